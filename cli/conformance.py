@@ -11,9 +11,9 @@ from ..client_security import read_security
 from ..conformance.broker import RemoteBroker, Unusable
 from ..conformance.conformance import Outcome, Result, compare
 from ..conformance.recordings import needs
-from ..conformance.report import FORMATS
-from ..conformance.scenario import Scenario, load
-from ..conformance.settings import SETTINGS, properties
+from ..conformance.report import FORMATS, remedy
+from ..conformance.scenario import AREAS, Scenario, load
+from ..conformance.settings import DEFAULTS, SETTINGS, Settings, properties
 from ..conformance.wire import UnsupportedVersion
 from ..suggestions import did_you_mean
 from .errors import EXIT_NEGATIVE, UserError
@@ -41,7 +41,9 @@ def _selected(args: argparse.Namespace) -> list[Scenario]:
     scenarios = list(load().values())
     for pattern in args.only:
         if not any(_matches(each, pattern) for each in scenarios):
-            hint = did_you_mean(pattern, [each.name for each in scenarios])
+            modules = dict.fromkeys(each.part for each in scenarios)
+            hint = did_you_mean(pattern, [*modules, *AREAS.values()])
+            hint = hint or did_you_mean(pattern, [each.name for each in scenarios])
             raise UserError(f"no scenario matches --only {pattern}{hint or ': see --list.'}")
     return [
         each
@@ -52,7 +54,8 @@ def _selected(args: argparse.Namespace) -> list[Scenario]:
 
 
 def _matches(scenario: Scenario, pattern: str) -> bool:
-    names = (scenario.name, scenario.part, f"{scenario.part}.{scenario.name}")
+    part, name = scenario.part, scenario.name
+    names = (name, part, f"{part}.{name}", scenario.area)
     return any(fnmatchcase(name, pattern) for name in names)
 
 
@@ -64,6 +67,8 @@ def _line(scenario: Scenario) -> str:
 async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> list[Result]:
     where = args.bootstrap_server
     users = args.sasl_bootstrap_server
+    assumed = dict(map(_pair, args.assume))
+    progress = _Progress()
     try:
         broker = RemoteBroker(
             *_address(where),
@@ -74,6 +79,7 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
         raise UserError(str(error)) from None
     try:
         await broker.inspect()
+        _warn(assumed, broker.settings)
         await broker.prepare()
         run = f"{secrets.token_hex(3)}."
         results = await compare(
@@ -81,9 +87,9 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
             scenarios,
             run,
             unreported=SETTINGS.get(args.settings, {}),
-            assumed=dict(map(_pair, args.assume)),
+            assumed=assumed,
             strict=args.strict,
-            on_played=_Progress(),
+            on_progress=progress,
         )
     except Unusable as reason:
         raise UserError(f"{where} cannot be used: {reason}.") from None
@@ -93,8 +99,11 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
         raise UserError(f"{where} did not respond in time.") from None
     except OSError as error:
         raise UserError(f"cannot connect to {where}: {error.strerror or error}.") from None
+    finally:
+        progress.clear()
     if all(each.outcome is Outcome.SKIPPED for each in results):
-        raise UserError(f"no scenario can be played on {where}: needed: {results[0].detail}.")
+        text = f"no scenario can be played on {where}: needed: {results[0].detail}."
+        raise UserError("\n".join(filter(None, (text, remedy(results)))))
     return results
 
 
@@ -109,16 +118,30 @@ def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"invalid --assume {text}: expected KEY=VALUE.")
+    if key not in DEFAULTS:
+        hint = did_you_mean(key, DEFAULTS)
+        raise UserError(f"no scenario needs {key} of --assume{hint or ': see --list.'}")
     return key, value
+
+
+def _warn(assumed: Settings, reported: Settings) -> None:
+    for key, value in assumed.items():
+        if key in reported and (reported[key] or "") != value:
+            has = f"reports {reported[key]}" if reported[key] else "reports that it is not set"
+            print(f"kohort conformance: --assume {key}={value}: the broker {has}.", file=sys.stderr)
 
 
 class _Progress:
     """On a terminal, the number of scenarios that have been played."""
 
     def __init__(self) -> None:
-        self._played = 0
+        self._is_shown = False
 
-    def __call__(self, _scenario: Scenario) -> None:
-        self._played += 1
+    def __call__(self, played: int, total: int) -> None:
         if sys.stderr.isatty():
-            print(f"\r{self._played} scenarios played ", end="", file=sys.stderr, flush=True)
+            self._is_shown = True
+            print(f"\r{played} of {total} scenarios ", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

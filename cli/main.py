@@ -42,7 +42,8 @@ Play scenarios on a broker, and compare its responses with those recorded from A
 It creates topics and groups that it does not remove: use a broker that is only there for tests.
 
 A scenario that needs other settings than the broker has is skipped. Settings can be printed with
---print-settings (docs/conformance.md). Exit code 0: no response differs; 1: some do."""
+--print-settings (docs/conformance.md). A run takes one to four minutes. Exit code 0: no response
+differs; 1: some do; 2: the broker cannot be reached or used, or a flag is wrong."""
 # As in conformance/settings.py.
 CONFORMANCE_SETTINGS: Final = (
     *("quick", "delayed", "configs", "consumer", "upgrade", "downgrade", "disabled"),
@@ -279,8 +280,8 @@ def _conformance(commands: Commands) -> None:
     add("--sasl-bootstrap-server", metavar="H:P", help=text)
     text = "a properties file for Java clients, if the broker requires TLS or SASL"
     add("--command-config", metavar="FILE", help=text)
-    text = "play only scenarios with this name or module, as in heartbeats or 'static_members.*'; "
-    text += "may be repeated"
+    text = "play only scenarios with this name, module or area, as in heartbeats or "
+    text += "'static_members.*'; may be repeated"
     add("--only", metavar="PATTERN", action="append", default=[], help=text)
     text = "play only scenarios recorded with these settings, which the broker was started with"
     add("--settings", choices=CONFORMANCE_SETTINGS, help=text)

@@ -6,6 +6,7 @@ scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of them
 script.py      what a scenario can do;  members.py, producers.py: its clients;  records.py
 recorder.py    … its requests, and the transcript of their responses
 transcript.py  responses without ids, addresses and orders that differ from run to run
+differences.py the first step in which two transcripts differ, and the fields that do
 settings.py    settings of brokers that scenarios need
 broker.py      a broker on which scripts run;  wire.py: connections to it
 player.py      plays scenarios concurrently

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from typing import Final
 
 from .broker import NODE_ID, QUIET_MS, RemoteBroker, Unusable
@@ -48,11 +49,12 @@ async def compare(
     unreported: Settings,
     assumed: Settings,
     strict: bool = False,
-    on_played: Callable[[Scenario], None] = lambda _scenario: None,
+    on_progress: Callable[[int, int], None] = lambda _played, _total: None,
 ) -> list[Result]:
     """Play the scenarios that can be played, and return a result for every scenario, in the given
     order. `run`: part of the names of groups and topics; `unreported`: settings of the broker if it
-    does not report them; `assumed`: settings whatever it reports. Raises Unusable."""
+    does not report them; `assumed`: settings whatever it reports; `on_progress`: gets the number of
+    scenarios that have been played, and of all that can be. Raises Unusable."""
     settings = {**unreported, **broker.settings, **assumed}
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
@@ -65,6 +67,11 @@ async def compare(
         last = slice(len(script.transcript) - 1, len(script.transcript))
         kafka, other = _kafka(scenario)[last], script.transcript[last]
         return difference(scenario, kafka, other, "broker", strict=strict) is not None
+
+    played = count(1)
+
+    def on_played(_scenario: Scenario) -> None:
+        on_progress(next(played), len(playable))
 
     player = Player(broker, settings, run=run)
     found = await player.play(

@@ -7,9 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from .differences import first_difference
 from .scenario import Scenario
 from .settings import SETTINGS
-from .transcript import Transcript, first_difference, hide, without_details
+from .transcript import Transcript, hide, without_details
 
 __all__ = ["KAFKA_VERSION", "difference", "needs", "record", "recorded"]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .conformance import Outcome, Result
+from .conformance import OF_NODE, Outcome, Result
 from .recordings import KAFKA_VERSION
 from .scenario import AREAS
 
-__all__ = ["FORMATS", "count_by_area"]
+__all__ = ["FORMATS", "count_by_area", "remedy"]
 
 COLUMNS: Final = tuple(Outcome)
 
@@ -46,6 +46,19 @@ def _text(results: Sequence[Result], server: str) -> Iterator[str]:
         for detail, number in details.most_common():
             scenarios = "1 scenario needs" if number == 1 else f"{number} scenarios need"
             yield f"{outcome}: {scenarios} {detail}"
+    if text := remedy(results):
+        yield text
+
+
+def remedy(results: Iterable[Result]) -> str:
+    """Return how to get the settings that skipped scenarios need; empty if none needs any."""
+    skipped = (each.scenario for each in results if each.outcome is Outcome.SKIPPED)
+    names = list(dict.fromkeys(each.settings for each in skipped if each.part not in OF_NODE))
+    if not names:
+        return ""
+    name, others = (names[0], "") if len(names) == 1 else ("NAME", f"; NAME: {', '.join(names)}")
+    prints = "prints the settings of these scenarios"
+    return f"`kohort conformance --print-settings {name}` {prints}{others}"
 
 
 def _json(results: Sequence[Result], server: str) -> Iterator[str]:

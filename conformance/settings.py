@@ -141,8 +141,9 @@ def unmet(name: str, needs: Collection[str], broker: Settings) -> Iterator[str]:
         if GROUP_LEVEL.get(key) in needs and key not in broker:
             yield f"{key} (the broker does not report it)"
         if (found or "") != (value or "") and (key in needs or key not in recorded):
-            has = f"has {found}" if key in broker else "does not report it"
-            yield f"{key}={value} (the broker {has})"
+            has = f"the broker has {found}" if found else "not set"
+            has = has if key in broker else "the broker does not report it"
+            yield f"{key}={value} ({has})"
 
 
 def of_group(name: str, needs: Collection[str], broker: Settings) -> dict[str, str]:

@@ -401,27 +401,3 @@ def without_details(value: Any) -> Any:
     if "metadata" in read:
         read["metadata"] = read["metadata"] or ""
     return read
-
-
-def shared(kafka: Any, other: Any) -> Any:
-    """Return Kafka's response without the fields that a response in an older version lacks."""
-    if isinstance(kafka, dict) and isinstance(other, dict):
-        return {key: shared(value, other[key]) for key, value in kafka.items() if key in other}
-    if isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):
-        return [shared(a, b) for a, b in zip(kafka, other, strict=True)]
-    return kafka
-
-
-def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
-    """The first line that differs, with the steps before it. `name`: that of the other broker."""
-    if any(OLDER in line for line in other):
-        other = [{key: line[key] for key in line if key != OLDER} for line in other]
-        kafka = shared(kafka, other)
-    width = max(len(name), len("Kafka")) + 1
-    for number, (a, b) in enumerate(zip(kafka, other, strict=False)):
-        if a != b:
-            before = "".join(f"       {line['step']}\n" for line in kafka[:number])
-            return f"\n{before}{'Kafka:':{width}} {a}\n{f'{name}:':{width}} {b}\n"
-    if len(kafka) != len(other):
-        return f"\nKafka's transcript has {len(kafka)} lines, that of {name} {len(other)}\n"
-    return None

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[1] / "tests" / "languages" / "results.json"
+LEGEND = "✓: works · –: the library does not support it · a number: see the notes below the table"
 MARKS = {"works": "✓", "not supported": "–"}
 
 
@@ -11,7 +12,10 @@ def compatibility() -> str:
     recorded = json.loads(RESULTS.read_text(encoding="utf-8"))
     stories, notes = recorded["stories"], []
     names = [name.replace("_", " ") for name in stories]
-    rows = [f"| | client | {' | '.join(names)} |", "|---|---|" + ":-:|" * len(names)]
+    rows = ["## Stories", "", "| story | what happens |", "|---|---|"]
+    rows += [f"| {name.replace('_', ' ')} | {text} |" for name, text in stories.items()]
+    rows += ["", "## Results", "", LEGEND, ""]
+    rows += [f"| | client | {' | '.join(names)} |", "|---|---|" + ":-:|" * len(names)]
     language = ""
     for client in recorded["clients"]:
         cells = []
@@ -29,12 +33,7 @@ def compatibility() -> str:
     rows += [
         "",
         f"Played on {recorded['date']} with {', '.join(recorded['versions'])}.",
-        "",
-        "## Stories",
-        "",
     ]
-    rows += ["| story | what happens |", "|---|---|"]
-    rows += [f"| {name.replace('_', ' ')} | {text} |" for name, text in stories.items()]
     rows += ["", "## Not supported", "", "| client | missing |", "|---|---|"]
     for client in recorded["clients"]:
         texts = [

@@ -1,21 +1,25 @@
 """`kohort conformance`: which scenarios it plays on a broker, what it compares, its exit codes."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.main import CONFORMANCE_SETTINGS, main
+from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference, shared
 from kohort.conformance.recordings import needs, recorded
 from kohort.conformance.scenario import load
 from kohort.conformance.settings import DEFAULTS, SETTINGS, of_group, properties, unmet
-from kohort.conformance.transcript import first_difference, shared, without_details
+from kohort.conformance.transcript import without_details
 from kohort.java_properties import parse_properties
 from kohort.testing import Kafka
 
 UNKNOWN_GROUP = "heartbeats.a_heartbeat_to_an_unknown_group"
 LIMITED = "limits.a_full_group_rejects_another_member"
 CONSUMER = "consumer_joining.a_consumer_joins"
+CLOSED = ("--bootstrap-server", "127.0.0.1:1")
+REMEDY = "`kohort conformance --print-settings delayed` prints the settings of these scenarios\n"
 DELAY = "group.initial.rebalance.delay.ms"
 INTERVAL, OF_GROUP = "group.consumer.assignment.interval.ms", "consumer.assignment.interval.ms"
 
@@ -58,11 +62,44 @@ def test_different_responses_have_exit_code_1_and_are_shown(run: Run) -> None:
         code, output = played(run, kafka, UNKNOWN_GROUP)
     assert code == 1
     assert f"differs: {UNKNOWN_GROUP}: Heartbeat: no group, in every version" in output
-    kafka_line, broker_line = output.splitlines()[-2:]
-    assert kafka_line.startswith("Kafka:  {'step': '1. A: Heartbeat v0")
-    assert "'unknown_member_id'" in kafka_line
-    assert broker_line.startswith("broker: ")
-    assert "'not_coordinator'" in broker_line
+    step, field = output.splitlines()[-2:]
+    assert step.startswith("       1. A: Heartbeat v0")
+    assert field == "         error_code: Kafka unknown_member_id, broker not_coordinator"
+
+
+def test_only_differing_fields_are_shown() -> None:
+    answer = {"members": [{"id": "A"}, {"id": "B"}], "leader": "A", "protocol": None, "epoch": 1}
+    other = {"members": [{"id": "A"}, {"id": "C"}], "leader": "", "protocol": "range", "epoch": 1}
+    found = first_difference([{"step": "1", "answer": answer}], [{"step": "1", "answer": other}])
+    assert found is not None
+    assert [line.strip() for line in found.strip().splitlines()] == [
+        "1",
+        "members[1].id: Kafka B, broker C",
+        'leader: Kafka A, broker ""',
+        "protocol: Kafka null, broker range",
+    ]
+    failed = [{"step": "1", "answer": {"error_code": "fenced_instance_id"}}]
+    found = first_difference([{"step": "1", "answer": {"error_code": "none", "x": 1}}], failed)
+    assert found is not None
+    assert found.endswith("1\n         error_code: Kafka none, broker fenced_instance_id\n")
+    many, others = [*range(FIELDS_MAX + 2)], [*range(1, FIELDS_MAX + 3)]
+    found = first_difference([{"step": "1", "answer": many}], [{"step": "1", "answer": others}])
+    assert found is not None
+    assert found.endswith("  and 2 more\n")
+    waits = [{"step": "1", "answer": "waits", "freed": {"A": answer}}]
+    found = first_difference(waits, [{"step": "1", "answer": answer}])
+    assert found is not None
+    assert 'freed: Kafka {"A": {"members"' in found
+    assert found.endswith("broker (absent)\n")
+
+
+def test_long_values_are_cut_to_where_they_differ() -> None:
+    kafka, other = "x" * 1000 + "a" + "y" * 1000, "x" * 1000 + "b"
+    found = first_difference([{"step": "1", "answer": kafka}], [{"step": "1", "answer": other}])
+    assert found is not None
+    assert "xa" in found
+    assert "xb" in found
+    assert len(found) < 3 * LENGTH_MAX
 
 
 def test_scenarios_that_need_other_settings_are_skipped(run: Run, shared_kafka: Kafka) -> None:
@@ -73,6 +110,45 @@ def test_scenarios_that_need_other_settings_are_skipped(run: Run, shared_kafka: 
     assert code == 2
     assert "no scenario can be played" in output
     assert "group.max.size=2" in output
+    assert output.endswith(REMEDY)
+
+
+def test_settings_without_a_value_are_called_so(run: Run, shared_kafka: Kafka) -> None:
+    code, output = played(run, shared_kafka, UNKNOWN_GROUP, "acls")
+    assert code == 0
+    assert "the broker has )" not in output
+    assert (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer (not set)"
+        in (output)
+    )
+    assert output.endswith("prints the settings of these scenarios; NAME: acls, open\n")
+    assert list(unmet("transactions", ["log.retention.ms"], {"log.retention.ms": None})) == [
+        "log.retention.ms=-1 (not set)"
+    ]
+
+
+def test_a_reported_setting_that_is_assumed_otherwise_is_a_warning(
+    run: Run, shared_kafka: Kafka
+) -> None:
+    flags = ("--assume", f"{DELAY}=0", "--assume", "group.max.size=3")
+    _, output = played(run, shared_kafka, UNKNOWN_GROUP, flags=flags)
+    assert output.count("--assume") == 1
+    assert "--assume group.max.size=3: the broker reports 2147483647." in output
+
+
+@pytest.mark.parametrize(("area", "module"), [("heartbeats, sessions", "heartbeats")])
+def test_scenarios_are_selected_by_their_area(run: Run, area: str, module: str) -> None:
+    code, output = run("--list", "--only", area)
+    assert (code, output) == run("--list", "--only", module)
+
+
+def test_progress_has_a_total_and_is_cleared(
+    shared_kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    where = ("--bootstrap-server", shared_kafka.bootstrap_servers)
+    assert main(["conformance", *where, "--only", UNKNOWN_GROUP]) == 0
+    assert capsys.readouterr().err == "\r1 of 1 scenarios \r\033[K"
 
 
 def test_scenarios_that_need_other_apis_are_unsupported(run: Run) -> None:
@@ -95,7 +171,12 @@ def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_ka
     [
         (("--bootstrap-server", "127.0.0.1:1"), "cannot connect to 127.0.0.1:1"),
         (("--bootstrap-server", "nowhere"), "invalid address nowhere: expected HOST:PORT"),
-        (("--only", "heartbeat"), "no scenario matches --only heartbeat"),
+        (("--only", "heartbeat"), "no scenario matches --only heartbeat: did you mean heartbeats?"),
+        ((*CLOSED, "--assume", "foo=bar"), "no scenario needs foo of --assume: see --list."),
+        (
+            (*CLOSED, "--assume", "group.max.sizes=2"),
+            "no scenario needs group.max.sizes of --assume: did you mean group.max.size?",
+        ),
         (("--bootstrap-server", "127.0.0.1:1", "--command-config", "no"), "cannot read no"),
     ],
 )

@@ -1,0 +1,86 @@
+"""The first step in which two transcripts differ, and the fields of its response that do."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from .transcript import OLDER, Transcript
+
+FIELDS_MAX: Final = 8  # shown of a response; later ones mostly follow from the first
+LENGTH_MAX: Final = 160  # shown of a value, in characters
+ABSENT: Final = "(absent)"
+
+
+def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
+    """The first line that differs, with the steps before it. `name`: that of the other broker."""
+    if any(OLDER in line for line in other):
+        other = [{key: line[key] for key in line if key != OLDER} for line in other]
+        kafka = shared(kafka, other)
+    for number, (a, b) in enumerate(zip(kafka, other, strict=False)):
+        if a != b:
+            steps = "".join(f"       {line['step']}\n" for line in kafka[: number + 1])
+            fields = list(_fields("", _without_step(a, b), _without_step(b, a)))
+            lines = "".join(
+                f"         {path or 'response'}: Kafka {x}, {name} {y}\n"
+                for path, x, y in fields[:FIELDS_MAX]
+            )
+            more = len(fields) - FIELDS_MAX
+            return f"\n{steps}{lines}" + (f"         and {more} more\n" if more > 0 else "")
+    if len(kafka) != len(other):
+        return f"\nKafka's transcript has {len(kafka)} lines, that of {name} {len(other)}\n"
+    return None
+
+
+def shared(kafka: Any, other: Any) -> Any:
+    """Return Kafka's response without the fields that a response in an older version lacks."""
+    if isinstance(kafka, dict) and isinstance(other, dict):
+        return {key: shared(value, other[key]) for key, value in kafka.items() if key in other}
+    if isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):
+        return [shared(a, b) for a, b in zip(kafka, other, strict=True)]
+    return kafka
+
+
+def _without_step(line: dict[str, Any], other: dict[str, Any]) -> Any:
+    """The response, or more of the line if that differs, too."""
+    differing = [key for key in {**line, **other} if line.get(key) != other.get(key)]
+    if differing == ["answer"]:
+        return line["answer"]
+    return {key: line[key] for key in differing if key in line}
+
+
+def _fields(path: str, kafka: Any, other: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each field that differs, and both values."""
+    if isinstance(kafka, dict) and isinstance(other, dict):
+        names = {**kafka, **other}
+        both = kafka.keys() & other.keys()
+        if "error_code" in both and kafka["error_code"] != other["error_code"]:
+            # Others are only compared next to some codes (without_details).
+            names = {key: None for key in names if key in both}
+        for key in names:
+            inner = f"{path}.{key}" if path else key
+            yield from _fields(inner, kafka.get(key, ABSENT), other.get(key, ABSENT))
+    elif isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):
+        for index, (a, b) in enumerate(zip(kafka, other, strict=True)):
+            yield from _fields(f"{path}[{index}]", a, b)
+    elif kafka != other:
+        yield (path, *_cut(_value(kafka), _value(other)))
+
+
+def _value(value: Any) -> str:
+    is_plain = isinstance(value, str) and value != "" and value.isprintable()
+    return value if is_plain else json.dumps(value)
+
+
+def _cut(kafka: str, other: str) -> tuple[str, str]:
+    """If one is long, both from shortly before the place where they differ."""
+    if max(len(kafka), len(other)) <= LENGTH_MAX:
+        return kafka, other
+    shorter = min(len(kafka), len(other))
+    equal = next((i for i in range(shorter) if kafka[i] != other[i]), shorter)
+    start = max(0, equal - LENGTH_MAX // 4)
+    return _part(kafka, start), _part(other, start)
+
+
+def _part(text: str, start: int) -> str:
+    end = start + LENGTH_MAX
+    return ("…" if start else "") + text[start:end] + ("…" if len(text) > end else "")
