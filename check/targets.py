@@ -111,7 +111,7 @@ class OwnBroker:
 
 
 class BrokerEnded(Exception):
-    """The command of a broker has ended, or the broker does not listen."""
+    """The command of a broker has ended, or the broker does not listen, or another one does."""
 
 
 class Process:
@@ -126,6 +126,10 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        if self._is_listening():
+            raise BrokerEnded(
+                f"something listens at {self._address} already: stop it, or choose another port"
+            )
         try:
             self._start()
         except BaseException:
@@ -150,14 +154,24 @@ class Process:
 
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            if (code := self._process.poll()) is not None:
-                raise BrokerEnded(f"{self._command[0]} has ended with exit code {code}")
-            with suppress(OSError), socket.create_connection(self._address, 1) as probe:
-                # A port of the ephemeral range may be connected to itself.
-                if probe.getsockname() != probe.getpeername():
-                    return
+            is_listening = self._is_listening()
+            self.check_running()  # otherwise it is another broker that listens
+            if is_listening:
+                return
             time.sleep(POLL_SECONDS)
         raise BrokerEnded(f"nothing listens at {self._address} after {START_SECONDS:g} s")
+
+    def _is_listening(self) -> bool:
+        with suppress(OSError), socket.create_connection(self._address, 1) as probe:
+            # A port of the ephemeral range may be connected to itself.
+            return bool(probe.getsockname() != probe.getpeername())
+        return False
+
+    def check_running(self) -> None:
+        """Raise BrokerEnded unless the command still runs."""
+        assert self._process is not None
+        if (code := self._process.poll()) is not None:
+            raise BrokerEnded(f"{self._command[0]} has ended with exit code {code}")
 
     def _signal(self, number: int) -> None:
         assert self._process is not None
@@ -178,12 +192,14 @@ class Process:
         return False
 
     def _kill(self, _chance: random.Random) -> str:
+        self.check_running()
         self._signal(signal.SIGKILL)
         self._has_ended()
         self._start()
         return "killed the process (SIGKILL) and started it again"
 
     def _pause(self, chance: random.Random) -> str:
+        self.check_running()
         seconds = chance.uniform(0.2, 3)
         self._signal(signal.SIGSTOP)
         time.sleep(seconds)

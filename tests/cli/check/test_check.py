@@ -3,13 +3,16 @@
 import contextlib
 import json
 import random
+import shlex
 import socket
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from kohort.check.targets import BrokerEnded, Process
 from kohort.cli.main import main
+from kohort.protocol.bootstrap import Address
 from kohort.testing import Kafka
 from support.broker_process import kohort
 from support.faulty_broker import FaultyApi, acknowledge_only
@@ -97,6 +100,7 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
             ["--bootstrap-server", "127.0.0.1:9", "--command", "false"],
             "127.0.0.1:9 cannot be judged: false has ended with exit code 1.",
         ),
+        (["--timeline", "/nothing/x.svg"], "cannot write /nothing/x.svg: No such file"),
         (["--command-config", "/nothing"], "cannot read /nothing: No such file or directory."),
     ],
 )
@@ -110,6 +114,28 @@ def test_mistakes_end_with_exit_code_2(
 def test_a_mistyped_nemesis_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--nemesis", "kil"]) == 2
     assert "unknown --nemesis kil: did you mean kill?" in capsys.readouterr().err
+
+
+def test_a_broker_that_it_did_not_start_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["check", "--bootstrap-server", address, "--command", "sleep 60"]) == 2
+    assert f"something listens at {address} already" in capsys.readouterr().err
+
+
+def test_a_broker_that_has_ended_is_not_disturbed() -> None:
+    port = _free_port()
+    listen = (
+        f"import socket; s = socket.create_server(('127.0.0.1', {port})); s.accept(); s.accept()"
+    )
+    address = Address("127.0.0.1", port)
+    with Process(shlex.join([sys.executable, "-c", listen]), address) as ended:
+        assert ended._process is not None
+        socket.create_connection(address).close()
+        ended._process.wait(10)
+        for disturb in ended.nemeses.values():
+            with pytest.raises(BrokerEnded, match="has ended with exit code 0"):
+                disturb(random.Random(1))
 
 
 @pytest.mark.crash
