@@ -29,6 +29,10 @@ MOVED: Final = frozenset(
 )
 
 
+class UnknownTopic(NotSent):
+    """A broker answers that the topic does not exist."""
+
+
 class Cluster:
     """All methods raise Disconnected, or NotSent if no request was sent."""
 
@@ -80,7 +84,7 @@ class Cluster:
         return await self._connect(self._coordinators[kind, key])
 
     async def refresh(self) -> None:
-        """Request the metadata of the topic. Raises NotSent if there is no such topic yet."""
+        """Request the metadata of the topic. Raises UnknownTopic if it does not exist (yet)."""
         connection = await self.any_node()
         response = await _sent_nothing(
             connection.request(
@@ -93,7 +97,9 @@ class Cluster:
         self._nodes = {each.node_id: Address(each.host, each.port) for each in response.brokers}
         (topic,) = response.topics
         if topic.error_code is not ErrorCode.none:
-            raise NotSent(f"metadata of {self.topic}: {topic.error_code.name.upper()}")
+            unknown = topic.error_code is ErrorCode.unknown_topic_or_partition
+            kind = UnknownTopic if unknown else NotSent
+            raise kind(f"metadata of {self.topic}: {topic.error_code.name.upper()}")
         self.topic_id = topic.topic_id
         self.partitions = sorted(each.partition_index for each in topic.partitions)
         self._leaders = {

@@ -13,6 +13,8 @@ class History:
     """Records operations in the order in which they began."""
 
     def __init__(self) -> None:
+        self.topic = ""
+        """Of the run; empty until it is created."""
         self.operations: list[Operation] = []
         self._events = 0
         self._start = time.monotonic()

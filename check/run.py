@@ -10,9 +10,9 @@ from uuid import uuid4
 from ..client_security import Security
 from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .cluster import Cluster, back_off
+from .cluster import Cluster, UnknownTopic, back_off
 from .connection import Disconnected, Fields, Unsupported
-from .history import ReadEnd
+from .history import ReadEnd, TopicMissing
 from .members import ClassicMember
 from .nemesis import Nemesis
 from .producer import Producer
@@ -22,6 +22,8 @@ from .workload import Settings, Workload
 
 A = TypeVar("A")
 
+FINAL: Final = "final"
+"""The client of the final reads."""
 PARTITIONS: Final = 4
 FINAL_SECONDS: Final = 60.0
 """For the final reads: a broker may have to restart, and to end all transactions."""
@@ -33,6 +35,10 @@ TRANSACTION_VERSION: Final = 2
 
 class CannotJudge(Exception):
     """The broker cannot be reached, or did too little: there is no verdict."""
+
+
+class _TopicLost(Exception):
+    """The broker answers that the topic does not exist: recorded, and nothing is left to read."""
 
 
 class Options(NamedTuple):
@@ -48,12 +54,13 @@ class Options(NamedTuple):
     pause_s: float = 0.02
 
 
-async def run(options: Options, nemesis: Nemesis | None, history: History) -> str:
-    """Fill the history, and return the name of the topic. Raises CannotJudge."""
+async def run(options: Options, nemesis: Nemesis | None, history: History) -> None:
+    """Fill the history. Raises CannotJudge."""
     topic = f"kohort-check-{uuid4().hex[:8]}"
     cluster = Cluster(options.bootstrap, options.security, topic)
     try:
         await _create_topic(cluster, options.start_seconds)
+        history.topic = topic
         settings = Settings(
             options.bootstrap,
             options.security,
@@ -70,12 +77,12 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> st
         else:
             async with nemesis.running(options.seconds):
                 await workload.run(options.seconds)
-        await _final_reads(cluster, workload, history)
+        with suppress(_TopicLost):
+            await _final_reads(cluster, workload, history)
     except Unsupported as error:
         raise CannotJudge(str(error)) from error
     finally:
         cluster.disconnect()
-    return topic
 
 
 async def _create_topic(cluster: Cluster, seconds: float) -> None:
@@ -114,7 +121,7 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
     for partition in range(PARTITIONS):
         await final.wait_until_stable(partition)
         for is_committed in (True, False):
-            reader = Reader(cluster, history, "final", mode="final", is_committed=is_committed)
+            reader = Reader(cluster, history, FINAL, mode="final", is_committed=is_committed)
             reader.positions = {partition: 0}
             await final.complete(f"reading partition {partition}", final.read, reader)
     for protocol in ("classic", "consumer"):
@@ -130,22 +137,26 @@ class _FinalReads:
         self._deadline = time.monotonic() + FINAL_SECONDS
 
     async def complete(self, what: str, step: Callable[[A], Awaitable[bool]], argument: A) -> None:
-        """Call a step until it returns True. Raises CannotJudge."""
-        problem = "timeout"
+        """Call a step until it returns True. Raises CannotJudge, and _TopicLost."""
+        problem, missing = "timeout", None
         while time.monotonic() < self._deadline:
             try:
                 if await step(argument):
                     return
-            except Disconnected as error:
+            except UnknownTopic as error:
                 problem = str(error)
+                missing = missing or self._history.now()
+            except Disconnected as error:
+                problem, missing = str(error), None
             self._cluster.forget()
             await back_off()
+        if missing is not None:
+            self._history.add(TopicMissing(client=FINAL, topic=self._cluster.topic), missing)
+            raise _TopicLost
         raise CannotJudge(f"{what} failed for {FINAL_SECONDS:g} s after the run: {problem}")
 
     async def end_transaction(self, transactional_id: str) -> bool:
-        producer = Producer(
-            self._cluster, self._history, "final", transactional_id=transactional_id
-        )
+        producer = Producer(self._cluster, self._history, FINAL, transactional_id=transactional_id)
         await producer.init()
         return True
 
@@ -154,7 +165,7 @@ class _FinalReads:
         missing."""
         deadline = min(time.monotonic() + STABLE_SECONDS, self._deadline)
         readers = [
-            Reader(self._cluster, self._history, "final", mode="final", is_committed=each)
+            Reader(self._cluster, self._history, FINAL, mode="final", is_committed=each)
             for each in (True, False)
         ]
         while time.monotonic() < deadline:
@@ -185,7 +196,7 @@ class _FinalReads:
         return True
 
     async def read_offsets(self, group: str) -> bool:
-        member = ClassicMember(self._cluster, self._history, "final", group, 0)
+        member = ClassicMember(self._cluster, self._history, FINAL, group, 0)
         partitions = tuple(range(PARTITIONS))
         return await member.read_committed(partitions, is_final=True) is not None
 

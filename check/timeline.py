@@ -23,6 +23,7 @@ from .history import (
     ReadCommitted,
     ReadEnd,
     Send,
+    TopicMissing,
 )
 from .recorder import History
 
@@ -48,6 +49,7 @@ BARS_MAX: Final = 20_000
 COLOURS: Final = {
     Send: ("send", "#4c78a8"),
     Poll: ("poll", "#9ecae9"),
+    TopicMissing: ("metadata", "#79706e"),
     ReadEnd: ("ListOffsets", "#bab0ac"),
     EndTransaction: ("end of a transaction", "#b279a2"),
     InitProducer: ("InitProducerId", "#d6a5c9"),

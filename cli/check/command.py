@@ -14,7 +14,7 @@ from ...check.analysis import analyse
 from ...check.nemesis import Nemesis
 from ...check.recorder import History
 from ...check.report import Report
-from ...check.run import CannotJudge, Options, clean_up
+from ...check.run import FINAL, CannotJudge, Options, clean_up
 from ...check.run import run as run_clients
 from ...check.targets import OWN_SESSION_TIMEOUT_MS, BrokerEnded, Disturb, OwnBroker, Process
 from ...check.timeline import draw
@@ -35,6 +35,9 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code. Raises UserError."""
     if args.seconds <= 0:
         raise UserError(f"invalid --seconds {args.seconds:g}: expected a positive number.")
+    if args.session_timeout is not None and args.session_timeout <= 0:
+        value = args.session_timeout
+        raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
     if args.broker_command is not None and args.bootstrap_server is None:
         raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
     security = _security(args)
@@ -42,12 +45,17 @@ def run(args: argparse.Namespace) -> int:
         _open(args.timeline, "a").close()  # an hour later it would be too late to fail
     with _target(args) as target:
         report = _check(args, target, security)
-    print(json.dumps(report.to_json()) if args.format == "json" else report.to_text())
+    if report.history.operations:
+        print(json.dumps(report.to_json()) if args.format == "json" else report.to_text())
     if args.timeline is not None:
         title = f"kohort check of {target.name}, seed {report.seed}"
         with _open(args.timeline, "w") as file:
             file.write(draw(report.history, report.findings, title))
-    return EXIT_NEGATIVE if report.findings else 0
+    if report.findings:
+        return EXIT_NEGATIVE
+    if report.problem:
+        raise UserError(f"{target.name} cannot be judged: {report.problem}.")
+    return 0
 
 
 class _Target(NamedTuple):
@@ -72,19 +80,17 @@ def _check(args: argparse.Namespace, target: _Target, security: Security) -> Rep
         target.bootstrap, security, args.seconds, seed, START_SECONDS, session_timeout_ms
     )
     nemesis = Nemesis(nemeses, seed, history) if nemeses else None
+    problem = ""
     try:
-        topic = asyncio.run(run_clients(options, nemesis, history))
+        asyncio.run(run_clients(options, nemesis, history))
         target.check_running()
     except (BrokerEnded, CannotJudge) as error:
-        raise UserError(f"{name} cannot be judged: {error}.") from error
-    report = Report(name, seed, args.seconds, topic, history, analyse(history))
-    if not report.findings:
-        if not report.is_meaningful:
-            raise UserError(
-                f"{name} cannot be judged: it acknowledged or returned almost nothing within "
-                f"{args.seconds:g} s: pass a larger --seconds."
-            )
-        asyncio.run(clean_up(options, topic))
+        problem = str(error)
+    # Final reads that are not complete prove nothing about what they do not contain.
+    operations = [each for each in history if not problem or each.client != FINAL]
+    report = Report(name, seed, args.seconds, history, analyse(operations), problem)
+    if report.is_ok:
+        asyncio.run(clean_up(options, history.topic))
     return report
 
 
