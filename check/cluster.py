@@ -7,11 +7,13 @@ from uuid import UUID
 from ..client_security import Security
 from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .connection import Connection, Disconnected, Fields, NotSent
+from .connection import SOFTWARE, Connection, Disconnected, Fields, NotSent
 
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
 
+FINAL: Final = "final"
+"""The client that creates the topic, and reads everything after the run."""
 BACKOFF_SECONDS: Final = 0.05
 
 # Errors after which the leader or coordinator must be found again.
@@ -36,8 +38,11 @@ class UnknownTopic(NotSent):
 class Cluster:
     """All methods raise Disconnected, or NotSent if no request was sent."""
 
-    def __init__(self, bootstrap: list[Address], security: Security, topic: str) -> None:
+    def __init__(
+        self, bootstrap: list[Address], security: Security, topic: str, client: str = FINAL
+    ) -> None:
         self.topic = topic
+        self._client_id = f"{SOFTWARE}-{client}"
         self.topic_id: UUID | None = None
         self.features: dict[str, int] = {}
         self.versions: dict[str, int] = {}
@@ -122,7 +127,7 @@ class Cluster:
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
             self._connections.pop(address, None)
-            connection = await Connection.open(address, self._security)
+            connection = await Connection.open(address, self._security, self._client_id)
             self._connections[address] = connection
             self.features, self.versions = connection.features, connection.versions
         return connection

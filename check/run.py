@@ -10,7 +10,7 @@ from uuid import uuid4
 from ..client_security import Security
 from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .cluster import Cluster, UnknownTopic, back_off
+from .cluster import FINAL, Cluster, UnknownTopic, back_off
 from .connection import Disconnected, Fields, Unsupported
 from .history import ReadEnd, TopicMissing
 from .members import ClassicMember
@@ -22,8 +22,6 @@ from .workload import Settings, Workload
 
 A = TypeVar("A")
 
-FINAL: Final = "final"
-"""The client of the final reads."""
 PARTITIONS: Final = 4
 FINAL_SECONDS: Final = 60.0
 """For the final reads: a broker may have to restart, and to end all transactions."""

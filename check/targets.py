@@ -107,7 +107,8 @@ class OwnBroker:
         fault = self._kafka.faults.lose_answer(api, times=chance.randint(1, 5))
         time.sleep(1)
         fault.cancel()
-        return f"lost {fault.fired} responses of {api}"
+        lost = [f"{each.api} v{each.version} of {each.client_id}" for each in fault.fired]
+        return f"lost the response to {', '.join(lost)}" if lost else f"no {api} to lose came"
 
 
 class BrokerEnded(Exception):

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, TextIO
 
 from ...check.analysis import analyse
+from ...check.cluster import FINAL
 from ...check.nemesis import Nemesis
 from ...check.recorder import History
 from ...check.report import Report
-from ...check.run import FINAL, CannotJudge, Options, clean_up
+from ...check.run import CannotJudge, Options, clean_up
 from ...check.run import run as run_clients
 from ...check.targets import OWN_SESSION_TIMEOUT_MS, BrokerEnded, Disturb, OwnBroker, Process
 from ...check.timeline import draw
