@@ -10,10 +10,10 @@ from uuid import uuid4
 from ..client_security import Security
 from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .cluster import FINAL, Cluster, UnknownTopic, back_off
+from .cluster import FINAL, GROUP, Cluster, UnknownTopic, back_off
 from .connection import Disconnected, Fields, Unsupported
-from .history import ReadEnd, TopicMissing
-from .members import ClassicMember
+from .history import Assigned, Heartbeat, Joined, Left, ReadEnd, TopicMissing
+from .members import ClassicMember, ConsumerMember, Member
 from .nemesis import Nemesis
 from .producer import Producer
 from .reader import Reader
@@ -27,6 +27,10 @@ FINAL_SECONDS: Final = 60.0
 """For the final reads: a broker may have to restart, and to end all transactions."""
 STABLE_SECONDS: Final = 10.0
 """For the markers of the last transactions, and for the next records of a final read."""
+DELETE_SECONDS: Final = 10.0
+"""For a group to become empty: a member that was about to join has no id yet."""
+PROTOCOLS: Final = ("classic", "consumer")
+_NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
 # KIP-890: with transaction.version 2, the broker adds partitions to transactions by itself.
 TRANSACTION_VERSION: Final = 2
 
@@ -122,7 +126,7 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
             reader = Reader(cluster, history, FINAL, mode="final", is_committed=is_committed)
             reader.positions = {partition: 0}
             await final.complete(f"reading partition {partition}", final.read, reader)
-    for protocol in ("classic", "consumer"):
+    for protocol in PROTOCOLS:
         group = workload.settings.group(protocol)
         await final.complete(f"reading the offsets of {group}", final.read_offsets, group)
 
@@ -199,13 +203,37 @@ class _FinalReads:
         return await member.read_committed(partitions, is_final=True) is not None
 
 
-async def clean_up(options: Options, topic: str) -> None:
-    """Delete the topic of a run. A failure changes nothing about the verdict, and the name shows
-    where the topic comes from."""
-    cluster = Cluster(options.bootstrap, options.security, topic)
+async def clean_up(options: Options, history: History) -> None:
+    """Delete the topic and the groups of a run. A failure changes nothing about the verdict, and
+    the names show where they come from."""
+    cluster = Cluster(options.bootstrap, options.security, history.topic)
+    with suppress(Disconnected, Unsupported):
+        classic, consumer = (f"{history.topic}-{each}" for each in PROTOCOLS)
+        # What the clean-up does is not part of the run.
+        await _delete_group(cluster, history, ClassicMember(cluster, History(), FINAL, classic, 0))
+        await _delete_group(cluster, history, ConsumerMember(cluster, History(), FINAL, consumer))
     with suppress(Disconnected, Unsupported):
         connection = await cluster.any_node()
         await connection.request(
-            "DeleteTopics", topic_names=(topic,), timeout=timedelta(seconds=10)
+            "DeleteTopics", topic_names=(history.topic,), timeout=timedelta(seconds=10)
         )
     cluster.disconnect()
+
+
+async def _delete_group(cluster: Cluster, history: History, member: Member) -> None:
+    """Let the crashed members leave, whose sessions may last for 45 s, and delete the group."""
+    left = {each.member for each in history if isinstance(each, Left) and each.is_ok}
+    crashed = {
+        each.member
+        for each in history
+        if isinstance(each, Joined | Assigned | Heartbeat) and each.group == member.group
+    }
+    for each in sorted(crashed - left):
+        member.member = each
+        await member.leave()
+    deadline, error = time.monotonic() + DELETE_SECONDS, ErrorCode.non_empty_group
+    while error in _NOT_YET and time.monotonic() < deadline:
+        connection = await cluster.coordinator(GROUP, member.group)
+        response = await connection.request("DeleteGroups", groups_names=(member.group,))
+        error = ErrorCode(response.results[0].error_code)
+        await back_off()

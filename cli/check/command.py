@@ -91,7 +91,7 @@ def _check(args: argparse.Namespace, target: _Target, security: Security) -> Rep
     operations = [each for each in history if not problem or each.client != FINAL]
     report = Report(name, seed, args.seconds, history, analyse(operations), problem)
     if report.is_ok:
-        asyncio.run(clean_up(options, history.topic))
+        asyncio.run(clean_up(options, history))
     return report
 
 

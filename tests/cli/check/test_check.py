@@ -38,6 +38,7 @@ def test_a_correct_broker_passes_with_exit_code_0(
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--timeline", str(timeline)]) == 0
         assert [each.name for each in kafka.topics if each.name.startswith("kohort-check")] == []
+        assert kafka.groups == []
     printed = capsys.readouterr().out
     assert printed.startswith("127.0.0.1:")
     assert "No anomaly: none of 27 checks found anything." in printed
