@@ -106,6 +106,8 @@ class Connection:
             reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
         except ssl.SSLCertVerificationError as error:
             raise Unsupported(f"{address} has another certificate: {error}") from error
+        except ConnectionRefusedError as error:  # asyncio's message repeats the address
+            raise NotSent(f"cannot connect to {address}: connection refused") from error
         except (OSError, TimeoutError) as error:
             raise NotSent(f"cannot connect to {address}: {error or 'timeout'}") from error
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):

@@ -284,9 +284,10 @@ class ReadCommitted(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Event(Operation):
-    """A nemesis, or the end of a client: `crashed`."""
+    """A disturbance by a nemesis, or the end of a client: `crashed`. `nemesis`: its name."""
 
     what: str
+    nemesis: str = ""
 
     def describe(self) -> str:
         return self.what

@@ -109,8 +109,9 @@ class Report:
         yield f"  {'polls:':14}{facts['polls']}, with {facts['records_read']} records"
         yield f"  {'assignments:':14}{facts['assignments']}"
         yield f"  {'crashes:':14}{facts['crashed_clients']} clients"
-        if facts["nemesis"]:
-            yield f"  {'nemesis:':14}{len(facts['nemesis'])} times"
+        times = Counter(each.nemesis for each in self.history if type(each) is Event)
+        if disturbed := [f"{name} {times[name]}" for name in sorted(times) if name]:
+            yield f"  {'nemesis:':14}{', '.join(disturbed)}"
         for finding in self.findings:
             yield ""
             yield from _text(finding)

@@ -111,6 +111,9 @@ class OwnBroker:
         return f"lost the response to {', '.join(lost)}" if lost else f"no {api} to lose came"
 
 
+PROCESS_NEMESES: Final = ("kill", "pause")
+
+
 class BrokerEnded(Exception):
     """The command of a broker has ended, or the broker does not listen, or another one does."""
 
@@ -122,7 +125,8 @@ class Process:
 
     def __init__(self, command: str, address: Address) -> None:
         self._address = address
-        self.nemeses: Mapping[str, Disturb] = {"kill": self._kill, "pause": self._pause}
+        both = self._kill, self._pause
+        self.nemeses: Mapping[str, Disturb] = dict(zip(PROCESS_NEMESES, both, strict=True))
         self._command = shlex.split(command)
         self._process: subprocess.Popen[bytes] | None = None
 

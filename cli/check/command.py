@@ -17,7 +17,14 @@ from ...check.recorder import History
 from ...check.report import Report
 from ...check.run import CannotJudge, Options, clean_up
 from ...check.run import run as run_clients
-from ...check.targets import OWN_SESSION_TIMEOUT_MS, BrokerEnded, Disturb, OwnBroker, Process
+from ...check.targets import (
+    OWN_SESSION_TIMEOUT_MS,
+    PROCESS_NEMESES,
+    BrokerEnded,
+    Disturb,
+    OwnBroker,
+    Process,
+)
 from ...check.timeline import draw
 from ...client_security import Security, read_security
 from ...protocol.bootstrap import Address, addresses
@@ -41,6 +48,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
     if args.broker_command is not None and args.bootstrap_server is None:
         raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
+    if args.command_config is not None and args.bootstrap_server is None:
+        raise UserError("--command-config needs --bootstrap-server: its own cluster has no users.")
     security = _security(args)
     if args.timeline is not None:
         _open(args.timeline, "a").close()  # an hour later it would be too late to fail
@@ -134,6 +143,8 @@ def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, D
     chosen = sorted(nemeses) if names is None else names.split(",")
     for name in chosen:
         if name not in nemeses:
+            if name in PROCESS_NEMESES:
+                raise UserError(f"--nemesis {name} needs --command, which starts the broker.")
             known = ", ".join(nemeses) or "none, without --command"
             hint = did_you_mean(name, nemeses) or f": this broker has {known}."
             raise UserError(f"unknown --nemesis {name}{hint}")

@@ -135,7 +135,12 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
         (["--bootstrap-server", "x:y"], "invalid address 'x:y': expected HOST:PORT."),
         (
             ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "kill"],
-            "unknown --nemesis kill: this broker has none, without --command.",
+            "--nemesis kill needs --command, which starts the broker.",
+        ),
+        (["--nemesis", "pause"], "--nemesis pause needs --command, which starts the broker."),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "x"],
+            "unknown --nemesis x: this broker has none, without --command.",
         ),
         (["--command", "x"], "--command needs --bootstrap-server, the address of the broker"),
         (
@@ -147,7 +152,12 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
             "127.0.0.1:9 cannot be judged: false has ended with exit code 1.",
         ),
         (["--timeline", "/nothing/x.svg"], "cannot write /nothing/x.svg: No such file"),
-        (["--command-config", "/nothing"], "cannot read /nothing: No such file or directory."),
+        (["--command-config", "/nothing"], "--command-config needs --bootstrap-server"),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--command-config", "/nothing"],
+            "cannot read /nothing: No such file or directory.",
+        ),
+        (["--bootstrap-server", "127.0.0.1:9"], "cannot connect to 127.0.0.1:9: connection ref"),
     ],
 )
 def test_mistakes_end_with_exit_code_2(
