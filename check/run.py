@@ -1,8 +1,10 @@
 """One run: create the topic, let the clients work, stop the nemesis, read everything."""
 
+import asyncio
+import signal
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
@@ -74,17 +76,38 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
             options.session_timeout_ms,
         )
         workload = Workload(settings, history)
-        if nemesis is None:
-            await workload.run(options.seconds)
-        else:
-            async with nemesis.running(options.seconds):
+        with _ended_by_interrupt(workload):
+            if nemesis is None:
                 await workload.run(options.seconds)
+            else:
+                async with nemesis.running(options.seconds):
+                    await workload.run(options.seconds)
+        history.seconds = min(options.seconds, round(history.now()[1], 1))
         with suppress(_TopicLost):
             await _final_reads(cluster, workload, history)
     except Unsupported as error:
         raise CannotJudge(str(error)) from error
     finally:
         cluster.disconnect()
+
+
+@contextmanager
+def _ended_by_interrupt(workload: Workload) -> Iterator[None]:
+    """Let Ctrl-C end the work, so that its history is judged; the next one ends the program."""
+    loop = asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        workload.stop()
+
+    # Not possible on Windows, nor outside of the main thread.
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGINT)
 
 
 async def _create_topic(cluster: Cluster, seconds: float) -> None:

@@ -110,6 +110,10 @@ class Workload:
             if isinstance(result, Exception):
                 raise result
 
+    def stop(self) -> None:
+        """End the work early."""
+        self._is_over.set()
+
     @property
     def is_over(self) -> bool:
         return self._is_over.is_set()

@@ -98,7 +98,8 @@ def _check(args: argparse.Namespace, target: _Target, security: Security) -> Rep
         problem = str(error)
     # Final reads that are not complete prove nothing about what they do not contain.
     operations = [each for each in history if not problem or each.client != FINAL]
-    report = Report(name, seed, args.seconds, history, analyse(operations), problem)
+    seconds = history.seconds or args.seconds
+    report = Report(name, seed, seconds, history, analyse(operations), problem)
     if report.is_ok:
         asyncio.run(clean_up(options, history))
     return report

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import json
+import os
 import random
 import shlex
+import signal
 import socket
 import sys
 import threading
@@ -170,6 +172,19 @@ def test_mistakes_end_with_exit_code_2(
 def test_a_mistyped_nemesis_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--nemesis", "kil"]) == 2
     assert "unknown --nemesis kil: did you mean kill?" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asyncio has no signal handlers there")
+def test_an_interrupt_ends_the_work_and_gives_a_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Kafka() as kafka:
+        interrupt = threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT))
+        interrupt.start()
+        flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT, "--seconds", "300"]
+        assert main(["check", *flags]) == 0
+        interrupt.join()
+    assert "No anomaly" in capsys.readouterr().out
 
 
 def test_a_broker_that_it_did_not_start_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
