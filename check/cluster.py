@@ -7,11 +7,13 @@ from uuid import UUID
 from ..client_security import Security
 from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .connection import Connection, Disconnected, Fields, NotSent
+from .connection import SOFTWARE, Connection, Disconnected, Fields, NotSent
 
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
 
+FINAL: Final = "final"
+"""The client that creates the topic, and reads everything after the run."""
 BACKOFF_SECONDS: Final = 0.05
 
 # Errors after which the leader or coordinator must be found again.
@@ -29,11 +31,18 @@ MOVED: Final = frozenset(
 )
 
 
+class UnknownTopic(NotSent):
+    """A broker answers that the topic does not exist."""
+
+
 class Cluster:
     """All methods raise Disconnected, or NotSent if no request was sent."""
 
-    def __init__(self, bootstrap: list[Address], security: Security, topic: str) -> None:
+    def __init__(
+        self, bootstrap: list[Address], security: Security, topic: str, client: str = FINAL
+    ) -> None:
         self.topic = topic
+        self._client_id = f"{SOFTWARE}-{client}"
         self.topic_id: UUID | None = None
         self.features: dict[str, int] = {}
         self.versions: dict[str, int] = {}
@@ -80,7 +89,7 @@ class Cluster:
         return await self._connect(self._coordinators[kind, key])
 
     async def refresh(self) -> None:
-        """Request the metadata of the topic. Raises NotSent if there is no such topic yet."""
+        """Request the metadata of the topic. Raises UnknownTopic if it does not exist (yet)."""
         connection = await self.any_node()
         response = await _sent_nothing(
             connection.request(
@@ -93,7 +102,9 @@ class Cluster:
         self._nodes = {each.node_id: Address(each.host, each.port) for each in response.brokers}
         (topic,) = response.topics
         if topic.error_code is not ErrorCode.none:
-            raise NotSent(f"metadata of {self.topic}: {topic.error_code.name.upper()}")
+            unknown = topic.error_code is ErrorCode.unknown_topic_or_partition
+            kind = UnknownTopic if unknown else NotSent
+            raise kind(f"metadata of {self.topic}: {topic.error_code.name.upper()}")
         self.topic_id = topic.topic_id
         self.partitions = sorted(each.partition_index for each in topic.partitions)
         self._leaders = {
@@ -116,7 +127,7 @@ class Cluster:
         connection = self._connections.get(address)
         if connection is None or connection.is_closed:
             self._connections.pop(address, None)
-            connection = await Connection.open(address, self._security)
+            connection = await Connection.open(address, self._security, self._client_id)
             self._connections[address] = connection
             self.features, self.versions = connection.features, connection.versions
         return connection

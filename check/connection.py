@@ -20,7 +20,7 @@ from ..protocol.messages import ResponseDecoder, request_encoder, response_decod
 
 __all__ = ["Connection", "Disconnected", "Fields", "NotSent", "Unsupported"]
 
-CLIENT_ID: Final = "kohort-check"
+SOFTWARE: Final = "kohort-check"
 CONNECT_SECONDS: Final = 2.0
 # A JoinGroup waits for the other members, which rejoin with their next heartbeat. A broker that
 # restarts answers no earlier request, so there is nothing to gain from waiting longer.
@@ -79,9 +79,14 @@ class Connection:
     """Several requests may be pending. Use `open`."""
 
     def __init__(
-        self, address: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        address: Address,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        client_id: str,
     ) -> None:
         self.address = address
+        self._client_id = client_id
         self.versions: dict[str, int] = {}
         self.features: dict[str, int] = {}
         """The finalized features of the cluster."""
@@ -91,7 +96,7 @@ class Connection:
         self._receiving = asyncio.create_task(self._receive())
 
     @classmethod
-    async def open(cls, address: Address, security: Security) -> "Connection":
+    async def open(cls, address: Address, security: Security, client_id: str) -> "Connection":
         """Connect, negotiate versions, authenticate. Raises NotSent and Unsupported."""
         name = address.host if security.tls is not None else None
         connecting = asyncio.open_connection(
@@ -101,13 +106,15 @@ class Connection:
             reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
         except ssl.SSLCertVerificationError as error:
             raise Unsupported(f"{address} has another certificate: {error}") from error
+        except ConnectionRefusedError as error:  # asyncio's message repeats the address
+            raise NotSent(f"cannot connect to {address}: connection refused") from error
         except (OSError, TimeoutError) as error:
             raise NotSent(f"cannot connect to {address}: {error or 'timeout'}") from error
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
             # While the broker is down, its port was chosen as the local one: a self-connection.
             writer.transport.abort()
             raise NotSent(f"cannot connect to {address}: connection refused")
-        connection = cls(address, reader, writer)
+        connection = cls(address, reader, writer, client_id)
         try:
             await connection._negotiate()
             if security.new_exchange is not None:
@@ -143,7 +150,7 @@ class Connection:
         key, number = _KEYS[api], self._sent
         response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[number] = response_decoder(key, version), response
-        frame = request_encoder(key, version)(SimpleNamespace(**fields), number, CLIENT_ID)
+        frame = request_encoder(key, version)(SimpleNamespace(**fields), number, self._client_id)
         self._writer.write(frame)
         try:
             return await asyncio.wait_for(response, RESPONSE_SECONDS)
@@ -177,7 +184,7 @@ class Connection:
 
     async def _negotiate(self) -> None:
         api, version = _API_VERSIONS
-        software = {"client_software_name": CLIENT_ID, "client_software_version": "1"}
+        software = {"client_software_name": SOFTWARE, "client_software_version": "1"}
         response = await self._request(api, version, software)
         served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         for name, (lowest, highest) in {**VERSIONS, **OPTIONAL}.items():

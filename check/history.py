@@ -142,6 +142,16 @@ class ReadEnd(Operation):
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
+class TopicMissing(Operation):
+    """After the run, the broker answered until `ended` that the topic does not exist."""
+
+    topic: str
+
+    def describe(self) -> str:
+        return f"read the metadata of {self.topic}: UNKNOWN_TOPIC_OR_PARTITION"
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
 class InitProducer(Operation):
     """InitProducerId."""
 
@@ -274,9 +284,10 @@ class ReadCommitted(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Event(Operation):
-    """A nemesis, or the end of a client: `crashed`."""
+    """A disturbance by a nemesis, or the end of a client: `crashed`. `nemesis`: its name."""
 
     what: str
+    nemesis: str = ""
 
     def describe(self) -> str:
         return self.what

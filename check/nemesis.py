@@ -49,7 +49,7 @@ class Nemesis:
                 return
             name = self._chance.choice(sorted(self._nemeses))
             began = loop.time()
-            event = self._history.begin(Event(client="nemesis", what=name))
+            event = self._history.begin(Event(client="nemesis", what=name, nemesis=name))
             event.what = await asyncio.to_thread(self._nemeses[name], self._chance)
             self._history.end(event, "ok")
             took_s = loop.time() - began

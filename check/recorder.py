@@ -13,6 +13,10 @@ class History:
     """Records operations in the order in which they began."""
 
     def __init__(self) -> None:
+        self.topic = ""
+        """Of the run; empty until it is created."""
+        self.seconds = 0.0
+        """How long the clients worked; 0 until they have ended."""
         self.operations: list[Operation] = []
         self._events = 0
         self._start = time.monotonic()

@@ -20,7 +20,7 @@ from .history import (
 from .recorder import History
 
 ACKNOWLEDGED_MIN: Final = 10
-"""Fewer acknowledged batches, or fewer records read before the final reads, show nothing."""
+"""Fewer acknowledged batches, or fewer polls before the final reads, show nothing."""
 
 _COUNTED: Final[Mapping[str, type[Operation]]] = {
     "batches": Send,
@@ -29,23 +29,43 @@ _COUNTED: Final[Mapping[str, type[Operation]]] = {
     "joins": Joined,
 }
 
+_NEEDED: Final[Mapping[str, tuple[type[Operation], int]]] = {
+    "batches": (Send, ACKNOWLEDGED_MIN),
+    "polls": (Poll, ACKNOWLEDGED_MIN),
+    "joins of the classic group": (Joined, 1),
+    "commits of offsets": (Commit, 1),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`target`: what was checked, in words."""
+    """`target`: what was checked, in words. `failure`: why the run is not complete, if so."""
 
     target: str
     seed: int
     seconds: float
-    topic: str
     history: History
     findings: Sequence[Finding]
+    failure: str = ""
 
     @property
-    def is_meaningful(self) -> bool:
-        acknowledged = sum(type(each) is Send and each.is_ok for each in self.history)
-        read = sum(type(each) is Poll and each.mode != "final" for each in self.history)
-        return min(acknowledged, read) >= ACKNOWLEDGED_MIN
+    def problem(self) -> str:
+        """Why the broker cannot be judged, unless there are findings: the run is not complete, or a
+        kind of work succeeded too seldom."""
+        if self.failure:
+            return self.failure
+        succeeded = Counter(type(each) for each in self.history if _is_work(each))
+        for name, (kind, least) in _NEEDED.items():
+            if succeeded[kind] < least:
+                return (
+                    f"{succeeded[kind]} {name} succeeded within {self.seconds:g} s, at least "
+                    f"{least} are needed: pass a larger --seconds"
+                )
+        return ""
+
+    @property
+    def is_ok(self) -> bool:
+        return not self.findings and not self.problem
 
     def statistics(self) -> dict[str, Any]:
         """Return counts of operations by outcome, and of what the nemesis did."""
@@ -65,11 +85,12 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "verdict": "anomalies" if self.findings else "ok",
+            "verdict": "anomalies" if self.findings else "unknown" if self.problem else "ok",
+            "problem": self.problem,
             "target": self.target,
             "seed": self.seed,
             "seconds": self.seconds,
-            "topic": self.topic,
+            "topic": self.history.topic,
             "operations": len(self.history.operations),
             "statistics": self.statistics(),
             "findings": [_finding(each) for each in self.findings],
@@ -88,17 +109,25 @@ class Report:
         yield f"  {'polls:':14}{facts['polls']}, with {facts['records_read']} records"
         yield f"  {'assignments:':14}{facts['assignments']}"
         yield f"  {'crashes:':14}{facts['crashed_clients']} clients"
-        if facts["nemesis"]:
-            yield f"  {'nemesis:':14}{len(facts['nemesis'])} times"
+        times = Counter(each.nemesis for each in self.history if type(each) is Event)
+        if disturbed := [f"{name} {times[name]}" for name in sorted(times) if name]:
+            yield f"  {'nemesis:':14}{', '.join(disturbed)}"
         for finding in self.findings:
             yield ""
             yield from _text(finding)
         yield ""
-        if not self.findings:
+        if self.is_ok:
             yield f"No anomaly: none of {len(CHECKS)} checks found anything."
             return
-        names = ", ".join(each.check.name for each in self.findings)
-        yield f"ANOMALIES: {names}. The topic {self.topic} is kept."
+        if self.problem:
+            yield f"No verdict on the whole run: {self.problem}."
+        if self.findings:
+            names = ", ".join(each.check.name for each in self.findings)
+            yield f"ANOMALIES: {names}. The topic {self.history.topic} is kept."
+
+
+def _is_work(operation: Operation) -> bool:
+    return operation.is_ok and not (type(operation) is Poll and operation.mode == "final")
 
 
 def _text(finding: Finding) -> Iterator[str]:

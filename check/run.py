@@ -1,8 +1,10 @@
 """One run: create the topic, let the clients work, stop the nemesis, read everything."""
 
+import asyncio
+import signal
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
@@ -10,10 +12,10 @@ from uuid import uuid4
 from ..client_security import Security
 from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
-from .cluster import Cluster, back_off
+from .cluster import FINAL, GROUP, Cluster, UnknownTopic, back_off
 from .connection import Disconnected, Fields, Unsupported
-from .history import ReadEnd
-from .members import ClassicMember
+from .history import Assigned, Heartbeat, Joined, Left, ReadEnd, TopicMissing
+from .members import ClassicMember, ConsumerMember, Member
 from .nemesis import Nemesis
 from .producer import Producer
 from .reader import Reader
@@ -27,12 +29,20 @@ FINAL_SECONDS: Final = 60.0
 """For the final reads: a broker may have to restart, and to end all transactions."""
 STABLE_SECONDS: Final = 10.0
 """For the markers of the last transactions, and for the next records of a final read."""
+DELETE_SECONDS: Final = 10.0
+"""For a group to become empty: a member that was about to join has no id yet."""
+PROTOCOLS: Final = ("classic", "consumer")
+_NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
 # KIP-890: with transaction.version 2, the broker adds partitions to transactions by itself.
 TRANSACTION_VERSION: Final = 2
 
 
 class CannotJudge(Exception):
     """The broker cannot be reached, or did too little: there is no verdict."""
+
+
+class _TopicLost(Exception):
+    """The broker answers that the topic does not exist: recorded, and nothing is left to read."""
 
 
 class Options(NamedTuple):
@@ -48,12 +58,13 @@ class Options(NamedTuple):
     pause_s: float = 0.02
 
 
-async def run(options: Options, nemesis: Nemesis | None, history: History) -> str:
-    """Fill the history, and return the name of the topic. Raises CannotJudge."""
+async def run(options: Options, nemesis: Nemesis | None, history: History) -> None:
+    """Fill the history. Raises CannotJudge."""
     topic = f"kohort-check-{uuid4().hex[:8]}"
     cluster = Cluster(options.bootstrap, options.security, topic)
     try:
         await _create_topic(cluster, options.start_seconds)
+        history.topic = topic
         settings = Settings(
             options.bootstrap,
             options.security,
@@ -65,17 +76,38 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> st
             options.session_timeout_ms,
         )
         workload = Workload(settings, history)
-        if nemesis is None:
-            await workload.run(options.seconds)
-        else:
-            async with nemesis.running(options.seconds):
+        with _ended_by_interrupt(workload):
+            if nemesis is None:
                 await workload.run(options.seconds)
-        await _final_reads(cluster, workload, history)
+            else:
+                async with nemesis.running(options.seconds):
+                    await workload.run(options.seconds)
+        history.seconds = min(options.seconds, round(history.now()[1], 1))
+        with suppress(_TopicLost):
+            await _final_reads(cluster, workload, history)
     except Unsupported as error:
         raise CannotJudge(str(error)) from error
     finally:
         cluster.disconnect()
-    return topic
+
+
+@contextmanager
+def _ended_by_interrupt(workload: Workload) -> Iterator[None]:
+    """Let Ctrl-C end the work, so that its history is judged; the next one ends the program."""
+    loop = asyncio.get_running_loop()
+
+    def interrupted() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        workload.stop()
+
+    # Not possible on Windows, nor outside of the main thread.
+    with suppress(NotImplementedError, RuntimeError, ValueError):
+        loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGINT)
 
 
 async def _create_topic(cluster: Cluster, seconds: float) -> None:
@@ -114,10 +146,10 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
     for partition in range(PARTITIONS):
         await final.wait_until_stable(partition)
         for is_committed in (True, False):
-            reader = Reader(cluster, history, "final", mode="final", is_committed=is_committed)
+            reader = Reader(cluster, history, FINAL, mode="final", is_committed=is_committed)
             reader.positions = {partition: 0}
             await final.complete(f"reading partition {partition}", final.read, reader)
-    for protocol in ("classic", "consumer"):
+    for protocol in PROTOCOLS:
         group = workload.settings.group(protocol)
         await final.complete(f"reading the offsets of {group}", final.read_offsets, group)
 
@@ -130,22 +162,26 @@ class _FinalReads:
         self._deadline = time.monotonic() + FINAL_SECONDS
 
     async def complete(self, what: str, step: Callable[[A], Awaitable[bool]], argument: A) -> None:
-        """Call a step until it returns True. Raises CannotJudge."""
-        problem = "timeout"
+        """Call a step until it returns True. Raises CannotJudge, and _TopicLost."""
+        problem, missing = "timeout", None
         while time.monotonic() < self._deadline:
             try:
                 if await step(argument):
                     return
-            except Disconnected as error:
+            except UnknownTopic as error:
                 problem = str(error)
+                missing = missing or self._history.now()
+            except Disconnected as error:
+                problem, missing = str(error), None
             self._cluster.forget()
             await back_off()
+        if missing is not None:
+            self._history.add(TopicMissing(client=FINAL, topic=self._cluster.topic), missing)
+            raise _TopicLost
         raise CannotJudge(f"{what} failed for {FINAL_SECONDS:g} s after the run: {problem}")
 
     async def end_transaction(self, transactional_id: str) -> bool:
-        producer = Producer(
-            self._cluster, self._history, "final", transactional_id=transactional_id
-        )
+        producer = Producer(self._cluster, self._history, FINAL, transactional_id=transactional_id)
         await producer.init()
         return True
 
@@ -154,7 +190,7 @@ class _FinalReads:
         missing."""
         deadline = min(time.monotonic() + STABLE_SECONDS, self._deadline)
         readers = [
-            Reader(self._cluster, self._history, "final", mode="final", is_committed=each)
+            Reader(self._cluster, self._history, FINAL, mode="final", is_committed=each)
             for each in (True, False)
         ]
         while time.monotonic() < deadline:
@@ -185,18 +221,42 @@ class _FinalReads:
         return True
 
     async def read_offsets(self, group: str) -> bool:
-        member = ClassicMember(self._cluster, self._history, "final", group, 0)
+        member = ClassicMember(self._cluster, self._history, FINAL, group, 0)
         partitions = tuple(range(PARTITIONS))
         return await member.read_committed(partitions, is_final=True) is not None
 
 
-async def clean_up(options: Options, topic: str) -> None:
-    """Delete the topic of a run. A failure changes nothing about the verdict, and the name shows
-    where the topic comes from."""
-    cluster = Cluster(options.bootstrap, options.security, topic)
+async def clean_up(options: Options, history: History) -> None:
+    """Delete the topic and the groups of a run. A failure changes nothing about the verdict, and
+    the names show where they come from."""
+    cluster = Cluster(options.bootstrap, options.security, history.topic)
+    with suppress(Disconnected, Unsupported):
+        classic, consumer = (f"{history.topic}-{each}" for each in PROTOCOLS)
+        # What the clean-up does is not part of the run.
+        await _delete_group(cluster, history, ClassicMember(cluster, History(), FINAL, classic, 0))
+        await _delete_group(cluster, history, ConsumerMember(cluster, History(), FINAL, consumer))
     with suppress(Disconnected, Unsupported):
         connection = await cluster.any_node()
         await connection.request(
-            "DeleteTopics", topic_names=(topic,), timeout=timedelta(seconds=10)
+            "DeleteTopics", topic_names=(history.topic,), timeout=timedelta(seconds=10)
         )
     cluster.disconnect()
+
+
+async def _delete_group(cluster: Cluster, history: History, member: Member) -> None:
+    """Let the crashed members leave, whose sessions may last for 45 s, and delete the group."""
+    left = {each.member for each in history if isinstance(each, Left) and each.is_ok}
+    crashed = {
+        each.member
+        for each in history
+        if isinstance(each, Joined | Assigned | Heartbeat) and each.group == member.group
+    }
+    for each in sorted(crashed - left):
+        member.member = each
+        await member.leave()
+    deadline, error = time.monotonic() + DELETE_SECONDS, ErrorCode.non_empty_group
+    while error in _NOT_YET and time.monotonic() < deadline:
+        connection = await cluster.coordinator(GROUP, member.group)
+        response = await connection.request("DeleteGroups", groups_names=(member.group,))
+        error = ErrorCode(response.results[0].error_code)
+        await back_off()

@@ -107,11 +107,15 @@ class OwnBroker:
         fault = self._kafka.faults.lose_answer(api, times=chance.randint(1, 5))
         time.sleep(1)
         fault.cancel()
-        return f"lost {fault.fired} responses of {api}"
+        lost = [f"{each.api} v{each.version} of {each.client_id}" for each in fault.fired]
+        return f"lost the response to {', '.join(lost)}" if lost else f"no {api} to lose came"
+
+
+PROCESS_NEMESES: Final = ("kill", "pause")
 
 
 class BrokerEnded(Exception):
-    """The command of a broker has ended, or the broker does not listen."""
+    """The command of a broker has ended, or the broker does not listen, or another one does."""
 
 
 class Process:
@@ -121,11 +125,16 @@ class Process:
 
     def __init__(self, command: str, address: Address) -> None:
         self._address = address
-        self.nemeses: Mapping[str, Disturb] = {"kill": self._kill, "pause": self._pause}
+        both = self._kill, self._pause
+        self.nemeses: Mapping[str, Disturb] = dict(zip(PROCESS_NEMESES, both, strict=True))
         self._command = shlex.split(command)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
+        if self._is_listening():
+            raise BrokerEnded(
+                f"something listens at {self._address} already: stop it, or choose another port"
+            )
         try:
             self._start()
         except BaseException:
@@ -150,14 +159,24 @@ class Process:
 
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            if (code := self._process.poll()) is not None:
-                raise BrokerEnded(f"{self._command[0]} has ended with exit code {code}")
-            with suppress(OSError), socket.create_connection(self._address, 1) as probe:
-                # A port of the ephemeral range may be connected to itself.
-                if probe.getsockname() != probe.getpeername():
-                    return
+            is_listening = self._is_listening()
+            self.check_running()  # otherwise it is another broker that listens
+            if is_listening:
+                return
             time.sleep(POLL_SECONDS)
         raise BrokerEnded(f"nothing listens at {self._address} after {START_SECONDS:g} s")
+
+    def _is_listening(self) -> bool:
+        with suppress(OSError), socket.create_connection(self._address, 1) as probe:
+            # A port of the ephemeral range may be connected to itself.
+            return bool(probe.getsockname() != probe.getpeername())
+        return False
+
+    def check_running(self) -> None:
+        """Raise BrokerEnded unless the command still runs."""
+        assert self._process is not None
+        if (code := self._process.poll()) is not None:
+            raise BrokerEnded(f"{self._command[0]} has ended with exit code {code}")
 
     def _signal(self, number: int) -> None:
         assert self._process is not None
@@ -178,12 +197,14 @@ class Process:
         return False
 
     def _kill(self, _chance: random.Random) -> str:
+        self.check_running()
         self._signal(signal.SIGKILL)
         self._has_ended()
         self._start()
         return "killed the process (SIGKILL) and started it again"
 
     def _pause(self, chance: random.Random) -> str:
+        self.check_running()
         seconds = chance.uniform(0.2, 3)
         self._signal(signal.SIGSTOP)
         time.sleep(seconds)

@@ -23,6 +23,7 @@ from .history import (
     ReadCommitted,
     ReadEnd,
     Send,
+    TopicMissing,
 )
 from .recorder import History
 
@@ -48,6 +49,7 @@ BARS_MAX: Final = 20_000
 COLOURS: Final = {
     Send: ("send", "#4c78a8"),
     Poll: ("poll", "#9ecae9"),
+    TopicMissing: ("metadata", "#79706e"),
     ReadEnd: ("ListOffsets", "#bab0ac"),
     EndTransaction: ("end of a transaction", "#b279a2"),
     InitProducer: ("InitProducerId", "#d6a5c9"),
@@ -89,11 +91,10 @@ class _Drawing:
         self._rows = {name: number for number, name in enumerate(clients)}
 
     def _window(self) -> tuple[float, float]:
-        """From the first operation of the first counter-example; or the end of the run."""
-        if not self._examples:
+        """From the first operation of all counter-examples; or the end of the run."""
+        if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
-        _, first = self._examples[0]
-        begin = max(0.0, min(each.began_s for each in first.operations) - MARGIN_SECONDS)
+        begin = max(0.0, min(each.began_s for each in self._marked) - MARGIN_SECONDS)
         end = max(self._ended_s(each) for each in self._marked) + MARGIN_SECONDS
         return begin, min(max(end, begin + MARGIN_SECONDS), begin + SECONDS_MAX)
 

@@ -67,8 +67,8 @@ class Settings(NamedTuple):
     def group(self, protocol: str) -> str:
         return f"{self.topic}-{protocol}"
 
-    def cluster(self) -> Cluster:
-        return Cluster(self.bootstrap, self.security, self.topic)
+    def cluster(self, client: str) -> Cluster:
+        return Cluster(self.bootstrap, self.security, self.topic, client)
 
 
 class Workload:
@@ -110,6 +110,10 @@ class Workload:
             if isinstance(result, Exception):
                 raise result
 
+    def stop(self) -> None:
+        """End the work early."""
+        self._is_over.set()
+
     @property
     def is_over(self) -> bool:
         return self._is_over.is_set()
@@ -131,7 +135,8 @@ class Workload:
         for number in count(1):
             if self.is_over:
                 return
-            client, cluster = f"{name}.{number}", self.settings.cluster()
+            client = f"{name}.{number}"
+            cluster = self.settings.cluster(client)
             self._clusters.add(cluster)
             will_crash = chance.random() < 0.5
             # An operation takes about as long as the pause after it.

@@ -16,6 +16,7 @@ ctl/        `kohort ctl`
 
 errors      exit codes, and errors as one line on standard error
 logs        the log of `kohort serve`
+imports     without Hypothesis
 output      tables, CSV, progress bars
 signals     waiting for a signal handler
 """

@@ -13,6 +13,7 @@ from ..broker.config.broker_config import BrokerConfig
 from ..control_api import TOKEN_VARIABLE
 from . import serve, signals
 from .errors import UserError
+from .imports import hypothesis_hidden
 from .logs import logging_to_stderr
 
 log = logging.getLogger("kohort.serve")
@@ -52,7 +53,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     stopping = threading.Event()
     for number in signals.stop_signals():
         signal.signal(number, lambda *_: stopping.set())
-    with serve.hypothesis_hidden():
+    with hypothesis_hidden():
         from ..control_api.control import Control
         from ..control_api.server import ControlServer
         from ..testing.kafka import Kafka

@@ -21,6 +21,7 @@ from .check import arguments as check_arguments
 from .ctl import commands as ctl_commands
 from .errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
+from .imports import hypothesis_hidden
 from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
 from .transactions import arguments as transactions_arguments
@@ -128,7 +129,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         top.error(f"missing command: one of {', '.join(args.commands)}")
     try:
-        code: int = import_module(f".{_module(args)}", __package__).run(args)
+        with hypothesis_hidden():
+            module = import_module(f".{_module(args)}", __package__)
+        code: int = module.run(args)
         sys.stdout.flush()
     except UserError as error:
         print(f"kohort {args.command}: {printable(str(error))}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 import errno
 import gc
 import logging
@@ -13,8 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import starmap
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from .. import __version__
 from ..broker.config.broker_config import BrokerConfig, ConfigError
@@ -25,6 +23,7 @@ from ..broker.security.principal import user
 from ..log.errors import FolderInUse, LogError
 from ..topics.registry_log import CorruptRegistry, UndecodableRegistryRecord
 from .errors import UserError
+from .imports import hypothesis_hidden
 from .logs import logging_to_stderr
 from .signals import stop_signals
 
@@ -293,20 +292,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     import uvloop
 
     return uvloop.new_event_loop
-
-
-@contextlib.contextmanager
-def hypothesis_hidden() -> Iterator[None]:
-    """Keep kio from importing Hypothesis, which takes a quarter of the start time. kio does so to
-    register strategies, which a broker does not need."""
-    if "hypothesis" in sys.modules:
-        yield
-        return
-    sys.modules["hypothesis"] = cast("ModuleType", None)  # importing it raises ImportError
-    try:
-        yield
-    finally:
-        del sys.modules["hypothesis"]
 
 
 def _address(host: str, port: int | str) -> str:

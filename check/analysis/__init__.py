@@ -40,6 +40,7 @@ class Finding(NamedTuple):
 
 
 CHECKS: Final = (
+    Check("lost-topic", log.lost_topics),
     Check("lost-write", log.lost_writes),
     Check("unseen", log.unseen),
     Check("duplicate", log.duplicates),

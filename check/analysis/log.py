@@ -3,8 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ..history import Operation, Poll, ReadEnd, Send
+from ..history import Operation, Poll, ReadEnd, Send, TopicMissing
 from .facts import Anomaly, Facts
+
+
+def lost_topics(facts: Facts) -> Iterator[Anomaly]:
+    """The topic of the run is gone, with all its records: after the run the broker answers, for as
+    long as the final reads may take, that it does not exist."""
+    acknowledged = [each for each in facts.sends if each.is_ok][-1:]
+    for missing in facts.of(TopicMissing):
+        yield Anomaly(f"topic {missing.topic} does not exist any more", (*acknowledged, missing))
 
 
 def lost_writes(facts: Facts) -> Iterator[Anomaly]:

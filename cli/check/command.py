@@ -5,18 +5,26 @@ import asyncio
 import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, NamedTuple, TextIO
 
 from ...check.analysis import analyse
+from ...check.cluster import FINAL
 from ...check.nemesis import Nemesis
 from ...check.recorder import History
 from ...check.report import Report
 from ...check.run import CannotJudge, Options, clean_up
 from ...check.run import run as run_clients
-from ...check.targets import OWN_SESSION_TIMEOUT_MS, BrokerEnded, Disturb, OwnBroker, Process
+from ...check.targets import (
+    OWN_SESSION_TIMEOUT_MS,
+    PROCESS_NEMESES,
+    BrokerEnded,
+    Disturb,
+    OwnBroker,
+    Process,
+)
 from ...check.timeline import draw
 from ...client_security import Security, read_security
 from ...protocol.bootstrap import Address, addresses
@@ -35,45 +43,65 @@ def run(args: argparse.Namespace) -> int:
     """Return the exit code. Raises UserError."""
     if args.seconds <= 0:
         raise UserError(f"invalid --seconds {args.seconds:g}: expected a positive number.")
+    if args.session_timeout is not None and args.session_timeout <= 0:
+        value = args.session_timeout
+        raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
     if args.broker_command is not None and args.bootstrap_server is None:
         raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
+    if args.command_config is not None and args.bootstrap_server is None:
+        raise UserError("--command-config needs --bootstrap-server: its own cluster has no users.")
     security = _security(args)
-    with _target(args) as (name, bootstrap, nemeses):
-        report = _check(args, name, bootstrap, security, _chosen(args.nemesis, nemeses))
     if args.timeline is not None:
-        title = f"kohort check of {name}, seed {report.seed}"
-        _write(args.timeline, draw(report.history, report.findings, title))
-    print(json.dumps(report.to_json()) if args.format == "json" else report.to_text())
-    return EXIT_NEGATIVE if report.findings else 0
+        _open(args.timeline, "a").close()  # an hour later it would be too late to fail
+    with _target(args) as target:
+        report = _check(args, target, security)
+    if report.history.operations:
+        print(json.dumps(report.to_json()) if args.format == "json" else report.to_text())
+    if args.timeline is not None:
+        title = f"kohort check of {target.name}, seed {report.seed}"
+        with _open(args.timeline, "w") as file:
+            file.write(draw(report.history, report.findings, title))
+    if report.findings:
+        return EXIT_NEGATIVE
+    if report.problem:
+        raise UserError(f"{target.name} cannot be judged: {report.problem}.")
+    return 0
 
 
-def _check(
-    args: argparse.Namespace,
-    name: str,
-    bootstrap: list[Address],
-    security: Security,
-    nemeses: Mapping[str, Disturb],
-) -> Report:
+class _Target(NamedTuple):
+    """What is checked, in words; its address; how it can be disturbed. `check_running` raises
+    BrokerEnded if it does not run any more, as far as that can be known."""
+
+    name: str
+    bootstrap: list[Address]
+    nemeses: Mapping[str, Disturb]
+    check_running: Callable[[], None] = lambda: None
+
+
+def _check(args: argparse.Namespace, target: _Target, security: Security) -> Report:
+    name, nemeses = target.name, _chosen(args.nemesis, target.nemeses)
     seed = secrets.randbits(SEED_BITS) if args.seed is None else args.seed
     session_timeout_ms = args.session_timeout
     if session_timeout_ms is None:
         is_own = args.bootstrap_server is None
         session_timeout_ms = OWN_SESSION_TIMEOUT_MS if is_own else SESSION_TIMEOUT_MS
     history = History()
-    options = Options(bootstrap, security, args.seconds, seed, START_SECONDS, session_timeout_ms)
+    options = Options(
+        target.bootstrap, security, args.seconds, seed, START_SECONDS, session_timeout_ms
+    )
     nemesis = Nemesis(nemeses, seed, history) if nemeses else None
+    problem = ""
     try:
-        topic = asyncio.run(run_clients(options, nemesis, history))
+        asyncio.run(run_clients(options, nemesis, history))
+        target.check_running()
     except (BrokerEnded, CannotJudge) as error:
-        raise UserError(f"{name} cannot be judged: {error}.") from error
-    report = Report(name, seed, args.seconds, topic, history, analyse(history))
-    if not report.findings:
-        if not report.is_meaningful:
-            raise UserError(
-                f"{name} cannot be judged: it acknowledged or returned almost nothing within "
-                f"{args.seconds:g} s: pass a larger --seconds."
-            )
-        asyncio.run(clean_up(options, topic))
+        problem = str(error)
+    # Final reads that are not complete prove nothing about what they do not contain.
+    operations = [each for each in history if not problem or each.client != FINAL]
+    seconds = history.seconds or args.seconds
+    report = Report(name, seed, seconds, history, analyse(operations), problem)
+    if report.is_ok:
+        asyncio.run(clean_up(options, history))
     return report
 
 
@@ -85,26 +113,24 @@ def _security(args: argparse.Namespace) -> Security:
 
 
 @contextmanager
-def _target(
-    args: argparse.Namespace,
-) -> Iterator[tuple[str, list[Address], Mapping[str, Disturb]]]:
-    """Yield what is checked, in words, its address, and how it can be disturbed."""
+def _target(args: argparse.Namespace) -> Iterator[_Target]:
     if args.bootstrap_server is None:
         # It logs every failure that the nemesis causes.
         logging.getLogger("kohort").addHandler(logging.NullHandler())
         with OwnBroker() as own:
-            yield "its own kohort cluster", addresses(own.bootstrap), own.nemeses
+            yield _Target("its own kohort cluster", addresses(own.bootstrap), own.nemeses)
         return
     try:
         bootstrap = addresses(args.bootstrap_server)
     except ValueError as error:
         raise UserError(f"{error}.") from None
     if args.broker_command is None:
-        yield args.bootstrap_server, bootstrap, {}
+        yield _Target(args.bootstrap_server, bootstrap, {})
         return
     try:
         with Process(args.broker_command, bootstrap[0]) as process:
-            yield args.bootstrap_server, bootstrap, process.nemeses
+            name = args.bootstrap_server
+            yield _Target(name, bootstrap, process.nemeses, process.check_running)
     except BrokerEnded as error:
         raise UserError(f"{args.bootstrap_server} cannot be judged: {error}.") from error
     except OSError as error:
@@ -118,14 +144,16 @@ def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, D
     chosen = sorted(nemeses) if names is None else names.split(",")
     for name in chosen:
         if name not in nemeses:
+            if name in PROCESS_NEMESES:
+                raise UserError(f"--nemesis {name} needs --command, which starts the broker.")
             known = ", ".join(nemeses) or "none, without --command"
             hint = did_you_mean(name, nemeses) or f": this broker has {known}."
             raise UserError(f"unknown --nemesis {name}{hint}")
     return {name: nemeses[name] for name in chosen}
 
 
-def _write(path: str, text: str) -> None:
+def _open(path: str, mode: Literal["a", "w"]) -> TextIO:
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        return Path(path).open(mode, encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}.") from error

@@ -1,6 +1,6 @@
 """Anomalies of a partition's log and of polls, in histories of a few operations."""
 
-from kohort.check.history import Batch, ReadEnd
+from kohort.check.history import Batch, ReadEnd, TopicMissing
 from support.tiny_histories import anomalies, end, final, poll, send
 
 
@@ -18,6 +18,12 @@ def test_a_history_without_anomalies() -> None:
 
 def test_an_acknowledged_record_that_is_missing_is_a_lost_write() -> None:
     assert anomalies(send("a", 0), send("b", 1), final((1, "b"))) == {"lost-write"}
+
+
+def test_a_topic_that_does_not_exist_after_the_run_is_lost() -> None:
+    missing = TopicMissing(client="final", topic="t", outcome="ok")
+    assert anomalies(send("a", 0), missing) == {"lost-topic"}
+    assert anomalies(missing) == {"lost-topic"}
 
 
 def test_a_duplicate_without_a_known_offset_may_be_lost_too() -> None:

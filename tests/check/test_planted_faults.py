@@ -2,6 +2,7 @@
 after it."""
 
 import asyncio
+import re
 
 import pytest
 from kohort.check.analysis import analyse
@@ -49,6 +50,19 @@ def test_a_planted_fault_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch)
             if fault.anomaly in found:
                 return
     raise AssertionError(f"{fault.anomaly} was not found, only {found}")
+
+
+def test_lost_responses_are_named() -> None:
+    with OwnBroker() as broker:
+        history = History()
+        options = Options(addresses(broker.bootstrap), Security(), 6, 1, 10, OWN_SESSION_TIMEOUT_MS)
+        disturb = Nemesis({"lost": broker.nemeses["lost"]}, 1, history)
+        asyncio.run(run(options, disturb, history))
+    lost = [each.describe() for each in history if each.client == "nemesis"]
+    assert any(
+        re.match(r"lost the response to \w+ v\d+ of kohort-check-[a-z]+-\d+\.\d+", each)
+        for each in lost
+    ), lost
 
 
 def test_nothing_is_found_without_a_fault() -> None:

@@ -1,16 +1,30 @@
 """`kohort check`: verdicts, exit codes, output, and brokers that it starts."""
 
+import asyncio
 import contextlib
 import json
+import os
 import random
+import shlex
+import signal
 import socket
 import sys
+import threading
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from kohort.check import run
+from kohort.check.cluster import Cluster
+from kohort.check.targets import BrokerEnded, Process
 from kohort.cli.main import main
+from kohort.client_security import Security
+from kohort.protocol.bootstrap import Address, addresses
+from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
+from kohort.testing.faults.actions import error_response
+from kohort.testing.interceptor import InterceptedRequest
 from support.broker_process import kohort
 from support.faulty_broker import FaultyApi, acknowledge_only
 
@@ -26,9 +40,10 @@ def test_a_correct_broker_passes_with_exit_code_0(
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--timeline", str(timeline)]) == 0
         assert [each.name for each in kafka.topics if each.name.startswith("kohort-check")] == []
+        assert kafka.groups == []
     printed = capsys.readouterr().out
     assert printed.startswith("127.0.0.1:")
-    assert "No anomaly: none of 26 checks found anything." in printed
+    assert "No anomaly: none of 27 checks found anything." in printed
     drawing = ElementTree.parse(timeline).getroot()
     texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
     assert {"producer-1", "reader-2", "classic-3", "consumer-3"} <= set(texts)
@@ -65,6 +80,41 @@ def test_an_anomaly_is_explained_as_text(capsys: pytest.CaptureFixture[str]) -> 
     assert "\nANOMALIES: " in printed
 
 
+def test_a_broker_that_loses_its_topic_has_an_anomaly(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "FINAL_SECONDS", 1.0)
+    monkeypatch.setattr(run, "STABLE_SECONDS", 0.1)
+    with Kafka() as kafka:
+        delete = threading.Timer(2, lambda: asyncio.run(_delete_topics(kafka)))
+        delete.start()
+        flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
+        assert main(["check", *flags, "--timeline", str(tmp_path / "run.svg")]) == 1
+        delete.join()
+    assert "ANOMALIES: lost-topic" in capsys.readouterr().out
+    assert "lost-topic: topic kohort-check-" in (tmp_path / "run.svg").read_text()
+
+
+def test_without_final_reads_there_are_counts_but_no_verdict(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "FINAL_SECONDS", 0)
+    with Kafka() as kafka:
+        assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 2
+    printed = capsys.readouterr()
+    assert "  batches: " in printed.out
+    assert "No anomaly" not in printed.out
+    assert "failed for 0 s after the run" in printed.err
+
+
+def test_a_broker_without_commits_cannot_be_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    with Kafka() as kafka:
+        for api in ("OffsetCommit", "TxnOffsetCommit"):
+            kafka._host.interceptor.hooks.append(FaultyApi(api, 1, _reject))
+        assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 2
+    assert "cannot be judged: 0 commits of offsets succeeded" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
     properties = tmp_path / "client.properties"
@@ -83,10 +133,16 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
     ("flags", "message"),
     [
         (["--seconds", "0"], "invalid --seconds 0: expected a positive number."),
+        (["--session-timeout", "0"], "invalid --session-timeout 0: expected a positive number"),
         (["--bootstrap-server", "x:y"], "invalid address 'x:y': expected HOST:PORT."),
         (
             ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "kill"],
-            "unknown --nemesis kill: this broker has none, without --command.",
+            "--nemesis kill needs --command, which starts the broker.",
+        ),
+        (["--nemesis", "pause"], "--nemesis pause needs --command, which starts the broker."),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "x"],
+            "unknown --nemesis x: this broker has none, without --command.",
         ),
         (["--command", "x"], "--command needs --bootstrap-server, the address of the broker"),
         (
@@ -97,7 +153,13 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
             ["--bootstrap-server", "127.0.0.1:9", "--command", "false"],
             "127.0.0.1:9 cannot be judged: false has ended with exit code 1.",
         ),
-        (["--command-config", "/nothing"], "cannot read /nothing: No such file or directory."),
+        (["--timeline", "/nothing/x.svg"], "cannot write /nothing/x.svg: No such file"),
+        (["--command-config", "/nothing"], "--command-config needs --bootstrap-server"),
+        (
+            ["--bootstrap-server", "127.0.0.1:9", "--command-config", "/nothing"],
+            "cannot read /nothing: No such file or directory.",
+        ),
+        (["--bootstrap-server", "127.0.0.1:9"], "cannot connect to 127.0.0.1:9: connection ref"),
     ],
 )
 def test_mistakes_end_with_exit_code_2(
@@ -112,6 +174,41 @@ def test_a_mistyped_nemesis_is_corrected(capsys: pytest.CaptureFixture[str]) -> 
     assert "unknown --nemesis kil: did you mean kill?" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="asyncio has no signal handlers there")
+def test_an_interrupt_ends_the_work_and_gives_a_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Kafka() as kafka:
+        interrupt = threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT))
+        interrupt.start()
+        flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT, "--seconds", "300"]
+        assert main(["check", *flags]) == 0
+        interrupt.join()
+    assert "No anomaly" in capsys.readouterr().out
+
+
+def test_a_broker_that_it_did_not_start_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["check", "--bootstrap-server", address, "--command", "sleep 60"]) == 2
+    assert f"something listens at {address} already" in capsys.readouterr().err
+
+
+def test_a_broker_that_has_ended_is_not_disturbed() -> None:
+    port = _free_port()
+    listen = (
+        f"import socket; s = socket.create_server(('127.0.0.1', {port})); s.accept(); s.accept()"
+    )
+    address = Address("127.0.0.1", port)
+    with Process(shlex.join([sys.executable, "-c", listen]), address) as ended:
+        assert ended._process is not None
+        socket.create_connection(address).close()
+        ended._process.wait(10)
+        for disturb in ended.nemeses.values():
+            with pytest.raises(BrokerEnded, match="has ended with exit code 0"):
+                disturb(random.Random(1))
+
+
 @pytest.mark.crash
 def test_a_broker_that_it_starts_is_killed_and_started_again(tmp_path: Path) -> None:
     port = _free_port()
@@ -123,6 +220,21 @@ def test_a_broker_that_it_starts_is_killed_and_started_again(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     disturbed = json.loads(done.stdout)["statistics"]["nemesis"]
     assert any(each.startswith("killed the process") for each in disturbed), disturbed
+
+
+async def _delete_topics(kafka: Kafka) -> None:
+    cluster = Cluster(addresses(kafka.bootstrap_servers), Security(), "")
+    names = tuple(each.name for each in kafka.topics if each.name.startswith("kohort-check"))
+    timeout = timedelta(seconds=10)
+    connection = await cluster.any_node()
+    await connection.request("DeleteTopics", topic_names=names, timeout=timeout)
+    cluster.disconnect()
+
+
+def _reject(request: InterceptedRequest) -> bool:
+    record, error = request.record, ErrorCode.invalid_commit_offset_size
+    request.respond(error_response(record.api_key, record.version, record.message, error))
+    return True
 
 
 def _free_port() -> int:
