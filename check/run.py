@@ -167,17 +167,25 @@ class _FinalReads:
             await back_off()
 
     async def read(self, reader: Reader) -> bool:
-        """Read a partition to its end, or until nothing comes any more."""
+        """Read a partition to its end, or until nothing comes any more. Return False if there was
+        no time for that."""
         ((partition, _),) = reader.positions.items()
         began = self._history.now()
         end = await reader.end_offset(partition)
+        reached = reader.positions[partition]
         given_up_at = time.monotonic() + STABLE_SECONDS
-        while (position := reader.positions[partition]) < end:
+        while reached < end:
             await reader.poll()
-            if reader.positions[partition] > position:
-                given_up_at = time.monotonic() + STABLE_SECONDS
-            elif time.monotonic() > given_up_at:
+            now = time.monotonic()
+            if reader.positions[partition] > reached:
+                reached = reader.positions[partition]
+                given_up_at = now + STABLE_SECONDS
+            elif now > given_up_at:
                 break
+            else:
+                await back_off()  # a broker that refuses fetches does so at once
+            if now > self._deadline:
+                return False
         read_end = ReadEnd(
             client=reader.name, partition=partition, is_committed=reader.is_committed, offset=end
         )

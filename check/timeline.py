@@ -19,6 +19,7 @@ from .history import (
     Joined,
     Left,
     Operation,
+    OutOfRange,
     Poll,
     ReadCommitted,
     ReadEnd,
@@ -48,6 +49,7 @@ BARS_MAX: Final = 20_000
 COLOURS: Final = {
     Send: ("send", "#4c78a8"),
     Poll: ("poll", "#9ecae9"),
+    OutOfRange: ("refused poll", "#756bb1"),
     ReadEnd: ("ListOffsets", "#bab0ac"),
     EndTransaction: ("end of a transaction", "#b279a2"),
     InitProducer: ("InitProducerId", "#d6a5c9"),

@@ -8,7 +8,7 @@ response with the position of its request.
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from ..history import Poll, Send
+from ..history import Operation, OutOfRange, Poll, ReadEnd, Send
 from .facts import NO_LOG, Anomaly, Facts
 
 
@@ -92,6 +92,35 @@ def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
                 f"from {highest.high_watermark} to {poll.high_watermark}",
                 (highest, poll),
             )
+
+
+def out_of_range(facts: Facts) -> Iterator[Anomaly]:
+    """A fetch was refused with OFFSET_OUT_OF_RANGE, although its position was not behind the end of
+    the partition: as acknowledged before, or as read at the end."""
+    for refused in facts.of(OutOfRange):
+        proof = _reaching(facts, refused)
+        if proof is not None:
+            yield Anomaly(
+                f"{refused.client} could not poll partition {refused.partition} from offset "
+                f"{refused.position}, which is not behind its end",
+                (proof, refused),
+            )
+
+
+def _reaching(facts: Facts, refused: OutOfRange) -> Operation | None:
+    """Return what shows that the position exists."""
+    for send in facts.sends:
+        is_before = send.is_ok and send.offset is not None and send.precedes(refused)
+        end = (send.offset or 0) + len(send.values)
+        if is_before and send.partition == refused.partition and end >= refused.position:
+            return send
+    for poll in facts.final_polls():
+        if poll.partition == refused.partition and poll.next_position >= refused.position:
+            return poll
+    for read in facts.of(ReadEnd):
+        if read.partition == refused.partition and read.offset >= refused.position:
+            return read
+    return None
 
 
 def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:

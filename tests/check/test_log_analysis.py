@@ -1,7 +1,7 @@
 """Anomalies of a partition's log and of polls, in histories of a few operations."""
 
 from kohort.check.history import Batch, ReadEnd
-from support.tiny_histories import anomalies, end, final, poll, send
+from support.tiny_histories import anomalies, end, final, out_of_range, poll, send
 
 
 def test_a_history_without_anomalies() -> None:
@@ -128,3 +128,11 @@ def test_a_high_watermark_that_goes_back_is_a_stale_read() -> None:
     assert anomalies((high, low)) == set()
     other_node = poll(high_watermark=5), poll(high_watermark=4, node=2)
     assert anomalies(*other_node) == set()
+
+
+def test_a_position_within_the_log_is_not_out_of_range() -> None:
+    assert anomalies(send("a b", 0), out_of_range(2)) == {"out-of-range"}
+    concurrent = send("a b", 0), out_of_range(2)
+    assert anomalies(concurrent) == set()
+    assert anomalies(concurrent, final((0, "a"), (1, "b"))) == {"out-of-range"}
+    assert anomalies(send("a b", 0), out_of_range(3), final((0, "a"), (1, "b"))) == set()

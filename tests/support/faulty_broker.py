@@ -183,6 +183,16 @@ def older(response: Any) -> None:
             part.high_watermark, part.records = max(0, part.high_watermark - 5), b""
 
 
+def out_of_range() -> Change:
+    """Refuse some fetches. A response may be about several partitions: one is enough."""
+
+    def change(response: Any) -> None:
+        for part in [part for topic in response.responses for part in topic.partitions][:1]:
+            part.error_code, part.records = ErrorCode.offset_out_of_range, b""
+
+    return with_response(change)
+
+
 def without_first_batch(response: Any) -> None:
     for topic in response.responses:
         for part in topic.partitions:
@@ -337,6 +347,7 @@ FAULTS = (
         "records reversed", "int-nonmonotonic-send", "Produce", with_request(reverse_records)
     ),
     api_fault("stale read", "stale-read", "Fetch", with_response(older)),
+    api_fault("position refused", "out-of-range", "Fetch", out_of_range()),
     api_fault("old records again", "nonmonotonic-poll", "Fetch", from_the_beginning()),
     api_fault("bit flipped", "misplaced", "Fetch", with_response(flip_a_bit)),
     api_fault("batch skipped", "poll-skip", "Fetch", with_response(without_first_batch)),

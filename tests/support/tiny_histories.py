@@ -14,6 +14,7 @@ from kohort.check.history import (
     Left,
     Operation,
     Outcome,
+    OutOfRange,
     Poll,
     ReadCommitted,
     Send,
@@ -81,6 +82,16 @@ def poll(
         is_committed=is_committed,
         outcome="ok",
         **more,
+    )
+
+
+def out_of_range(position: int) -> OutOfRange:
+    return OutOfRange(
+        client="reader",
+        partition=0,
+        position=position,
+        outcome="fail",
+        error="OFFSET_OUT_OF_RANGE",
     )
 
 
