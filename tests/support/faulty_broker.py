@@ -265,6 +265,50 @@ def no_fencing() -> Change:
     return intercept
 
 
+class NeverFenced:
+    """Every InitProducerId initializes another transactional id, and the requests of a producer id
+    are handled as those of that one."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._numbers = count(1)
+
+    def plant(self, broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
+        hooks = broker._kafka._host.interceptor.hooks
+        hooks.append(FaultyApi("InitProducerId", 1, self._init))
+        for api in ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn"):
+            hooks.append(FaultyApi(api, 1, with_request(self._rename)))
+        hooks.append(FaultyApi("AddPartitionsToTxn", 1, with_request(self._rename_old)))
+        hooks.append(FaultyApi("Produce", 1, with_request(self._rename_batch)))
+
+    def _init(self, request: InterceptedRequest) -> bool:
+        message = request.context.request
+        if message.transactional_id is None:
+            return False
+        message.transactional_id = name = f"{message.transactional_id}-{next(self._numbers)}"
+
+        def respond() -> None:
+            response = request.record.response
+            if response.error_code is ErrorCode.none:
+                self._names[response.producer_id] = name
+            request.respond(response)
+
+        request.on_response = respond
+        return False
+
+    def _rename(self, message: Any) -> None:
+        message.transactional_id = self._names[message.producer_id]
+
+    def _rename_old(self, message: Any) -> None:
+        producer_id = message.v3_and_below_producer_id
+        message.v3_and_below_transactional_id = self._names[producer_id]
+
+    def _rename_batch(self, message: Any) -> None:
+        if message.transactional_id is not None:
+            (part,) = message.topic_data[0].partition_data
+            message.transactional_id = self._names[read_header(bytes(part.records)).producer_id]
+
+
 # --- functions of the broker
 
 
@@ -361,4 +405,5 @@ FAULTS = (
     api_fault("commit aborts", "lost-write", "EndTxn", with_request(always_abort)),
     api_fault("epoch given out twice", "producer-epoch", "InitProducerId", same_producer(), 1),
     api_fault("fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1),
+    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant),
 )
