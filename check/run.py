@@ -27,6 +27,8 @@ FINAL_SECONDS: Final = 60.0
 """For the final reads: a broker may have to restart, and to end all transactions."""
 STABLE_SECONDS: Final = 10.0
 """For the markers of the last transactions, and for the next records of a final read."""
+# Otherwise records that a broker deletes or compacts by its defaults would look like lost writes.
+KEEP_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 # KIP-890: with transaction.version 2, the broker adds partitions to transactions by itself.
 TRANSACTION_VERSION: Final = 2
 
@@ -89,7 +91,7 @@ async def _create_topic(cluster: Cluster, seconds: float) -> None:
                 num_partitions=PARTITIONS,
                 replication_factor=-1,
                 assignments=(),
-                configs=(),
+                configs=[Fields(name=key, value=value) for key, value in KEEP_ALL.items()],
             )
             response = await connection.request(
                 "CreateTopics", topics=[topic], timeout=timedelta(seconds=10)
