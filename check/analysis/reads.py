@@ -94,6 +94,28 @@ def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
             )
 
 
+def vanished(facts: Facts) -> Iterator[Anomaly]:
+    """A record that was read is missing from the final read with the same isolation level."""
+    ends = {(each.partition, each.is_committed): each.offset for each in facts.of(ReadEnd)}
+    for poll in facts.irregular:
+        key = poll.partition, poll.is_committed
+        if poll.mode == "final" or not (key in facts.final or key in ends):
+            continue
+        final, reached = facts.final.get(key, {}), facts.final_end.get(key, 0)
+        # What the final read did not get to is unseen.
+        until = reached if reached < ends.get(key, 0) else None
+        for offset, value in zip(poll.offsets, poll.values, strict=True):
+            if offset in final or (until is not None and offset >= until):
+                continue  # two records at one offset: see log.inconsistent_offsets
+            if not (poll.is_committed and _is_aborted(facts, value)):
+                yield Anomaly(
+                    f"{value} was read at offset {offset} of partition {poll.partition}, but the "
+                    "final read does not contain it",
+                    tuple(dict.fromkeys((*_writer(facts, value), poll))),
+                )
+                break
+
+
 def out_of_range(facts: Facts) -> Iterator[Anomaly]:
     """A fetch was refused with OFFSET_OUT_OF_RANGE, although its position was not behind the end of
     the partition: as acknowledged before, or as read at the end."""
@@ -134,6 +156,11 @@ def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
         and each.precedes(poll)
     ]
     return tuple(found[-1:])
+
+
+def _is_aborted(facts: Facts, value: str) -> bool:
+    """Then it should not have been read with read_committed: see transactions.aborted_reads."""
+    return value in facts.written and facts.fate(facts.written[value].send) == "fail"
 
 
 def _writer(facts: Facts, value: str) -> tuple[Send, ...]:

@@ -17,6 +17,7 @@ from kohort.check.history import (
     OutOfRange,
     Poll,
     ReadCommitted,
+    ReadEnd,
     Send,
 )
 
@@ -97,6 +98,10 @@ def out_of_range(position: int) -> OutOfRange:
 
 def final(*records: tuple[int, str], **more: Any) -> Poll:
     return poll(*records, client="final", mode="final", **more)
+
+
+def read_end(offset: int) -> ReadEnd:
+    return ReadEnd(client="final", partition=0, is_committed=True, offset=offset, outcome="ok")
 
 
 def end(
