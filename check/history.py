@@ -128,6 +128,20 @@ class Poll(Operation):
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
+class OutOfRange(Operation):
+    """A fetch from `position` that the broker refused with OFFSET_OUT_OF_RANGE."""
+
+    partition: int
+    position: int
+
+    def describe(self) -> str:
+        return (
+            f"polled partition {self.partition} from offset {self.position}: rejected with "
+            f"{self.error}"
+        )
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
 class ReadEnd(Operation):
     """The end of a partition after the run, by ListOffsets: with read_committed, the last stable
     offset."""

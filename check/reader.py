@@ -12,7 +12,7 @@ from ..log.records import Record, records
 from ..protocol.errors import ErrorCode
 from .cluster import MOVED, Cluster
 from .connection import Connection, Disconnected, Fields
-from .history import Batch, Poll
+from .history import Batch, OutOfRange, Poll
 from .recorder import History
 
 Mode = Literal["assign", "subscribe", "final"]
@@ -96,8 +96,7 @@ class Reader:
             if error in MOVED:
                 self._cluster.forget()
             elif error is ErrorCode.offset_out_of_range:
-                # The broker has lost records that this client read; the analysis finds that.
-                self.positions[partition] = 0
+                self._out_of_range(partition, began)
             return None
         position = self.positions[partition]
         batches = list(_batches(bytes(part.records or b"")))
@@ -132,6 +131,16 @@ class Reader:
         if self._mode == "final":
             poll.batches = tuple(Batch(each.base_offset, each.last_offset) for _, each in batches)
         return self._history.add(poll, began)
+
+    def _out_of_range(self, partition: int, began: tuple[int, float]) -> None:
+        refused = OutOfRange(
+            client=self.name, partition=partition, position=self.positions[partition]
+        )
+        self._history.add(refused, began)
+        refused.outcome, refused.error = "fail", ErrorCode.offset_out_of_range.name.upper()
+        # A final read already has the records before its position.
+        if self._mode != "final":
+            self.positions[partition] = 0
 
 
 def _batches(data: bytes) -> Iterator[tuple[bytes, BatchHeader]]:

@@ -33,6 +33,8 @@ DELETE_SECONDS: Final = 10.0
 """For a group to become empty: a member that was about to join has no id yet."""
 PROTOCOLS: Final = ("classic", "consumer")
 _NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
+# Otherwise records that a broker deletes or compacts by its defaults would look like lost writes.
+KEEP_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 # KIP-890: with transaction.version 2, the broker adds partitions to transactions by itself.
 TRANSACTION_VERSION: Final = 2
 
@@ -121,7 +123,7 @@ async def _create_topic(cluster: Cluster, seconds: float) -> None:
                 num_partitions=PARTITIONS,
                 replication_factor=-1,
                 assignments=(),
-                configs=(),
+                configs=[Fields(name=key, value=value) for key, value in KEEP_ALL.items()],
             )
             response = await connection.request(
                 "CreateTopics", topics=[topic], timeout=timedelta(seconds=10)
@@ -203,17 +205,25 @@ class _FinalReads:
             await back_off()
 
     async def read(self, reader: Reader) -> bool:
-        """Read a partition to its end, or until nothing comes any more."""
+        """Read a partition to its end, or until nothing comes any more. Return False if there was
+        no time for that."""
         ((partition, _),) = reader.positions.items()
         began = self._history.now()
         end = await reader.end_offset(partition)
+        reached = reader.positions[partition]
         given_up_at = time.monotonic() + STABLE_SECONDS
-        while (position := reader.positions[partition]) < end:
+        while reached < end:
             await reader.poll()
-            if reader.positions[partition] > position:
-                given_up_at = time.monotonic() + STABLE_SECONDS
-            elif time.monotonic() > given_up_at:
+            now = time.monotonic()
+            if reader.positions[partition] > reached:
+                reached = reader.positions[partition]
+                given_up_at = now + STABLE_SECONDS
+            elif now > given_up_at:
                 break
+            else:
+                await back_off()  # a broker that refuses fetches does so at once
+            if now > self._deadline:
+                return False
         read_end = ReadEnd(
             client=reader.name, partition=partition, is_committed=reader.is_committed, offset=end
         )

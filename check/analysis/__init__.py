@@ -54,6 +54,8 @@ CHECKS: Final = (
     Check("poll-skip", reads.poll_skips),
     Check("int-poll-skip", reads.internal_poll_skips),
     Check("stale-read", reads.stale_reads),
+    Check("vanished", reads.vanished),
+    Check("out-of-range", reads.out_of_range),
     Check("G1a", transactions.aborted_reads),
     Check("precommitted-read", transactions.precommitted_reads),
     Check("G1c", transactions.write_read_cycles),

@@ -185,6 +185,9 @@ class _Effect(NamedTuple):
 
 def _lost(facts: Facts, commits: list[Commit], reads: list[ReadCommitted]) -> Iterator[Anomaly]:
     by_metadata = {each.metadata: each for each in commits}
+    seen: dict[str, ReadCommitted] = {}  # metadata -> the first read that returned it
+    for read in sorted(reads, key=lambda each: each.ended or 0):
+        seen.setdefault(read.metadata, read)
     effects = sorted(_effects(facts, by_metadata, reads), key=lambda each: each.at)
     latest: _Effect | None = None
     at = 0
@@ -195,12 +198,15 @@ def _lost(facts: Facts, commits: list[Commit], reads: list[ReadCommitted]) -> It
             at += 1
         if latest is None:
             continue
-        found = by_metadata.get(read.metadata)
-        if read.offset >= 0 and (found is None or not _is_over(facts, found, latest.commit)):
-            continue
+        earlier: tuple[Operation, ...] = ()
+        if read.offset >= 0:
+            found = by_metadata.get(read.metadata)
+            if found is None or not (
+                earlier := _over(facts, found, seen[read.metadata], latest.commit)
+            ):
+                continue
         returned = "none" if read.offset < 0 else f"{read.offset}, of {read.metadata}"
         proof = () if latest.proof is latest.commit else (latest.proof,)
-        earlier = () if found is None else (found,)
         yield Anomaly(
             f"commit {latest.commit.metadata} of offset {latest.commit.offset} of partition "
             f"{read.partition} is lost: the committed offset of {read.group} is {returned}",
@@ -224,14 +230,20 @@ def _effects(
             yield _Effect(read.ended, commits[read.metadata], read)
 
 
-def _is_over(facts: Facts, commit: Commit, later: Commit) -> bool:
-    """Whether a commit took effect before another one began."""
-    if not commit.is_ok:
-        return False  # a request with unknown outcome may be executed at any time
+def _over(
+    facts: Facts, commit: Commit, seen: ReadCommitted, later: Commit
+) -> tuple[Operation, ...]:
+    """Return what shows that a commit took effect before another one began, or nothing. `seen`: the
+    first read of it."""
     if commit.transaction is None:
-        return commit.precedes(later)
+        if commit.is_ok and commit.precedes(later):
+            return (commit,)
+        # With an unknown outcome, it may be executed at any time, but once: members never repeat a
+        # request.
+        return (commit, seen) if seen.precedes(later) else ()
     end = facts.commit_of(commit.transaction)
-    return end is not None and end.is_ok and end.precedes(later)
+    is_over = commit.is_ok and end is not None and end.is_ok and end.precedes(later)
+    return (commit,) if is_over else ()
 
 
 def commits_ahead(facts: Facts) -> Iterator[Anomaly]:

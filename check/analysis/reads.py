@@ -8,7 +8,7 @@ response with the position of its request.
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from ..history import Poll, Send
+from ..history import Operation, OutOfRange, Poll, ReadEnd, Send
 from .facts import NO_LOG, Anomaly, Facts
 
 
@@ -94,6 +94,57 @@ def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
             )
 
 
+def vanished(facts: Facts) -> Iterator[Anomaly]:
+    """A record that was read is missing from the final read with the same isolation level."""
+    ends = {(each.partition, each.is_committed): each.offset for each in facts.of(ReadEnd)}
+    for poll in facts.irregular:
+        key = poll.partition, poll.is_committed
+        if poll.mode == "final" or not (key in facts.final or key in ends):
+            continue
+        final, reached = facts.final.get(key, {}), facts.final_end.get(key, 0)
+        # What the final read did not get to is unseen.
+        until = reached if reached < ends.get(key, 0) else None
+        for offset, value in zip(poll.offsets, poll.values, strict=True):
+            if offset in final or (until is not None and offset >= until):
+                continue  # two records at one offset: see log.inconsistent_offsets
+            if not (poll.is_committed and _is_aborted(facts, value)):
+                yield Anomaly(
+                    f"{value} was read at offset {offset} of partition {poll.partition}, but the "
+                    "final read does not contain it",
+                    tuple(dict.fromkeys((*_writer(facts, value), poll))),
+                )
+                break
+
+
+def out_of_range(facts: Facts) -> Iterator[Anomaly]:
+    """A fetch was refused with OFFSET_OUT_OF_RANGE, although its position was not behind the end of
+    the partition: as acknowledged before, or as read at the end."""
+    for refused in facts.of(OutOfRange):
+        proof = _reaching(facts, refused)
+        if proof is not None:
+            yield Anomaly(
+                f"{refused.client} could not poll partition {refused.partition} from offset "
+                f"{refused.position}, which is not behind its end",
+                (proof, refused),
+            )
+
+
+def _reaching(facts: Facts, refused: OutOfRange) -> Operation | None:
+    """Return what shows that the position exists."""
+    for send in facts.sends:
+        is_before = send.is_ok and send.offset is not None and send.precedes(refused)
+        end = (send.offset or 0) + len(send.values)
+        if is_before and send.partition == refused.partition and end >= refused.position:
+            return send
+    for poll in facts.final_polls():
+        if poll.partition == refused.partition and poll.next_position >= refused.position:
+            return poll
+    for read in facts.of(ReadEnd):
+        if read.partition == refused.partition and read.offset >= refused.position:
+            return read
+    return None
+
+
 def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
     """The poll that brought the client to its position."""
     found = [
@@ -105,6 +156,11 @@ def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
         and each.precedes(poll)
     ]
     return tuple(found[-1:])
+
+
+def _is_aborted(facts: Facts, value: str) -> bool:
+    """Then it should not have been read with read_committed: see transactions.aborted_reads."""
+    return value in facts.written and facts.fate(facts.written[value].send) == "fail"
 
 
 def _writer(facts: Facts, value: str) -> tuple[Send, ...]:

@@ -131,22 +131,24 @@ def _cycle(edges: Mapping[str, Mapping[str, object]], start: str) -> tuple[str, 
 def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
     """A producer was fenced by another one with its transactional id, but could still write or
     end a transaction."""
-    by_id: dict[int, list[InitProducer]] = defaultdict(list)
-    for init in facts.of(InitProducer):
-        if init.is_ok and init.transactional_id is not None:
-            by_id[init.producer_id].append(init)
+    inits = [each for each in facts.of(InitProducer) if each.is_ok and each.transactional_id]
+    own = {each.client: each for each in inits}  # a client has one producer
+    by_name: dict[str | None, list[InitProducer]] = defaultdict(list)
+    for init in inits:
+        by_name[init.transactional_id].append(init)
     for operation in facts.operations:
         if not isinstance(operation, Send | EndTransaction) or not operation.is_ok:
             continue
-        if operation.producer is None:
+        mine = own.get(operation.client)
+        if mine is None:
             continue
-        producer_id, epoch = operation.producer
-        for init in by_id.get(producer_id, ()):
-            if init.epoch > epoch and init.client != operation.client and init.precedes(operation):
+        # By name: a broker that does not fence may give the successor another producer id.
+        for init in by_name[mine.transactional_id]:
+            if init.client != mine.client and mine.precedes(init) and init.precedes(operation):
                 yield Anomaly(
-                    f"{operation.client} with epoch {epoch} was fenced by epoch {init.epoch}, but "
-                    "its request was executed",
-                    (init, operation),
+                    f"{operation.client} was fenced by {init.client}, which has its transactional "
+                    f"id {init.transactional_id}, but its request was executed",
+                    (mine, init, operation),
                 )
                 break
 

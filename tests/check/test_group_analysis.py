@@ -87,6 +87,14 @@ def test_a_commit_with_unknown_outcome_may_be_late() -> None:
     assert anomalies(delivered(5), unknown, later, read("c1", 3)) == set()
 
 
+def test_a_commit_with_unknown_outcome_that_was_read_does_not_come_back() -> None:
+    progress, unknown, later = delivered(5), commit("c1", 3, outcome="info"), commit("c2", 5)
+    found = anomalies(progress, unknown, read("c1", 3), later, read("c1", 3))
+    assert found == {"lost-commit"}
+    concurrent = read("c1", 3), later
+    assert anomalies(progress, unknown, concurrent, read("c1", 3)) == set()
+
+
 def test_the_committed_offset_is_not_ahead_of_delivery() -> None:
     assert anomalies(delivered(5), commit("c1", 7), read("c1", 7)) == {"commit-ahead"}
     assert anomalies(delivered(5), commit("c1", 5), read("c1", 5)) == set()

@@ -1,7 +1,7 @@
 """Anomalies of a partition's log and of polls, in histories of a few operations."""
 
-from kohort.check.history import Batch, ReadEnd, TopicMissing
-from support.tiny_histories import anomalies, end, final, poll, send
+from kohort.check.history import Batch, TopicMissing
+from support.tiny_histories import anomalies, end, final, out_of_range, poll, read_end, send
 
 
 def test_a_history_without_anomalies() -> None:
@@ -44,10 +44,8 @@ def test_a_log_that_ends_before_an_acknowledged_record_is_unseen() -> None:
 
 
 def test_a_log_that_cannot_be_read_to_its_end_is_unseen() -> None:
-    reported = ReadEnd(client="final", partition=0, is_committed=True, offset=3, outcome="ok")
-    assert anomalies(send("a", 0), final((0, "a")), reported) == {"unseen"}
-    reported = ReadEnd(client="final", partition=0, is_committed=True, offset=1, outcome="ok")
-    assert anomalies(send("a", 0), final((0, "a")), reported) == set()
+    assert anomalies(send("a", 0), final((0, "a")), read_end(3)) == {"unseen"}
+    assert anomalies(send("a", 0), final((0, "a")), read_end(1)) == set()
 
 
 def test_a_record_at_two_offsets_is_a_duplicate() -> None:
@@ -134,3 +132,35 @@ def test_a_high_watermark_that_goes_back_is_a_stale_read() -> None:
     assert anomalies((high, low)) == set()
     other_node = poll(high_watermark=5), poll(high_watermark=4, node=2)
     assert anomalies(*other_node) == set()
+
+
+def test_a_position_within_the_log_is_not_out_of_range() -> None:
+    assert anomalies(send("a b", 0), out_of_range(2)) == {"out-of-range"}
+    concurrent = send("a b", 0), out_of_range(2)
+    assert anomalies(concurrent) == set()
+    assert anomalies(concurrent, final((0, "a"), (1, "b"))) == {"out-of-range"}
+    assert anomalies(send("a b", 0), out_of_range(3), final((0, "a"), (1, "b"))) == set()
+
+
+def test_a_record_that_was_read_does_not_vanish() -> None:
+    sent, unknown = send("a", 0), send("b", None, outcome="info", client="other")
+    seen = poll((0, "a"), (1, "b"))
+    assert anomalies(sent, unknown, seen, final((0, "a"))) == {"vanished"}
+    assert anomalies(sent, unknown, seen, final((0, "a"), next_position=2)) == {"vanished"}
+    assert anomalies(sent, unknown, seen, final((0, "a"), (1, "b"))) == set()
+    assert anomalies(unknown, poll((1, "b"), position=1), read_end(0)) == {"vanished"}
+
+
+def test_a_record_behind_the_final_read_has_not_vanished() -> None:
+    sent, unknown = send("a", 0), send("b", None, outcome="info", client="other")
+    finals = final((0, "a")), read_end(2)
+    assert anomalies(sent, unknown, poll((0, "a"), (1, "b")), *finals) == {"unseen"}
+
+
+def test_an_aborted_record_may_be_read_with_read_uncommitted_only() -> None:
+    sent, aborted = send("a", 0, transaction="t1"), end("t1", commit=False)
+    seen = poll((0, "a"), is_committed=False)
+    finals = final(next_position=2), final((0, "a"), is_committed=False, next_position=2)
+    assert anomalies(sent, seen, aborted, *finals) == set()
+    lost = final(is_committed=False, next_position=2)
+    assert anomalies(sent, seen, aborted, finals[0], lost) == {"vanished"}

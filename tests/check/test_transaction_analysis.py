@@ -63,13 +63,26 @@ def test_alternating_writes_of_two_transactions_are_normal() -> None:
 
 
 def test_a_fenced_producer_must_not_write_or_commit() -> None:
-    fenced = init(1, 5, client="successor")
+    first, fenced = init(1, 4), init(1, 5, client="successor")
     late = send("a", 0, transaction="t1", producer=(1, 4))
-    assert anomalies(fenced, late, end("t1", outcome="fail")) == {"fenced-producer"}
-    assert anomalies(late, fenced) == set()
-    assert anomalies(fenced, end("t1", producer=(1, 4))) == {"fenced-producer"}
-    other_id = send("b", 0, transaction="t2", producer=(2, 0))
-    assert anomalies(fenced, other_id) == set()
+    assert anomalies(first, fenced, late, end("t1", outcome="fail")) == {"fenced-producer"}
+    assert anomalies(first, late, fenced) == set()
+    assert anomalies(first, fenced, end("t1", producer=(1, 4))) == {"fenced-producer"}
+    other_id = send("b", 0, transaction="t2", producer=(2, 0), client="other")
+    assert anomalies(first, fenced, other_id) == set()
+
+
+def test_a_producer_is_fenced_whichever_producer_id_its_successor_has() -> None:
+    first, fenced = init(1, 0), init(2, 0, client="successor")
+    late = send("a", 0, transaction="t1")
+    assert anomalies(first, fenced, late) == {"fenced-producer"}
+    assert anomalies(first, (fenced, late)) == set()
+    assert anomalies((first, fenced), late) == set()
+    own = send("a", 0, transaction="t1", client="successor", producer=(2, 0))
+    assert anomalies(first, fenced, own) == set()
+    other = init(2, 0, client="successor")
+    other.transactional_id = "other"
+    assert anomalies(first, other, late) == set()
 
 
 def test_an_epoch_is_given_out_once_and_grows() -> None:

@@ -183,6 +183,16 @@ def older(response: Any) -> None:
             part.high_watermark, part.records = max(0, part.high_watermark - 5), b""
 
 
+def out_of_range() -> Change:
+    """Refuse some fetches. A response may be about several partitions: one is enough."""
+
+    def change(response: Any) -> None:
+        for part in [part for topic in response.responses for part in topic.partitions][:1]:
+            part.error_code, part.records = ErrorCode.offset_out_of_range, b""
+
+    return with_response(change)
+
+
 def without_first_batch(response: Any) -> None:
     for topic in response.responses:
         for part in topic.partitions:
@@ -253,6 +263,50 @@ def no_fencing() -> Change:
         return False
 
     return intercept
+
+
+class NeverFenced:
+    """Every InitProducerId initializes another transactional id, and the requests of a producer id
+    are handled as those of that one."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._numbers = count(1)
+
+    def plant(self, broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
+        hooks = broker._kafka._host.interceptor.hooks
+        hooks.append(FaultyApi("InitProducerId", 1, self._init))
+        for api in ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn"):
+            hooks.append(FaultyApi(api, 1, with_request(self._rename)))
+        hooks.append(FaultyApi("AddPartitionsToTxn", 1, with_request(self._rename_old)))
+        hooks.append(FaultyApi("Produce", 1, with_request(self._rename_batch)))
+
+    def _init(self, request: InterceptedRequest) -> bool:
+        message = request.context.request
+        if message.transactional_id is None:
+            return False
+        message.transactional_id = name = f"{message.transactional_id}-{next(self._numbers)}"
+
+        def respond() -> None:
+            response = request.record.response
+            if response.error_code is ErrorCode.none:
+                self._names[response.producer_id] = name
+            request.respond(response)
+
+        request.on_response = respond
+        return False
+
+    def _rename(self, message: Any) -> None:
+        message.transactional_id = self._names[message.producer_id]
+
+    def _rename_old(self, message: Any) -> None:
+        producer_id = message.v3_and_below_producer_id
+        message.v3_and_below_transactional_id = self._names[producer_id]
+
+    def _rename_batch(self, message: Any) -> None:
+        if message.transactional_id is not None:
+            (part,) = message.topic_data[0].partition_data
+            message.transactional_id = self._names[read_header(bytes(part.records)).producer_id]
 
 
 # --- functions of the broker
@@ -337,6 +391,7 @@ FAULTS = (
         "records reversed", "int-nonmonotonic-send", "Produce", with_request(reverse_records)
     ),
     api_fault("stale read", "stale-read", "Fetch", with_response(older)),
+    api_fault("position refused", "out-of-range", "Fetch", out_of_range()),
     api_fault("old records again", "nonmonotonic-poll", "Fetch", from_the_beginning()),
     api_fault("bit flipped", "misplaced", "Fetch", with_response(flip_a_bit)),
     api_fault("batch skipped", "poll-skip", "Fetch", with_response(without_first_batch)),
@@ -350,4 +405,5 @@ FAULTS = (
     api_fault("commit aborts", "lost-write", "EndTxn", with_request(always_abort)),
     api_fault("epoch given out twice", "producer-epoch", "InitProducerId", same_producer(), 1),
     api_fault("fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1),
+    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant),
 )

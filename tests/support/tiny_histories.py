@@ -14,8 +14,10 @@ from kohort.check.history import (
     Left,
     Operation,
     Outcome,
+    OutOfRange,
     Poll,
     ReadCommitted,
+    ReadEnd,
     Send,
 )
 
@@ -84,8 +86,22 @@ def poll(
     )
 
 
+def out_of_range(position: int) -> OutOfRange:
+    return OutOfRange(
+        client="reader",
+        partition=0,
+        position=position,
+        outcome="fail",
+        error="OFFSET_OUT_OF_RANGE",
+    )
+
+
 def final(*records: tuple[int, str], **more: Any) -> Poll:
     return poll(*records, client="final", mode="final", **more)
+
+
+def read_end(offset: int) -> ReadEnd:
+    return ReadEnd(client="final", partition=0, is_committed=True, offset=offset, outcome="ok")
 
 
 def end(

@@ -1,0 +1,35 @@
+"""The topic of a run keeps every record, whatever the defaults of the broker."""
+
+import asyncio
+
+from kohort.broker.broker import Broker
+from kohort.check import run
+from kohort.check.cluster import Cluster
+from kohort.check.targets import OwnBroker
+from kohort.client_security import Security
+from kohort.protocol.bootstrap import addresses
+
+DEFAULTS = {"log.cleanup.policy": "compact", "log.retention.ms": "1", "log.retention.bytes": "1"}
+
+
+async def create_topic(bootstrap: str) -> None:
+    cluster = Cluster(addresses(bootstrap), Security(), "topic")
+    try:
+        await run._create_topic(cluster, 10)
+    finally:
+        cluster.disconnect()
+
+
+def what_is_kept(broker: Broker) -> set[tuple[tuple[str, ...], int, int]]:
+    """Cleanup policy, retention time and size of the partitions."""
+    topic = broker.node.topics.get("topic")
+    assert topic is not None
+    settings = [topic.settings_at(each.leader_id) for each in topic.partitions]
+    return {(each.cleanup_policy, each.retention_ms, each.retention_bytes) for each in settings}
+
+
+def test_defaults_of_the_broker_do_not_delete_records() -> None:
+    with OwnBroker() as broker:
+        broker._kafka.call(lambda each: each.node.topics.configure_broker("", DEFAULTS))
+        asyncio.run(create_topic(broker.bootstrap))
+        assert broker._kafka.call(what_is_kept) == {(("delete",), -1, -1)}
