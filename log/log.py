@@ -123,7 +123,10 @@ class Log:
         log._deleted_before = start_offset
         must_sync = write_ahead is not None and write_ahead.has_batches_for(folder.name)
         try:
-            log._load(0, sync=(config.sync_at_open or must_sync) and not read_only)
+            must_sync |= config.sync_at_open
+            log._load(0, sync=must_sync and not read_only)
+            # The process may have ended before it had synced the name of a new file.
+            log._folder_dirty = bool(log._segments) and not (must_sync or read_only)
             if write_ahead is not None:
                 write_ahead.restore(log)
             log._synced_offset = log.end_offset

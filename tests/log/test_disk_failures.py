@@ -309,6 +309,19 @@ def test_failed_records_do_not_return_if_the_first_truncation_was_not_durable(
     assert stored(Log.open(FOLDER, files)) == made
 
 
+def test_a_file_whose_name_was_not_synced_before_a_kill_survives_a_power_loss() -> None:
+    """Ordinary topics are not synced when they are opened, but each batch may be
+    (flush.messages=1)."""
+    files = FaultyFiles()
+    config = LogConfig(sync_at_open=False)
+    made = append(Log.open(FOLDER, files, config), [1])
+    log = Log.open(FOLDER, files, config)  # the process was killed before it had synced anything
+    made += append(log, [1])
+    log.sync()
+    files.crash(None)
+    assert stored(Log.open(FOLDER, files, config)) == made
+
+
 def test_a_failed_sync_fails_the_records_in_the_previous_segment_too() -> None:
     files = FaultyFiles()
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=200))

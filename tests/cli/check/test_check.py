@@ -43,7 +43,7 @@ def test_a_correct_broker_passes_with_exit_code_0(
         assert kafka.groups == []
     printed = capsys.readouterr().out
     assert printed.startswith("127.0.0.1:")
-    assert "No anomaly: none of 27 checks found anything." in printed
+    assert "No anomaly: none of 29 checks found anything." in printed
     drawing = ElementTree.parse(timeline).getroot()
     texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
     assert {"producer-1", "reader-2", "classic-3", "consumer-3"} <= set(texts)
