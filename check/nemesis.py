@@ -44,7 +44,7 @@ class Nemesis:
                 await asyncio.wait_for(is_over.wait(), min(pause, max(0.01, end - loop.time())))
                 return
             except TimeoutError:
-                pass
+                pass  # the pause is over, and the run is not
             if loop.time() >= end:
                 return
             name = self._chance.choice(sorted(self._nemeses))

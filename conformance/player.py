@@ -42,7 +42,7 @@ async def play(
                     await script.prepare_group(configs)
                 await scenario.run(script)
         except Diverged:
-            pass
+            pass  # the transcript ends with the difference
         except ScriptFailed as failure:
             script.transcript.append({"step": FAILED, "answer": str(failure)})
         except UnsupportedVersion:

@@ -45,15 +45,9 @@ def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
     topics = node.topics
     if key_type == TRANSACTION:
-        is_new = topics.get(TRANSACTION_TOPIC) is None
-        if not is_new or _may_create(context, node):
-            topics.ensure_transaction_topic()
-        topics.on_durable(partial(_respond_with_leaders, context, node, coordinator_of, is_new))
+        _find(context, node, TRANSACTION_TOPIC, topics.ensure_transaction_topic, coordinator_of)
     elif key_type == GROUP:
-        is_new = topics.get(OFFSETS_TOPIC) is None
-        if not is_new or _may_create(context, node):
-            topics.ensure_offsets_topic()
-        topics.on_durable(partial(_respond_with_leaders, context, node, _coordinator, is_new))
+        _find(context, node, OFFSETS_TOPIC, topics.ensure_offsets_topic, _coordinator)
     elif key_type == SHARE:
         error = ErrorCode.cluster_authorization_failed
         if context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
@@ -64,6 +58,21 @@ def handle(context: RequestContext, node: Node) -> None:
     else:
         message = ERROR_MESSAGES[ErrorCode.invalid_request]
         _respond(context, node, lambda _key: None, ErrorCode.invalid_request, message)
+
+
+def _find(
+    context: RequestContext,
+    node: Node,
+    topic: str,
+    ensure: Callable[[], object],
+    coordinator: Callable[[Node, str], Node | None],
+) -> None:
+    """Create the topic of the coordinators, if it does not exist, and respond once it is
+    durable."""
+    is_new = node.topics.get(topic) is None
+    if not is_new or _may_create(context, node):
+        ensure()
+    node.topics.on_durable(partial(_respond_with_leaders, context, node, coordinator, is_new))
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:

@@ -52,7 +52,7 @@ def _owners_of_a_generation(facts: Facts) -> Iterator[Anomaly]:
             continue
         for partition in each.partitions:
             other = owners.setdefault((each.group, each.generation, partition), each)
-            # After a lost response, a member that joins anew gets another id in this generation.
+            # After a lost response, a member that joins again gets another id in this generation.
             if other.member != each.member and other.leader == each.leader:
                 yield Anomaly(
                     f"partition {partition} of {each.group} belongs to two members in generation "
