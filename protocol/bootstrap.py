@@ -22,7 +22,8 @@ def addresses(bootstrap: str) -> list[Address]:
     found = []
     for text in filter(None, map(str.strip, bootstrap.split(","))):
         host, colon, port = text.rpartition(":")
-        if not colon or (":" in host and not host.startswith("[")):
+        # The last colon of an IPv6 address is not followed by a port: `::1`, `[::1]`.
+        if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
             host, port = text, str(PORT)
         if not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"invalid address {text!r}: expected HOST:PORT")

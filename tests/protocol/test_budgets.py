@@ -44,6 +44,18 @@ def test_thousands_of_waiting_requests_may_end_at_once() -> None:
     assert started == list(range(5_000))
 
 
+def test_an_operation_that_cannot_wait_is_refused_or_exceeds_the_limit() -> None:
+    operations, started = ConcurrencyLimit(1), list[str]()
+    assert operations.begin_now()
+    assert not operations.begin_now()
+    assert operations.begin_now(may_exceed=True)
+    operations.begin(partial(started.append, "waited"))
+    operations.end()
+    assert not started
+    operations.end()
+    assert started == ["waited"]
+
+
 def test_the_user_that_waits_for_the_longest_time_gives_up_its_bytes() -> None:
     budget = MemoryBudget[str](100)
     budget.hold("a", 60)

@@ -20,6 +20,7 @@ from kohort.protocol.messages import (
     response_buffers_encoder,
     response_encoder,
     response_module,
+    with_throttle_time,
 )
 from support.kio_messages import (
     EVERY_VERSION,
@@ -224,6 +225,21 @@ def test_values_that_are_no_numbers_are_named_by_their_paths() -> None:
         encode(None, partition(records=b"batch"), partition(records="text"))
     with pytest.raises(EncodeError, match=r"FetchResponse v13 cannot be encoded: .*bytes"):
         encode(7, partition())
+
+
+@pytest.mark.parametrize("version", [0, 1, 4])
+def test_the_throttle_time_of_encoded_frames_can_be_set(version: int) -> None:
+    def response(throttle_ms: int) -> Any:
+        throttled = {"throttle_time": timedelta(milliseconds=throttle_ms)} if version else {}
+        return SimpleNamespace(error_code=27, **throttled)
+
+    heartbeat = 12
+
+    def frames(throttle_ms: int) -> bytes:
+        encode = response_encoder(heartbeat, version)
+        return b"".join(encode(response(throttle_ms), number) for number in range(3))
+
+    assert with_throttle_time(heartbeat, version, frames(0), 1234) == frames(1234)
 
 
 def test_topic_names_beyond_the_cache_are_encoded() -> None:

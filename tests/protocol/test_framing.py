@@ -108,6 +108,15 @@ def test_announced_frame_size_allocates_nothing() -> None:
     assert peak < 100_000  # of 100 MiB announced; some of it is allocated by coverage
 
 
+def test_the_partial_frame_is_measured() -> None:
+    framer = Framer()
+    assert (framer.partial_bytes, framer.partial_frame_bytes) == (0, 0)
+    framer.feed(framed(b"a" * 20)[:10])
+    assert (framer.partial_bytes, framer.partial_frame_bytes) == (10, 20)
+    framer.feed(b"a" * 14)
+    assert (framer.partial_bytes, framer.partial_frame_bytes) == (0, 0)
+
+
 def test_large_frame_in_many_pieces_is_one_bytes_object() -> None:
     body = bytes(3_000_000)
     stream = framed(body)

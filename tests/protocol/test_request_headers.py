@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
 from kohort.protocol.errors import InvalidHeader, ProtocolError, UnknownApi, UnsupportedVersion
-from kohort.protocol.framing import RequestHeader, decode_request_header
+from kohort.protocol.framing import (
+    RequestHeader,
+    api_key,
+    decode_request_header,
+    describe_request,
+)
 from support.kio_messages import EVERY_VERSION, kio_bytes
 
 
@@ -95,3 +100,11 @@ def test_api_versions_is_decoded_in_any_version() -> None:
 def test_random_bytes_are_a_header_or_a_protocol_error(frame: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert decode(frame).body <= len(frame)
+
+
+def test_requests_are_described_by_api_and_version() -> None:
+    for key, version, expected in [(8, 9, "OffsetCommit v9"), (999, 1, "API 999 v1")]:
+        frame = header(key, version)
+        assert describe_request(frame, 0, len(frame)) == expected
+        assert api_key(frame, 0, len(frame)) == key
+    assert api_key(b"\0\0\0", 0, 3) == -1
