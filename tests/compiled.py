@@ -20,22 +20,26 @@ TESTS = (
     "tests/offsets",
     "tests/parity",
     "tests/simulation",
-    "tests/testing",
+    # Of the test harness, what acts on compiled modules: the rest calls them as clients do.
+    "tests/testing/test_consumer_groups.py",
+    "tests/testing/test_disk.py",
+    "tests/testing/test_faults.py",
+    "tests/testing/test_group_control.py",
+    "tests/testing/test_lifecycle.py",
+    "tests/testing/test_network.py",
+    "tests/testing/test_restarts.py",
+    "tests/testing/test_session_expiry.py",
+    "tests/testing/test_transaction_faults.py",
+    "tests/testing/test_transactional_commits.py",
 )
-# These call no function of a compiled module (found with a profiler), run pytest in another process
-# for its plugin and its reports (the rest of the folder tests the broker behind them), or measure
-# time, which a build without optimization says nothing about.
+# These call no function of a compiled module (found with a profiler), or measure time, which a
+# build without optimization says nothing about.
 NOT_AFFECTED = (
     "tests/log/test_compaction_steps.py",
     *("tests/broker/test_config.py", "tests/broker/test_event_log.py"),
     *("tests/broker/test_fetch_sessions.py", "tests/broker/test_topic_metadata.py"),
     *("tests/broker/security/test_authorizer.py", "tests/broker/security/test_exchanges.py"),
     *("tests/broker/security/test_principal.py", "tests/broker/security/test_rates.py"),
-    *("tests/testing/test_deadline.py", "tests/testing/test_docs.py"),
-    *("tests/testing/test_error_responses.py", "tests/testing/test_faulty_files.py"),
-    *("tests/testing/test_plugin.py", "tests/testing/test_presets.py"),
-    *("tests/testing/test_real_cluster.py", "tests/testing/test_shared_brokers.py"),
-    "tests/testing/test_timeline.py",
 )
 SMOKE_TEST = "tests/clients/test_commits.py"
 LEFT_OUT = ("interpreted", "java", "slow", "spark", "toolchain")
