@@ -34,9 +34,9 @@ log = logging.getLogger("kohort.serve")
 
 # With Python's default of 700 new objects, collections take 2 % of the time of pipelined commits
 # and 7 % of a rebalance of a thousand members. The objects of pending requests are fewer than this
-# threshold, and reference counting frees them. A collection of the second generation, of up to five
-# times as many objects, takes 15 ms.
-GC_THRESHOLDS: Final = (10_000, 5)
+# threshold, and reference counting frees them. A collection of the second generation, of up to
+# twice as many objects, takes 4 ms; if it were as rare as by default, it would take 25 ms.
+GC_THRESHOLDS: Final = (10_000, 1)
 # A collection of all objects takes 100 ms per million of them, in one turn of the event loop. No
 # request leaves reference cycles, so that only few objects ever need one: it runs at this interval,
 # and then no longer looks at what it has found alive.

@@ -49,7 +49,10 @@ class Nodes:
 
     def elect(self, index: int) -> int:
         """The first replica that is up; NO_LEADER if none is."""
-        return next(iter(self.in_sync(index)), NO_LEADER)
+        for id_ in self.replicas(index):
+            if id_ in self.up:
+                return id_
+        return NO_LEADER
 
 
 class Partition:

@@ -284,7 +284,7 @@ class _Fetch:
         # The response cannot become larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)
         if size >= bytes_min or self.node.client_timers.now_ms() >= self.deadline_ms:
-            yield from self._finish(requests, data)
+            yield from self._finish(requests, data, size)
             return
         known = [each for each in zip(requests, data, strict=True) if each[0].partition is not None]
         sizes = [
@@ -296,7 +296,7 @@ class _Fetch:
         failed = any(data.error is not NONE or data.diverging for _, data in known)
         must_respond = not known or missing_bytes <= 0 or was_deleted or failed
         if must_respond or not self._park(len(known)):
-            yield from self._finish(requests, data)
+            yield from self._finish(requests, data, size)
             return
         self.known = len(known)
         self.poll = DelayedFetch(missing_bytes, self.attempt)
@@ -336,8 +336,9 @@ class _Fetch:
             self.context.on_disconnect(None)
 
     def _finish(
-        self, requests: list[PartitionRequest], data: list[PartitionData]
+        self, requests: list[PartitionRequest], data: list[PartitionData], size: int
     ) -> Iterator[None]:
+        """Respond. `size`: of the data, in bytes."""
         self._cancel()
         context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
@@ -360,15 +361,17 @@ class _Fetch:
             session_id = session.id
             results = [each for each in results if session.update_response(each[0], each[2])]
         topics = yield from _topic_responses(context, results)
+        yield
         leaders = [
             each.current_leader
             for topic in topics
             for each in topic.partitions
             if isinstance(each, MovedResponse)
         ]
+        yield
         endpoints = node_endpoints(context, self.node, leaders)
         response = FetchResponse(NONE, topics, session_id, endpoints)
-        if sum(len(each.records) for each in data) > JOINED_BYTES_MAX:
+        if size > JOINED_BYTES_MAX:
             context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
         else:
             context.respond(response)
