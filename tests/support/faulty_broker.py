@@ -12,6 +12,7 @@ import pytest
 from kohort.check.targets import OwnBroker
 from kohort.coordinator.consumer import reconcile
 from kohort.coordinator.consumer.group import FREE
+from kohort.coordinator.coordinator import Coordinator
 from kohort.log.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, assemble, read_header
 from kohort.log.records import records
 from kohort.protocol.apis import APIS
@@ -138,24 +139,36 @@ def give_all_the_same(message: Any) -> None:
 
 def as_current_member(request: InterceptedRequest) -> bool:
     """Let a commit pass as that of a member of the current generation."""
-    message = request.context.request
-    coordinators = request.node.coordinators
-    context = coordinators.contexts.get(coordinators.partition_of(message.group_id))
-    group = None if context is None else context.coordinator.groups.get(message.group_id)
+    message, groups = request.context.request, coordinator(request)
+    group = None if groups is None else groups.groups.get(message.group_id)
     if group is not None and group.members:
         message.generation_id_or_member_epoch = group.generation
         message.member_id = next(iter(group.members))
     return False
 
 
+def in_current_epoch(request: InterceptedRequest) -> bool:
+    """Let a commit pass as one of the member's current epoch."""
+    message, groups = request.context.request, coordinator(request)
+    group = None if groups is None else groups.consumer_groups.get(message.group_id)
+    if group is not None and message.member_id in group.members:
+        message.generation_id_or_member_epoch = group.members[message.member_id].epoch
+    return False
+
+
 def forget_generations(request: InterceptedRequest) -> bool:
-    message = request.context.request
-    coordinators = request.node.coordinators
-    context = coordinators.contexts.get(coordinators.partition_of(message.group_id))
-    group = None if context is None else context.coordinator.groups.get(message.group_id)
+    message, groups = request.context.request, coordinator(request)
+    group = None if groups is None else groups.groups.get(message.group_id)
     if group is not None and group.generation > 0:
         group.generation -= 1
     return False
+
+
+def coordinator(request: InterceptedRequest) -> Coordinator | None:
+    """Return the coordinator of the group of a request, if this node has it."""
+    coordinators = request.node.coordinators
+    context = coordinators.contexts.get(coordinators.partition_of(request.context.request.group_id))
+    return None if context is None else context.coordinator
 
 
 # --- responses
@@ -380,6 +393,7 @@ FAULTS = (
     Fault("acknowledged write lost in a crash", "lost-write", do_not_sync, "power"),
     Fault("duplicate append", "duplicate", append_twice),
     api_fault("fenced commit accepted", "fenced-commit", "OffsetCommit", as_current_member, 1),
+    api_fault("stale member epoch accepted", "fenced-commit", "OffsetCommit", in_current_epoch, 1),
     api_fault(
         "one partition, two owners", "two-owners", "SyncGroup", with_request(give_all_the_same), 1
     ),
