@@ -40,7 +40,7 @@ RECONNECT_SECONDS: Final = 0.3
 STALL_CHANCE: Final = 0.01
 ZOMBIE_CHANCE: Final = 0.5
 """Of a commit in the name of the generation before, after a rebalance."""
-ZOMBIE_PRODUCER_CHANCE: Final = 0.03
+ZOMBIE_PRODUCER_CHANCE: Final = 0.06
 """Of a new producer with the same transactional id, after a transaction."""
 FINISH_SECONDS: Final = 10.0
 """For the operations in progress at the end of the run."""

@@ -45,20 +45,22 @@ class FaultyApi:
 
 class Fault(NamedTuple):
     """`plant` is called with the broker and pytest's monkeypatch. `anomaly`: the check that must
-    find it, usually in the first run of this many seconds."""
+    find it, usually in the first run, of this many seconds."""
 
     name: str
     anomaly: str
     plant: Callable[[OwnBroker, pytest.MonkeyPatch], None]
     nemesis: str | None = None
-    seconds: float = 1.5
+    seconds: float = 0.4
 
 
-def api_fault(name: str, anomaly: str, api: str, change: Change, every: int = 4) -> Fault:
+def api_fault(
+    name: str, anomaly: str, api: str, change: Change, every: int = 4, **more: Any
+) -> Fault:
     def plant(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
         broker._kafka._host.interceptor.hooks.append(FaultyApi(api, every, change))
 
-    return Fault(name, anomaly, plant)
+    return Fault(name, anomaly, plant, **more)
 
 
 def with_response(change: Callable[[Any], None]) -> Change:
@@ -255,7 +257,7 @@ def same_producer() -> Change:
 
 
 def no_fencing() -> Change:
-    """Respond with a later epoch, but keep the current one."""
+    """Respond to every second request with a later epoch, but keep the current one."""
     known: dict[str, Any] = {}
 
     def intercept(request: InterceptedRequest) -> bool:
@@ -263,8 +265,9 @@ def no_fencing() -> Change:
         if name is None:
             return False
         if name in known:
-            known[name].producer_epoch += 1_000
-            request.respond(known[name])
+            response = known.pop(name)
+            response.producer_epoch += 1_000
+            request.respond(response)
             return True
 
         def respond() -> None:
@@ -388,12 +391,21 @@ def do_not_sync(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = (
     api_fault("acknowledged commit dropped", "lost-commit", "OffsetCommit", acknowledge_only),
-    Fault("committed offset behind", "consumed-twice", rewind_often, seconds=5),
+    Fault("committed offset behind", "consumed-twice", rewind_often, seconds=4),
     api_fault("acknowledged write dropped", "lost-write", "Produce", acknowledge_only, 10),
-    Fault("acknowledged write lost in a crash", "lost-write", do_not_sync, "power"),
+    Fault("acknowledged write lost in a crash", "lost-write", do_not_sync, "power", 1.5),
     Fault("duplicate append", "duplicate", append_twice),
-    api_fault("fenced commit accepted", "fenced-commit", "OffsetCommit", as_current_member, 1),
-    api_fault("stale member epoch accepted", "fenced-commit", "OffsetCommit", in_current_epoch, 1),
+    api_fault(
+        "fenced commit accepted", "fenced-commit", "OffsetCommit", as_current_member, 1, seconds=1.5
+    ),
+    api_fault(
+        "stale member epoch accepted",
+        "fenced-commit",
+        "OffsetCommit",
+        in_current_epoch,
+        1,
+        seconds=1.5,
+    ),
     api_fault(
         "one partition, two owners", "two-owners", "SyncGroup", with_request(give_all_the_same), 1
     ),
@@ -418,6 +430,8 @@ FAULTS = (
     api_fault("abort commits", "G1a", "EndTxn", with_request(always_commit), 1),
     api_fault("commit aborts", "lost-write", "EndTxn", with_request(always_abort)),
     api_fault("epoch given out twice", "producer-epoch", "InitProducerId", same_producer(), 1),
-    api_fault("fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1),
-    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant),
+    api_fault(
+        "fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1, seconds=1.5
+    ),
+    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant, seconds=1.5),
 )
