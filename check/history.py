@@ -241,8 +241,10 @@ class Heartbeat(Operation):
 
     def describe(self) -> str:
         owned = f"generation {self.generation} owning partitions {list(self.partitions)}"
-        return f"(member {_short(self.member)} of {self.group}) sent a heartbeat in {owned}: " + (
-            self._result("accepted")
+        epoch = f", member epoch {self.epoch}" if self.epoch >= 0 else ""
+        result = self._result(f"accepted{epoch}")
+        return (
+            f"(member {_short(self.member)} of {self.group}) sent a heartbeat in {owned}: {result}"
         )
 
 

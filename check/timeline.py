@@ -34,7 +34,7 @@ LABEL_WIDTH: Final = 150
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
 BAR_WIDTH_MIN: Final = 1.5
-TOP: Final = 64
+TOP: Final = 80
 EXAMPLE_LINE: Final = 15
 TICKS_MAX: Final = 10
 
@@ -133,18 +133,19 @@ class _Drawing:
     def _legend(self) -> Iterator[str]:
         omitted = f" ({self._omitted} operations are not drawn)" if self._omitted else ""
         yield f'<text x="8" y="18" class="t">{escape(self._title + omitted)}</text>'
-        x = 8.0
         others = (
             ("rejected", "none", ' stroke="#555"'),
             ("outcome unknown: paler", COLOURS[Send][1], f' opacity="{UNKNOWN_OPACITY}"'),
             ("disturbance", DISTURBANCE, f' opacity="{DISTURBANCE_OPACITY}"'),
             ("counter-example", ANOMALY, ""),
         )
-        for name, colour, style in (*((*each, "") for each in COLOURS.values()), *others):
-            yield f'<rect x="{x:.0f}" y="28" width="10" height="10" fill="{colour}"{style}/>'
-            yield f'<text x="{x + 14:.0f}" y="37">{name}</text>'
-            x += 26 + 5.6 * len(name)
-        yield f'<text x="{x:.0f}" y="37">× crash of a client</text>'
+        for y, keys in ((28, [(*each, "") for each in COLOURS.values()]), (44, others)):
+            x = 8.0
+            for name, colour, style in keys:
+                yield f'<rect x="{x:.0f}" y="{y}" width="10" height="10" fill="{colour}"{style}/>'
+                yield f'<text x="{x + 14:.0f}" y="{y + 9}">{name}</text>'
+                x += 30 + 6.2 * len(name)
+        yield f'<text x="{x:.0f}" y="53">× crash of a client</text>'
 
     def _axis(self, bottom: int) -> Iterator[str]:
         step = _tick_seconds(self._end - self._begin)

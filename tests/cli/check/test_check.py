@@ -53,6 +53,7 @@ def test_a_correct_broker_passes_with_exit_code_0(
     drawing = ElementTree.parse(timeline).getroot()
     texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
     assert {"producer-1", "reader-2", "classic-3", "consumer-3"} <= set(texts)
+    assert {"send", "disturbance", "1 s", "2 s"} <= set(texts)
 
 
 def test_an_anomaly_ends_with_exit_code_1_and_a_counter_example(
