@@ -104,12 +104,12 @@ def _check(args: argparse.Namespace, target: _Target, security: Security) -> Rep
         target.check_running()
     except (BrokerEnded, CannotJudge) as error:
         problem = str(error)
-    finally:
-        status.clear()
     # Final reads that are not complete prove nothing about what they do not contain.
     operations = [each for each in history if not problem or each.client != FINAL]
     seconds = history.seconds or args.seconds
+    status.show(f"analysis of {len(operations)} operations")
     findings = analyse(operations)
+    status.clear()
     output = target.output
     if output is not None and not _has_content(output):
         output = None
