@@ -44,12 +44,14 @@ def check(
 @pytest.mark.interpreted
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A broker that does not fence leaves transactions open, for which the final reads would wait.
+    monkeypatch.setattr("kohort.check.run.STABLE_SECONDS", 1.0)
     nemeses = () if fault.nemesis is None else (fault.nemesis,)
     found: dict[str, str] = {}
     with OwnBroker() as broker:
         fault.plant(broker, monkeypatch)
         for number in range(RUNS_MAX):
-            found |= check(broker, fault.seconds * 2**number, nemeses, seed=number)[1]
+            found |= check(broker, fault.seconds * 2**number, nemeses, seed=number + 1)[1]
             if fault.anomaly in found:
                 return
     raise AssertionError(f"{fault.anomaly} was not found, only {found}")
@@ -62,8 +64,9 @@ def test_nothing_is_found_without_a_fault() -> None:
 
 @pytest.mark.toolchain
 def test_nothing_is_found_in_a_minute_with_all_disturbances() -> None:
+    seed = 644  # its first seven disturbances are of all kinds, and one loses Produce responses
     with OwnBroker() as broker:
-        history, found = check(broker, 60, broker.nemeses, pause_s=0.02)
+        history, found = check(broker, 60, broker.nemeses, seed=seed, pause_s=0.02)
         assert found == {}
         disturbances = [each for each in history if isinstance(each, Event) and each.nemesis]
         assert {each.nemesis for each in disturbances} == set(broker.nemeses)
