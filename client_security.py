@@ -12,9 +12,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from .client_properties import read_client_arguments
+from .protocol.errors import ErrorCode
 from .topics.scram import ScramMechanism
 
-__all__ = ["PLAINTEXT", "Exchange", "Security", "plain_exchange", "read_security"]
+__all__ = [
+    "PLAINTEXT",
+    "AuthenticationError",
+    "Exchange",
+    "Security",
+    "plain_exchange",
+    "read_security",
+]
 
 NONCE_BYTES: Final = 24
 # The broker chooses the iterations. Kafka's tools allow 16,384; this many take half a second.
@@ -26,12 +34,39 @@ Exchange: TypeAlias = Generator[bytes, bytes, None]
 _SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
 
 
+class AuthenticationError(Exception):
+    """The broker rejects the client, or its token is wrong; the message is the reason."""
+
+
 class Security(NamedTuple):
     """`tls`: None for plain text; `mechanism`: "" without SASL."""
 
     tls: ssl.SSLContext | None = None
     mechanism: str = ""
     new_exchange: Callable[[], Exchange] | None = None
+
+    def authentication(self) -> Generator[tuple[str, dict[str, Any]], Any, None]:
+        """Yield API and fields of each request that authenticates a connection, and receive the
+        response; nothing without SASL. Raises AuthenticationError."""
+        if self.new_exchange is None:
+            return
+        handshake = yield "SaslHandshake", {"mechanism": self.mechanism}
+        if handshake.error_code is not ErrorCode.none:
+            enabled = ", ".join(handshake.mechanisms)
+            raise AuthenticationError(f"{self.mechanism} is not one of its mechanisms, {enabled}")
+        exchange = self.new_exchange()
+        try:
+            token = next(exchange)
+            while True:
+                response = yield "SaslAuthenticate", {"auth_bytes": token}
+                if response.error_code is not ErrorCode.none:
+                    error = response.error_code.name.upper()
+                    raise AuthenticationError(response.error_message or error)
+                token = exchange.send(response.auth_bytes)
+        except StopIteration:
+            return  # the exchange is complete
+        except ValueError as problem:
+            raise AuthenticationError(str(problem)) from None
 
 
 PLAINTEXT: Final = Security()

@@ -1,7 +1,7 @@
 """The cluster as one client sees it: leaders of partitions, coordinators, a connection per node."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ..client_security import Security
@@ -35,6 +35,13 @@ class UnknownTopic(NotSent):
     """A broker answers that the topic does not exist."""
 
 
+class Leader(NamedTuple):
+    """`epoch`: the leader epoch, -1 if the broker has none."""
+
+    node: int
+    epoch: int
+
+
 class Cluster:
     """All methods raise Disconnected, or NotSent if no request was sent."""
 
@@ -49,7 +56,7 @@ class Cluster:
         self._bootstrap = bootstrap
         self._security = security
         self._nodes: dict[int, Address] = {}
-        self._leaders: dict[int, int] = {}
+        self._leaders: dict[int, Leader] = {}
         self.partitions: list[int] = []
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._connections: dict[Address, Connection] = {}
@@ -65,15 +72,15 @@ class Cluster:
         self._leaders.clear()
         self._coordinators.clear()
 
-    async def leader(self, partition: int) -> tuple[int, Connection]:
-        """Return the node that leads a partition, and a connection to it."""
+    async def leader(self, partition: int) -> tuple[Leader, Connection]:
+        """Return the leader of a partition, and a connection to it."""
         if partition not in self._leaders:
             await self.refresh()
-        node = self._leaders.get(partition, -1)
-        if node not in self._nodes:
+        leader = self._leaders.get(partition)
+        if leader is None or leader.node not in self._nodes:
             self._leaders.clear()
             raise NotSent(f"partition {partition} has no leader")
-        return node, await self._connect(self._nodes[node])
+        return leader, await self._connect(self._nodes[leader.node])
 
     async def coordinator(self, kind: int, key: str) -> Connection:
         """Return a connection to the coordinator of a group or transactional id."""
@@ -108,7 +115,7 @@ class Cluster:
         self.topic_id = topic.topic_id
         self.partitions = sorted(each.partition_index for each in topic.partitions)
         self._leaders = {
-            each.partition_index: each.leader_id
+            each.partition_index: Leader(each.leader_id, each.leader_epoch)
             for each in topic.partitions
             if each.error_code is ErrorCode.none
         }

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ..client_security import Security
+from ..client_security import AuthenticationError, Security
 from ..protocol.apis import APIS
 from ..protocol.bootstrap import Address
-from ..protocol.errors import DecodeError, ErrorCode
+from ..protocol.errors import DecodeError
 from ..protocol.framing import FRAME_BYTES_MAX
 from ..protocol.messages import ResponseDecoder, request_encoder, response_decoder
 
@@ -117,8 +117,7 @@ class Connection:
         connection = cls(address, reader, writer, client_id)
         try:
             await connection._negotiate()
-            if security.new_exchange is not None:
-                await connection._authenticate(security)
+            await connection._authenticate(security)
         except NotSent:
             raise
         except Disconnected as error:
@@ -200,21 +199,12 @@ class Connection:
         self.features = {each.name: each.max_version_level for each in response.finalized_features}
 
     async def _authenticate(self, security: Security) -> None:
-        assert security.new_exchange is not None
-        handshake = await self.request("SaslHandshake", mechanism=security.mechanism)
-        if handshake.error_code is not ErrorCode.none:
-            enabled = ", ".join(handshake.mechanisms)
-            raise Unsupported(f"{security.mechanism} is none of the broker's mechanisms: {enabled}")
-        exchange = security.new_exchange()
+        steps, response = security.authentication(), None
         try:
-            token = next(exchange)
             while True:
-                response = await self.request("SaslAuthenticate", auth_bytes=token)
-                if response.error_code is not ErrorCode.none:
-                    reason = response.error_message or response.error_code.name.upper()
-                    raise Unsupported(f"authentication with {self.address} failed: {reason}")
-                token = exchange.send(response.auth_bytes)
+                api, fields = steps.send(response)
+                response = await self.request(api, **fields)
         except StopIteration:
-            pass  # the exchange is complete
-        except ValueError as error:
+            pass  # it is complete
+        except AuthenticationError as error:
             raise Unsupported(f"authentication with {self.address} failed: {error}") from None

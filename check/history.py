@@ -94,8 +94,9 @@ class Batch(NamedTuple):
 @dataclass(kw_only=True, slots=True, eq=False)
 class Poll(Operation):
     """The response to a fetch of one partition from `position`; `next_position` is where the
-    client continues. `mode`: how the client got the partition; `final`: it reads everything after
-    the run. `batches` are only kept of the final reads."""
+    client continues. `node`: that led the partition, in `leader_epoch`; -1: it has none. `mode`:
+    how the client got the partition; `final`: it reads everything after the run. `batches` are only
+    kept of the final reads."""
 
     partition: int
     position: int
@@ -104,6 +105,7 @@ class Poll(Operation):
     values: tuple[str, ...]
     high_watermark: int
     node: int
+    leader_epoch: int
     mode: Literal["assign", "subscribe", "final"]
     is_committed: bool
     """The isolation level: read_committed or read_uncommitted."""
@@ -239,8 +241,10 @@ class Heartbeat(Operation):
 
     def describe(self) -> str:
         owned = f"generation {self.generation} owning partitions {list(self.partitions)}"
-        return f"(member {_short(self.member)} of {self.group}) sent a heartbeat in {owned}: " + (
-            self._result("accepted")
+        epoch = f", member epoch {self.epoch}" if self.epoch >= 0 else ""
+        result = self._result(f"accepted{epoch}")
+        return (
+            f"(member {_short(self.member)} of {self.group}) sent a heartbeat in {owned}: {result}"
         )
 
 

@@ -1,6 +1,6 @@
 """A consumer's fetches: from its positions, one request per leader, every response recorded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Final, Literal
@@ -10,7 +10,7 @@ from ..log.errors import CorruptBatch, InvalidRecord
 from ..log.producer_state import ABORT, marker_type
 from ..log.records import Record, records
 from ..protocol.errors import ErrorCode
-from .cluster import MOVED, Cluster
+from .cluster import MOVED, Cluster, Leader
 from .connection import Connection, Disconnected, Fields
 from .history import Batch, OutOfRange, Poll
 from .recorder import History
@@ -41,23 +41,24 @@ class Reader:
     async def poll(self, transaction: str | None = None) -> list[Poll]:
         """Fetch all partitions once, and advance. Raises Disconnected."""
         found: list[Poll] = []
-        by_node: dict[int, tuple[Connection, list[int]]] = {}
+        by_node: dict[int, tuple[Connection, dict[int, Leader]]] = {}
         for partition in self.positions:
-            node, connection = await self._cluster.leader(partition)
-            by_node.setdefault(node, (connection, []))[1].append(partition)
-        for node, (connection, partitions) in by_node.items():
+            leader, connection = await self._cluster.leader(partition)
+            by_node.setdefault(leader.node, (connection, {}))[1][partition] = leader
+        for connection, leaders in by_node.values():
             began = self._history.now()
             response = await connection.request(
                 "Fetch",
                 max_wait=WAIT if len(by_node) == 1 else timedelta(0),
                 min_bytes=1,
                 isolation_level=int(self.is_committed),
-                topics=[Fields(topic=self._cluster.topic, partitions=self._wanted(partitions))],
+                topics=[Fields(topic=self._cluster.topic, partitions=self._wanted(leaders))],
                 forgotten_topics_data=(),
             )
             for topic in response.responses:
                 for part in topic.partitions:
-                    if (poll := self._received(part, node, began, transaction)) is not None:
+                    leader = leaders[part.partition_index]
+                    if (poll := self._received(part, leader, began, transaction)) is not None:
                         found.append(poll)
         return found
 
@@ -77,18 +78,20 @@ class Reader:
             raise Disconnected(f"ListOffsets: {found.error_code.name.upper()}")
         return int(found.offset)
 
-    def _wanted(self, partitions: list[int]) -> list[Fields]:
+    def _wanted(self, leaders: Mapping[int, Leader]) -> list[Fields]:
+        """The broker rejects a fetch in another leader epoch than the current one (KIP-320)."""
         return [
             Fields(
-                partition=each,
-                fetch_offset=self.positions[each],
+                partition=partition,
+                current_leader_epoch=leader.epoch,
+                fetch_offset=self.positions[partition],
                 partition_max_bytes=PARTITION_BYTES,
             )
-            for each in partitions
+            for partition, leader in leaders.items()
         ]
 
     def _received(
-        self, part: Any, node: int, began: tuple[int, float], transaction: str | None
+        self, part: Any, leader: Leader, began: tuple[int, float], transaction: str | None
     ) -> Poll | None:
         error = ErrorCode(part.error_code)
         partition = part.partition_index
@@ -122,7 +125,8 @@ class Reader:
             offsets=tuple(offset for offset, _ in read),
             values=tuple(value for _, value in read),
             high_watermark=part.high_watermark,
-            node=node,
+            node=leader.node,
+            leader_epoch=leader.epoch,
             mode=self._mode,
             is_committed=self.is_committed,
             group=self.group,

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from .analysis import CHECKS, Finding
@@ -39,7 +40,8 @@ _NEEDED: Final[Mapping[str, tuple[type[Operation], int]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`target`: what was checked, in words. `failure`: why the run is not complete, if so."""
+    """`target`: what was checked, in words. `failure`: why the run is not complete, if so.
+    `output`: the file with what the command printed that has started the broker."""
 
     target: str
     seed: int
@@ -47,6 +49,7 @@ class Report:
     history: History
     findings: Sequence[Finding]
     failure: str = ""
+    output: Path | None = None
 
     @property
     def problem(self) -> str:
@@ -91,6 +94,7 @@ class Report:
             "seed": self.seed,
             "seconds": self.seconds,
             "topic": self.history.topic,
+            "output": None if self.output is None else str(self.output),
             "operations": len(self.history.operations),
             "statistics": self.statistics(),
             "findings": [_finding(each) for each in self.findings],
@@ -112,6 +116,8 @@ class Report:
         times = Counter(each.nemesis for each in self.history if type(each) is Event)
         if disturbed := [f"{name} {times[name]}" for name in sorted(times) if name]:
             yield f"  {'nemesis:':14}{', '.join(disturbed)}"
+        if self.output is not None:
+            yield f"  {'output:':14}{self.output}"
         for finding in self.findings:
             yield ""
             yield from _text(finding)

@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, Self
 
 from ..protocol.bootstrap import Address
@@ -121,10 +122,12 @@ class BrokerEnded(Exception):
 class Process:
     """A broker that `command` starts in the foreground, at `address`. When it is killed, all
     processes that it has started are killed too. Started again with the same command, it must find
-    its data. Entering the context raises OSError if the command cannot be run, and BrokerEnded."""
+    its data. What it prints is appended to the file `output`. Entering the context raises OSError
+    if the command cannot be run, and BrokerEnded."""
 
-    def __init__(self, command: str, address: Address) -> None:
+    def __init__(self, command: str, address: Address, output: Path) -> None:
         self._address = address
+        self._output = output
         both = self._kill, self._pause
         self.nemeses: Mapping[str, Disturb] = dict(zip(PROCESS_NEMESES, both, strict=True))
         self._command = shlex.split(command)
@@ -153,10 +156,10 @@ class Process:
 
     def _start(self) -> None:
         # In its own session, so that a script and the broker that it starts are one group.
-        self._process = subprocess.Popen(  # noqa: S603 (the user's own command)
-            self._command, stdout=subprocess.DEVNULL, start_new_session=True
-        )
-
+        with self._output.open("ab") as file:
+            self._process = subprocess.Popen(  # noqa: S603 (the user's own command)
+                self._command, stdout=file, stderr=file, start_new_session=True
+            )
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             is_listening = self._is_listening()

@@ -4,6 +4,7 @@ After a run with anomalies it shows the seconds from the first counter-example o
 of the run.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
@@ -33,11 +34,9 @@ LABEL_WIDTH: Final = 150
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
 BAR_WIDTH_MIN: Final = 1.5
-TOP: Final = 64
+TOP: Final = 80
 EXAMPLE_LINE: Final = 15
-LABEL_LENGTH_MAX: Final = 16
-"""Of a disturbance; the tooltip has the whole text."""
-TICKS: Final = 10
+TICKS_MAX: Final = 10
 
 SECONDS_MAX: Final = 20.0
 """More would be too dense to see anything."""
@@ -63,6 +62,9 @@ COLOURS: Final = {
     Left: ("leave", "#9d755d"),
 }
 ANOMALY: Final = "#d62728"
+DISTURBANCE: Final = "#f58518"
+DISTURBANCE_OPACITY: Final = 0.2
+UNKNOWN_OPACITY: Final = 0.45
 
 
 def draw(history: History, findings: Sequence[Finding], title: str) -> str:
@@ -131,22 +133,27 @@ class _Drawing:
     def _legend(self) -> Iterator[str]:
         omitted = f" ({self._omitted} operations are not drawn)" if self._omitted else ""
         yield f'<text x="8" y="18" class="t">{escape(self._title + omitted)}</text>'
-        x = 8.0
-        outcomes = (("rejected", "none"), ("counter-example", ANOMALY))
-        for name, colour in (*COLOURS.values(), *outcomes):
-            stroke = ' stroke="#555"' if colour == "none" else ""
-            yield f'<rect x="{x:.0f}" y="28" width="10" height="10" fill="{colour}"{stroke}/>'
-            yield f'<text x="{x + 14:.0f}" y="37">{name}</text>'
-            x += 30 + 6.2 * len(name)
+        others = (
+            ("rejected", "none", ' stroke="#555"'),
+            ("outcome unknown: paler", COLOURS[Send][1], f' opacity="{UNKNOWN_OPACITY}"'),
+            ("disturbance", DISTURBANCE, f' opacity="{DISTURBANCE_OPACITY}"'),
+            ("counter-example", ANOMALY, ""),
+        )
+        for y, keys in ((28, [(*each, "") for each in COLOURS.values()]), (44, others)):
+            x = 8.0
+            for name, colour, style in keys:
+                yield f'<rect x="{x:.0f}" y="{y}" width="10" height="10" fill="{colour}"{style}/>'
+                yield f'<text x="{x + 14:.0f}" y="{y + 9}">{name}</text>'
+                x += 30 + 6.2 * len(name)
+        yield f'<text x="{x:.0f}" y="53">× crash of a client</text>'
 
     def _axis(self, bottom: int) -> Iterator[str]:
-        for tick in range(TICKS + 1):
-            seconds = self._begin + (self._end - self._begin) * tick / TICKS
-            x = self._x(seconds)
+        step = _tick_seconds(self._end - self._begin)
+        for tick in range(math.ceil(self._begin / step), math.floor(self._end / step) + 1):
+            x = self._x(tick * step)
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{bottom}" class="g"/>'
-            anchor = "end" if tick == TICKS else "middle"
-            yield f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="{anchor}">'
-            yield f"{seconds:.3g} s</text>"
+            yield f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">'
+            yield f"{tick * step:g} s</text>"
 
     def _labels(self) -> Iterator[str]:
         for name, number in self._rows.items():
@@ -157,12 +164,11 @@ class _Drawing:
         x, end = self._x(operation.began_s), self._x(self._ended_s(operation))
         width = max(end - x, BAR_WIDTH_MIN)
         title = f"<title>{escape(str(operation))}</title>"
-        if operation.client == "nemesis":
-            what = escape(_first_words(operation))
+        if isinstance(operation, Event) and operation.nemesis:
             yield (
                 f'<rect x="{x:.1f}" y="{TOP - 6}" width="{width:.1f}" height="{bottom - TOP + 6}" '
-                f'fill="#f58518" opacity="0.2">{title}</rect>'
-                f'<text x="{x:.1f}" y="{TOP - 9}" fill="#a55">{what}</text>'
+                f'fill="{DISTURBANCE}" opacity="{DISTURBANCE_OPACITY}">{title}</rect>'
+                f'<text x="{x:.1f}" y="{TOP - 9}">{operation.nemesis}</text>'
             )
             return
         y = TOP + self._rows[_worker(operation.client)] * ROW_HEIGHT
@@ -171,7 +177,7 @@ class _Drawing:
             return
         colour = COLOURS[type(operation)][1]
         fill = {"ok": colour, "fail": "none", "info": colour}[operation.outcome]
-        opacity = ' opacity="0.45"' if operation.outcome == "info" else ""
+        opacity = f' opacity="{UNKNOWN_OPACITY}"' if operation.outcome == "info" else ""
         stroke = f' stroke="{colour}"' if operation.outcome == "fail" else ""
         if operation in self._marked:
             stroke, width = f' stroke="{ANOMALY}" stroke-width="3"', max(width, 4)
@@ -194,6 +200,9 @@ def _worker(client: str) -> str:
     return client.partition(".")[0]
 
 
-def _first_words(operation: Operation) -> str:
-    text = operation.describe()
-    return text if len(text) <= LABEL_LENGTH_MAX else f"{text[: LABEL_LENGTH_MAX - 1]}…"
+def _tick_seconds(duration: float) -> float:
+    """Return the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that gives at most TICKS_MAX intervals."""
+    power: float = 10 ** math.floor(math.log10(duration / TICKS_MAX))
+    return next(
+        (each * power for each in (1, 2, 5) if each * power * TICKS_MAX >= duration), 10 * power
+    )

@@ -16,7 +16,7 @@ from ..client_security import Security
 from ..protocol.bootstrap import Address
 from .cluster import Cluster, back_off
 from .connection import Disconnected
-from .history import Event, Poll
+from .history import Commit, Event, Poll
 from .members import ClassicMember, ConsumerMember, Member
 from .producer import Producer
 from .reader import Reader
@@ -40,7 +40,7 @@ RECONNECT_SECONDS: Final = 0.3
 STALL_CHANCE: Final = 0.01
 ZOMBIE_CHANCE: Final = 0.5
 """Of a commit in the name of the generation before, after a rebalance."""
-ZOMBIE_PRODUCER_CHANCE: Final = 0.03
+ZOMBIE_PRODUCER_CHANCE: Final = 0.06
 """Of a new producer with the same transactional id, after a transaction."""
 FINISH_SECONDS: Final = 10.0
 """For the operations in progress at the end of the run."""
@@ -268,6 +268,27 @@ async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None
         reader.positions[each] = chance.choice([0, end, chance.randint(0, end)])
 
 
+Membership = tuple[int, str, dict[int, int]]
+"""Of a member at one time: generation or member epoch, member id, partition -> position."""
+
+
+def _as_of(member: Member, before: Membership, partition: int, position: int) -> Commit:
+    """Return a commit of an earlier generation of the member."""
+    commit = member.new_commit(partition, position)
+    commit.generation, commit.member, _ = before
+    return commit
+
+
+def _revoked(member: Member, before: Membership) -> dict[int, Commit]:
+    """Return partition -> a commit as before, of those that the member of the consumer protocol
+    has lost since then."""
+    return {
+        partition: _as_of(member, before, partition, position)
+        for partition, position in before[2].items()
+        if not member.is_classic and position > 0 and partition not in member.partitions
+    }
+
+
 class _Consumer:
     """The worker of a member of a group."""
 
@@ -291,16 +312,19 @@ class _Consumer:
         producer = workload.new_producer(client, cluster, chance, is_transactional=True)
         if uses_transactions := chance.random() < 0.4:
             await producer.init()
+        revoked: dict[int, Commit] = {}
         steps = 1 + round(chance.expovariate(1 / MEMBER_STEPS))
         for _ in range(steps):
             if workload.is_over:
                 break
             before = member.generation, member.member, dict(reader.positions)
             if await member.step():
+                revoked |= _revoked(member, before)
                 reader.positions = await self._positions(member)
                 await self._commit_as_zombie(member, before, chance)
             elif not member.partitions:
                 reader.positions = {}
+            await self._commit_revoked(member, revoked)
             reader.positions = {
                 key: value for key, value in reader.positions.items() if key in member.partitions
             }
@@ -344,16 +368,22 @@ class _Consumer:
                     await member.read_committed((partition,))
 
     async def _commit_as_zombie(
-        self, member: Member, before: tuple[int, str, dict[int, int]], chance: random.Random
+        self, member: Member, before: Membership, chance: random.Random
     ) -> None:
         """Commit with an earlier generation, as a member does that has missed a rebalance."""
-        generation, member_id, positions = before
+        _, member_id, positions = before
         delivered = [(key, value) for key, value in positions.items() if value > 0]
         if not delivered or not member_id or chance.random() > ZOMBIE_CHANCE:
             return
-        operation = member.new_commit(*chance.choice(delivered))
-        operation.generation, operation.member = generation, member_id
-        await member.commit(operation)
+        await member.commit(_as_of(member, before, *chance.choice(delivered)))
+
+    async def _commit_revoked(self, member: Member, revoked: dict[int, Commit]) -> None:
+        """Commit what the member had reached in partitions that it has given up, with the member
+        epoch that it had before. While it gives up partitions, it keeps that epoch, and the commit
+        would be accepted."""
+        for partition, commit in list(revoked.items()):
+            if commit.generation < member.generation or commit.member != member.member:
+                await member.commit(revoked.pop(partition))
 
     async def _process(
         self,

@@ -17,6 +17,6 @@ ctl/        `kohort ctl`
 errors      exit codes, and errors as one line on standard error
 logs        the log of `kohort serve`
 imports     without Hypothesis
-output      tables, CSV, progress bars
+output      tables, CSV, status lines, progress bars
 signals     waiting for a signal handler
 """

@@ -17,6 +17,7 @@ from ..conformance.settings import DEFAULTS, SETTINGS, Settings, properties
 from ..conformance.wire import UnsupportedVersion
 from ..suggestions import did_you_mean
 from .errors import EXIT_NEGATIVE, UserError
+from .output import StatusLine
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,7 +69,7 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
     where = args.bootstrap_server
     users = args.sasl_bootstrap_server
     assumed = dict(map(_pair, args.assume))
-    progress = _Progress()
+    status = StatusLine()
     try:
         broker = RemoteBroker(
             *_address(where),
@@ -89,7 +90,7 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
             unreported=SETTINGS.get(args.settings, {}),
             assumed=assumed,
             strict=args.strict,
-            on_progress=progress,
+            on_progress=lambda played, total: status.show(f"{played} of {total} scenarios"),
         )
     except Unusable as reason:
         raise UserError(f"{where} cannot be used: {reason}.") from None
@@ -100,7 +101,7 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
     except OSError as error:
         raise UserError(f"cannot connect to {where}: {error.strerror or error}.") from None
     finally:
-        progress.clear()
+        status.clear()
     if all(each.outcome is Outcome.SKIPPED for each in results):
         text = f"no scenario can be played on {where}: needed: {results[0].detail}."
         raise UserError("\n".join(filter(None, (text, remedy(results)))))
@@ -129,19 +130,3 @@ def _warn(assumed: Settings, reported: Settings) -> None:
         if key in reported and (reported[key] or "") != value:
             has = f"reports {reported[key]}" if reported[key] else "reports that it is not set"
             print(f"kohort conformance: --assume {key}={value}: the broker {has}.", file=sys.stderr)
-
-
-class _Progress:
-    """On a terminal, the number of scenarios that have been played."""
-
-    def __init__(self) -> None:
-        self._is_shown = False
-
-    def __call__(self, played: int, total: int) -> None:
-        if sys.stderr.isatty():
-            self._is_shown = True
-            print(f"\r{played} of {total} scenarios ", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self._is_shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Output shared by several commands: tables, CSV and progress bars."""
+"""Output shared by several commands: tables, CSV, status lines and progress bars."""
 
 import csv
 import io
@@ -54,6 +54,22 @@ def escape_unencodable() -> None:
     """Escape characters that the encoding of standard output lacks, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+class StatusLine:
+    """One line on standard error, if that is a terminal, which is written again and again."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+
+    def show(self, text: str) -> None:
+        if sys.stderr.isatty():
+            self._is_shown = True
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def can_draw() -> bool:

@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.primitive import TZAware
 
-from ..client_security import PLAINTEXT, Exchange, Security
+from ..client_security import PLAINTEXT, AuthenticationError, Security
 
 __all__ = [
     "TIMEOUT_SECONDS",
@@ -249,24 +249,21 @@ class AsyncClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         connecting = loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
         client = (await asyncio.wait_for(connecting, TIMEOUT_SECONDS))[1]
-        if security.new_exchange is not None:
-            await client._authenticate(security.mechanism, security.new_exchange())
+        await client._authenticate(security)
         return client
 
-    async def _authenticate(self, mechanism: str, exchange: Exchange) -> None:
-        response = await self.call("SaslHandshake", 1, mechanism=mechanism)
+    async def _authenticate(self, security: Security) -> None:
+        steps, response = security.authentication(), None
         try:
-            token = next(exchange)
-            while response["error_code"] == "none":
-                response = await self.call("SaslAuthenticate", 1, auth_bytes=token)
-                if response["error_code"] == "none":
-                    token = exchange.send(response["auth_bytes"])
+            while True:
+                api, fields = steps.send(response)
+                values = await self.call(api, 1, **fields)
+                error = ErrorCode[values.pop("error_code")]
+                response = types.SimpleNamespace(**values, error_code=error)
         except StopIteration:
-            return
-        except ValueError as error:
-            raise PermissionError(str(error)) from None
-        reason = response.get("error_message") or response["error_code"]
-        raise PermissionError(f"{mechanism} failed: {reason}")
+            pass  # it is complete
+        except AuthenticationError as problem:
+            raise PermissionError(f"authentication failed: {problem}") from None
 
     @property
     def local_host(self) -> str:

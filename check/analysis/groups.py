@@ -88,8 +88,10 @@ def _ownerships(facts: Facts) -> dict[tuple[str, int], list[_Ownership]]:
 
 def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
     """A commit was accepted although its member had left, had been fenced, or belonged to an
-    earlier generation."""
+    earlier generation; or although it had the member epoch from before the member gave up the
+    partition."""
     gone = _gone(facts)
+    given_up = _given_up(facts)
     completed = _completed_generations(facts)
     newest: dict[str, Assigned] = {}  # of those that were assigned before the commit
     at = 0
@@ -116,6 +118,31 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
                 f"generation {current.generation} of {commit.group}",
                 (current, commit),
             )
+        for heartbeat in given_up.get((commit.group, commit.member, commit.partition), ()):
+            if heartbeat.epoch > commit.generation and heartbeat.precedes(commit):
+                yield Anomaly(
+                    f"commit {commit.metadata} of partition {commit.partition} in member epoch "
+                    f"{commit.generation} was accepted, although {commit.client} had given it up "
+                    f"before member epoch {heartbeat.epoch}",
+                    (heartbeat, commit),
+                )
+                break
+
+
+def _given_up(facts: Facts) -> dict[tuple[str, str, int], list[Heartbeat]]:
+    """(group, member, partition) -> accepted heartbeats of the consumer protocol in which the
+    member did not own the partition, the first of each epoch. If it gets the partition later, then
+    not before the epoch of the response. Kafka accepts commits from the epoch on in which the
+    partition was assigned (KIP-1251), and before 4.3 only of the current epoch."""
+    partitions = {each.partition for each in facts.of(Commit)}
+    found: dict[tuple[str, str, int], list[Heartbeat]] = defaultdict(list)
+    for each in facts.of(Heartbeat):
+        if each.is_ok and each.epoch >= 0:
+            for partition in partitions.difference(each.partitions):
+                known = found[each.group, each.member, partition]
+                if not known or each.epoch > known[-1].epoch:
+                    known.append(each)
+    return found
 
 
 def _completed_generations(facts: Facts) -> list[Assigned]:

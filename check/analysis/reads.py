@@ -6,6 +6,7 @@ response with the position of its request.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ..history import Operation, OutOfRange, Poll, ReadEnd, Send
@@ -66,15 +67,16 @@ def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
 
 
 def stale_reads(facts: Facts) -> Iterator[Anomaly]:
-    """The high watermark of a node goes back: a consumer no longer sees what was visible."""
-    # Of one node only: after an election, the new leader may learn the high watermark later than
-    # clients did (KIP-207).
-    for partition in {each.partition for each in facts.polls}:
-        for node in {each.node for each in facts.polls}:
-            polls = [
-                each for each in facts.polls if (each.partition, each.node) == (partition, node)
-            ]
-            yield from _going_back(polls)
+    """The high watermark of a partition's leader goes back within its leader epoch: a consumer no
+    longer sees what was visible."""
+    # A new leader may learn the high watermark later than clients did (KIP-207), even if it has led
+    # the partition before: after a restart it continues with the one in its checkpoint.
+    polls: dict[tuple[int, int, int], list[Poll]] = defaultdict(list)
+    for poll in facts.polls:
+        if poll.leader_epoch >= 0:
+            polls[poll.partition, poll.node, poll.leader_epoch].append(poll)
+    for found in polls.values():
+        yield from _going_back(found)
 
 
 def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
@@ -89,7 +91,8 @@ def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
         if highest is not None and poll.high_watermark < highest.high_watermark:
             yield Anomaly(
                 f"the high watermark of partition {poll.partition} on node {poll.node} went back "
-                f"from {highest.high_watermark} to {poll.high_watermark}",
+                f"from {highest.high_watermark} to {poll.high_watermark} in leader epoch "
+                f"{poll.leader_epoch}",
                 (highest, poll),
             )
 

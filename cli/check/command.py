@@ -4,10 +4,13 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Final, Literal, NamedTuple, TextIO
 
 from ...check.analysis import analyse
@@ -30,11 +33,13 @@ from ...client_security import Security, read_security
 from ...protocol.bootstrap import Address, addresses
 from ...suggestions import did_you_mean
 from ..errors import EXIT_NEGATIVE, UserError
+from ..output import StatusLine
 
 SESSION_TIMEOUT_MS: Final = 6000
 """Kafka's group.min.session.timeout.ms."""
 START_SECONDS: Final = 10.0
 """For the first response of the broker."""
+STATUS_SECONDS: Final = 0.5
 SEED_BITS: Final = 31
 NONE: Final = "none"
 
@@ -70,12 +75,14 @@ def run(args: argparse.Namespace) -> int:
 
 class _Target(NamedTuple):
     """What is checked, in words; its address; how it can be disturbed. `check_running` raises
-    BrokerEnded if it does not run any more, as far as that can be known."""
+    BrokerEnded if it does not run any more, as far as that can be known. `output`: the file with
+    what its command prints."""
 
     name: str
     bootstrap: list[Address]
     nemeses: Mapping[str, Disturb]
     check_running: Callable[[], None] = lambda: None
+    output: Path | None = None
 
 
 def _check(args: argparse.Namespace, target: _Target, security: Security) -> Report:
@@ -91,18 +98,45 @@ def _check(args: argparse.Namespace, target: _Target, security: Security) -> Rep
     )
     nemesis = Nemesis(nemeses, seed, history) if nemeses else None
     problem = ""
+    status = StatusLine()
     try:
-        asyncio.run(run_clients(options, nemesis, history))
+        asyncio.run(_run(options, nemesis, history, status))
         target.check_running()
     except (BrokerEnded, CannotJudge) as error:
         problem = str(error)
     # Final reads that are not complete prove nothing about what they do not contain.
     operations = [each for each in history if not problem or each.client != FINAL]
     seconds = history.seconds or args.seconds
-    report = Report(name, seed, seconds, history, analyse(operations), problem)
+    status.show(f"analysis of {len(operations)} operations")
+    findings = analyse(operations)
+    status.clear()
+    output = target.output
+    if output is not None and not _has_content(output):
+        output = None
+    report = Report(name, seed, seconds, history, findings, problem, output)
     if report.is_ok:
         asyncio.run(clean_up(options, history))
     return report
+
+
+async def _run(
+    options: Options, nemesis: Nemesis | None, history: History, status: StatusLine
+) -> None:
+    showing = asyncio.create_task(_show(history, options.seconds, status))
+    try:
+        await run_clients(options, nemesis, history)
+    finally:
+        showing.cancel()
+
+
+async def _show(history: History, seconds: float, status: StatusLine) -> None:
+    """Show how far the run has got, until it is cancelled."""
+    began = time.monotonic()
+    while True:
+        elapsed = min(time.monotonic() - began, seconds)
+        phase = "final reads" if history.seconds else f"{elapsed:.0f} of {seconds:g} s"
+        status.show(f"{phase}, {len(history.operations)} operations")
+        await asyncio.sleep(STATUS_SECONDS)
 
 
 def _security(args: argparse.Namespace) -> Security:
@@ -127,14 +161,27 @@ def _target(args: argparse.Namespace) -> Iterator[_Target]:
     if args.broker_command is None:
         yield _Target(args.bootstrap_server, bootstrap, {})
         return
+    number, file = mkstemp(prefix="kohort-check-", suffix=".log")
+    os.close(number)
+    output = Path(file)
     try:
-        with Process(args.broker_command, bootstrap[0]) as process:
+        with Process(args.broker_command, bootstrap[0], output) as process:
             name = args.bootstrap_server
-            yield _Target(name, bootstrap, process.nemeses, process.check_running)
+            yield _Target(name, bootstrap, process.nemeses, process.check_running, output)
     except BrokerEnded as error:
-        raise UserError(f"{args.bootstrap_server} cannot be judged: {error}.") from error
+        text = f"{args.bootstrap_server} cannot be judged: {error}."
+        if _has_content(output):
+            text += f" What it printed is in {output}."
+        raise UserError(text) from error
     except OSError as error:
         raise UserError(f"cannot run {args.broker_command!r}: {error.strerror}.") from error
+    finally:
+        if not _has_content(output):
+            output.unlink()
+
+
+def _has_content(file: Path) -> bool:
+    return file.stat().st_size > 0
 
 
 def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, Disturb]:

@@ -10,10 +10,10 @@ import ssl
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ...client_security import Exchange, Security
+from ...client_security import AuthenticationError, Security
 from ...protocol.apis import APIS
 from ...protocol.bootstrap import Address
-from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.errors import DecodeError
 from ...protocol.framing import FRAME_BYTES_MAX
 from ...protocol.messages import ResponseDecoder, request_encoder, response_decoder
 from ...protocol.primitives import INT32
@@ -73,8 +73,7 @@ class Connection:
         if security.tls is not None:
             self._begin_tls(security.tls)
         self._negotiate_versions()
-        if security.new_exchange is not None:
-            self._authenticate(security.mechanism, security.new_exchange())
+        self._authenticate()
 
     def _begin_tls(self, context: ssl.SSLContext) -> None:
         address = self.address
@@ -91,27 +90,17 @@ class Connection:
         except OSError as error:
             raise self._lost(f"connection to {address} failed: {error}") from None
 
-    def _authenticate(self, mechanism: str, exchange: Exchange) -> None:
-        handshake = self.request("SaslHandshake", mechanism=mechanism)
-        if handshake.error_code is not ErrorCode.none:
-            enabled = ", ".join(handshake.mechanisms)
-            raise self._unauthenticated(f"{mechanism} is not one of its mechanisms, {enabled}")
+    def _authenticate(self) -> None:
+        steps, response = self._security.authentication(), None
         try:
-            token = next(exchange)
             while True:
-                response = self.request("SaslAuthenticate", auth_bytes=token)
-                if response.error_code is not ErrorCode.none:
-                    error = response.error_code.name.upper()
-                    raise self._unauthenticated(response.error_message or error)
-                token = exchange.send(response.auth_bytes)
+                name, fields = steps.send(response)
+                response = self.request(name, **fields)
         except StopIteration:
-            pass  # the exchange is complete
-        except ValueError as error:
-            raise self._unauthenticated(str(error)) from None
-
-    def _unauthenticated(self, reason: str) -> SourceError:
-        self.close()
-        return SourceError(f"authentication with {self.address} failed: {reason}")
+            pass  # it is complete
+        except AuthenticationError as error:
+            self.close()
+            raise SourceError(f"authentication with {self.address} failed: {error}") from None
 
     def request(self, name: str, **fields: Any) -> Any:
         """Send a request and return kio's message. `fields`: the request's fields by kio's names;

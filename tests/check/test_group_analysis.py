@@ -42,6 +42,19 @@ def test_a_member_that_has_left_or_was_fenced_must_not_commit() -> None:
     assert anomalies(late, left("a")) == set()
 
 
+def test_a_member_must_not_commit_with_the_epoch_before_it_gave_up_the_partition() -> None:
+    late = commit("c1", 0, member="a", generation=1, is_classic=False)
+    owned, given_up = heartbeat("a", 1, 0, 1, epoch=1), heartbeat("a", 1, 1, epoch=2)
+    assert anomalies(owned, given_up, late) == {"fenced-commit"}
+    assigned_again = heartbeat("a", 2, 0, epoch=3)
+    assert anomalies(owned, given_up, assigned_again, late) == {"fenced-commit"}
+    assert anomalies(owned, (given_up, late)) == set()
+    assert anomalies(owned, heartbeat("a", 1, 1, epoch=1), late) == set()
+    # The member still owns it (KIP-1251), or another member gave it up.
+    assert anomalies(owned, heartbeat("a", 1, 0, epoch=2), late) == set()
+    assert anomalies(owned, heartbeat("b", 1, 1, epoch=2), late) == set()
+
+
 def test_the_transactional_commit_of_a_fenced_member_must_not_take_effect() -> None:
     late = commit("c1", 0, member="a", transaction="t1")
     assert anomalies(left("a"), late, end("t1")) == {"fenced-commit"}

@@ -130,8 +130,16 @@ def test_a_high_watermark_that_goes_back_is_a_stale_read() -> None:
     assert anomalies(high, low) == {"stale-read"}
     high, low = poll(high_watermark=5), poll(high_watermark=4, client="other")
     assert anomalies((high, low)) == set()
-    other_node = poll(high_watermark=5), poll(high_watermark=4, node=2)
-    assert anomalies(*other_node) == set()
+
+
+def test_the_high_watermark_of_another_leader_epoch_may_be_lower() -> None:
+    later = {"high_watermark": 4, "leader_epoch": 1}
+    assert anomalies(poll(high_watermark=5), poll(**later)) == set()
+    assert anomalies(poll(high_watermark=5), poll(**later, node=2)) == set()
+    assert anomalies(poll(high_watermark=5, leader_epoch=1), poll(**later)) == {"stale-read"}
+    # The broker has no leader epochs.
+    unknown = {"leader_epoch": -1}
+    assert anomalies(poll(high_watermark=5, **unknown), poll(high_watermark=4, **unknown)) == set()
 
 
 def test_a_position_within_the_log_is_not_out_of_range() -> None:

@@ -12,6 +12,7 @@ import pytest
 from kohort.check.targets import OwnBroker
 from kohort.coordinator.consumer import reconcile
 from kohort.coordinator.consumer.group import FREE
+from kohort.coordinator.coordinator import Coordinator
 from kohort.log.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, assemble, read_header
 from kohort.log.records import records
 from kohort.protocol.apis import APIS
@@ -44,20 +45,22 @@ class FaultyApi:
 
 class Fault(NamedTuple):
     """`plant` is called with the broker and pytest's monkeypatch. `anomaly`: the check that must
-    find it, usually in the first run of this many seconds."""
+    find it, usually in the first run, of this many seconds."""
 
     name: str
     anomaly: str
     plant: Callable[[OwnBroker, pytest.MonkeyPatch], None]
     nemesis: str | None = None
-    seconds: float = 1.5
+    seconds: float = 0.4
 
 
-def api_fault(name: str, anomaly: str, api: str, change: Change, every: int = 4) -> Fault:
+def api_fault(
+    name: str, anomaly: str, api: str, change: Change, every: int = 4, **more: Any
+) -> Fault:
     def plant(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
         broker._kafka._host.interceptor.hooks.append(FaultyApi(api, every, change))
 
-    return Fault(name, anomaly, plant)
+    return Fault(name, anomaly, plant, **more)
 
 
 def with_response(change: Callable[[Any], None]) -> Change:
@@ -138,24 +141,36 @@ def give_all_the_same(message: Any) -> None:
 
 def as_current_member(request: InterceptedRequest) -> bool:
     """Let a commit pass as that of a member of the current generation."""
-    message = request.context.request
-    coordinators = request.node.coordinators
-    context = coordinators.contexts.get(coordinators.partition_of(message.group_id))
-    group = None if context is None else context.coordinator.groups.get(message.group_id)
+    message, groups = request.context.request, coordinator(request)
+    group = None if groups is None else groups.groups.get(message.group_id)
     if group is not None and group.members:
         message.generation_id_or_member_epoch = group.generation
         message.member_id = next(iter(group.members))
     return False
 
 
+def in_current_epoch(request: InterceptedRequest) -> bool:
+    """Let a commit pass as one of the member's current epoch."""
+    message, groups = request.context.request, coordinator(request)
+    group = None if groups is None else groups.consumer_groups.get(message.group_id)
+    if group is not None and message.member_id in group.members:
+        message.generation_id_or_member_epoch = group.members[message.member_id].epoch
+    return False
+
+
 def forget_generations(request: InterceptedRequest) -> bool:
-    message = request.context.request
-    coordinators = request.node.coordinators
-    context = coordinators.contexts.get(coordinators.partition_of(message.group_id))
-    group = None if context is None else context.coordinator.groups.get(message.group_id)
+    message, groups = request.context.request, coordinator(request)
+    group = None if groups is None else groups.groups.get(message.group_id)
     if group is not None and group.generation > 0:
         group.generation -= 1
     return False
+
+
+def coordinator(request: InterceptedRequest) -> Coordinator | None:
+    """Return the coordinator of the group of a request, if this node has it."""
+    coordinators = request.node.coordinators
+    context = coordinators.contexts.get(coordinators.partition_of(request.context.request.group_id))
+    return None if context is None else context.coordinator
 
 
 # --- responses
@@ -242,7 +257,7 @@ def same_producer() -> Change:
 
 
 def no_fencing() -> Change:
-    """Respond with a later epoch, but keep the current one."""
+    """Respond to every second request with a later epoch, but keep the current one."""
     known: dict[str, Any] = {}
 
     def intercept(request: InterceptedRequest) -> bool:
@@ -250,8 +265,9 @@ def no_fencing() -> Change:
         if name is None:
             return False
         if name in known:
-            known[name].producer_epoch += 1_000
-            request.respond(known[name])
+            response = known.pop(name)
+            response.producer_epoch += 1_000
+            request.respond(response)
             return True
 
         def respond() -> None:
@@ -375,11 +391,21 @@ def do_not_sync(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
 
 FAULTS = (
     api_fault("acknowledged commit dropped", "lost-commit", "OffsetCommit", acknowledge_only),
-    Fault("committed offset behind", "consumed-twice", rewind_often, seconds=5),
+    Fault("committed offset behind", "consumed-twice", rewind_often, seconds=4),
     api_fault("acknowledged write dropped", "lost-write", "Produce", acknowledge_only, 10),
-    Fault("acknowledged write lost in a crash", "lost-write", do_not_sync, "power"),
+    Fault("acknowledged write lost in a crash", "lost-write", do_not_sync, "power", 1.5),
     Fault("duplicate append", "duplicate", append_twice),
-    api_fault("fenced commit accepted", "fenced-commit", "OffsetCommit", as_current_member, 1),
+    api_fault(
+        "fenced commit accepted", "fenced-commit", "OffsetCommit", as_current_member, 1, seconds=1.5
+    ),
+    api_fault(
+        "stale member epoch accepted",
+        "fenced-commit",
+        "OffsetCommit",
+        in_current_epoch,
+        1,
+        seconds=1.5,
+    ),
     api_fault(
         "one partition, two owners", "two-owners", "SyncGroup", with_request(give_all_the_same), 1
     ),
@@ -404,6 +430,8 @@ FAULTS = (
     api_fault("abort commits", "G1a", "EndTxn", with_request(always_commit), 1),
     api_fault("commit aborts", "lost-write", "EndTxn", with_request(always_abort)),
     api_fault("epoch given out twice", "producer-epoch", "InitProducerId", same_producer(), 1),
-    api_fault("fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1),
-    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant),
+    api_fault(
+        "fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1, seconds=1.5
+    ),
+    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant, seconds=1.5),
 )

@@ -79,6 +79,7 @@ def poll(
         values=tuple(value for _, value in records),
         high_watermark=high_watermark,
         node=more.pop("node", 1),
+        leader_epoch=more.pop("leader_epoch", 0),
         mode=more.pop("mode", "assign"),
         is_committed=is_committed,
         outcome="ok",

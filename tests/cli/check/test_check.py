@@ -5,19 +5,22 @@ import contextlib
 import json
 import os
 import random
+import re
 import shlex
 import signal
 import socket
 import sys
+import tempfile
 import threading
 from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from kohort.check import run
+from kohort.check import producer, run, workload
 from kohort.check.cluster import Cluster
 from kohort.check.targets import BrokerEnded, Process
+from kohort.cli.check import command
 from kohort.cli.main import main
 from kohort.client_security import Security
 from kohort.protocol.bootstrap import Address, addresses
@@ -33,20 +36,24 @@ SHORT = ("--seconds", "3", "--seed", "1", "--session-timeout", "1500")
 
 
 def test_a_correct_broker_passes_with_exit_code_0(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     timeline = tmp_path / "run.svg"
     with Kafka() as kafka:
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--timeline", str(timeline)]) == 0
         assert [each.name for each in kafka.topics if each.name.startswith("kohort-check")] == []
         assert kafka.groups == []
-    printed = capsys.readouterr().out
-    assert printed.startswith("127.0.0.1:")
-    assert "No anomaly: none of 29 checks found anything." in printed
+    printed = capsys.readouterr()
+    assert printed.out.startswith("127.0.0.1:")
+    assert "No anomaly: none of 29 checks found anything." in printed.out
+    assert re.search(r"\r\033\[K2 of 3 s, \d+ operations\r\033\[K", printed.err)
+    assert printed.err.endswith("\r\033[K")
     drawing = ElementTree.parse(timeline).getroot()
     texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
     assert {"producer-1", "reader-2", "classic-3", "consumer-3"} <= set(texts)
+    assert {"send", "disturbance", "1 s", "2 s"} <= set(texts)
 
 
 def test_an_anomaly_ends_with_exit_code_1_and_a_counter_example(
@@ -70,23 +77,15 @@ def test_an_anomaly_ends_with_exit_code_1_and_a_counter_example(
     assert any(each.startswith("lost-write: ") for each in texts)
 
 
-def test_an_anomaly_is_explained_as_text(capsys: pytest.CaptureFixture[str]) -> None:
-    with Kafka() as kafka:
-        kafka._host.interceptor.hooks.append(FaultyApi("Produce", 5, acknowledge_only))
-        assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 1
-    printed = capsys.readouterr().out
-    assert "lost-write: An acknowledged record is missing from the final read" in printed
-    assert " sent v" in printed
-    assert "\nANOMALIES: " in printed
-
-
 def test_a_broker_that_loses_its_topic_has_an_anomaly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workload, "FINISH_SECONDS", 0.1)
+    monkeypatch.setattr(producer, "RETRY_SECONDS", 1.0)
     monkeypatch.setattr(run, "FINAL_SECONDS", 1.0)
     monkeypatch.setattr(run, "STABLE_SECONDS", 0.1)
     with Kafka() as kafka:
-        delete = threading.Timer(2, lambda: asyncio.run(_delete_topics(kafka)))
+        delete = threading.Timer(1.5, lambda: asyncio.run(_delete_topics(kafka)))
         delete.start()
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--timeline", str(tmp_path / "run.svg")]) == 1
@@ -115,11 +114,10 @@ def test_a_broker_without_commits_cannot_be_judged(capsys: pytest.CaptureFixture
     assert "cannot be judged: 0 commits of offsets succeeded" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
+def test_it_authenticates(tmp_path: Path) -> None:
     properties = tmp_path / "client.properties"
     with Kafka(security="SASL_SSL", users={"alice": "alice-secret"}) as kafka:
-        config = kafka.security.client_config("alice", library="java", mechanism=mechanism)
+        config = kafka.security.client_config("alice", library="java", mechanism="SCRAM-SHA-512")
         properties.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
         # Each of the clients authenticates on its own.
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT, "--seconds", "6"]
@@ -163,10 +161,30 @@ def test_it_authenticates(tmp_path: Path, mechanism: str) -> None:
     ],
 )
 def test_mistakes_end_with_exit_code_2(
-    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    flags: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(command, "START_SECONDS", 0.1)
     assert main(["check", *flags]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_a_command_printed_is_kept_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    flags = ["--bootstrap-server", "127.0.0.1:9", "--command"]
+    assert main(["check", *flags, "true"]) == 2
+    assert list(tmp_path.iterdir()) == []
+    capsys.readouterr()
+    assert main(["check", *flags, "sh -c 'echo on; echo disk full >&2; exit 3'"]) == 2
+    (file,) = tmp_path.iterdir()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.endswith(f"has ended with exit code 3. What it printed is in {file}.\n")
+    assert file.read_text() == "on\ndisk full\n"
 
 
 def test_a_mistyped_nemesis_is_corrected(capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,13 +212,14 @@ def test_a_broker_that_it_did_not_start_is_not_judged(capsys: pytest.CaptureFixt
     assert f"something listens at {address} already" in capsys.readouterr().err
 
 
-def test_a_broker_that_has_ended_is_not_disturbed() -> None:
+def test_a_broker_that_has_ended_is_not_disturbed(tmp_path: Path) -> None:
     port = _free_port()
     listen = (
         f"import socket; s = socket.create_server(('127.0.0.1', {port})); s.accept(); s.accept()"
     )
     address = Address("127.0.0.1", port)
-    with Process(shlex.join([sys.executable, "-c", listen]), address) as ended:
+    command_line = shlex.join([sys.executable, "-c", listen])
+    with Process(command_line, address, tmp_path / "output") as ended:
         assert ended._process is not None
         socket.create_connection(address).close()
         ended._process.wait(10)
@@ -214,12 +233,16 @@ def test_a_broker_that_it_starts_is_killed_and_started_again(tmp_path: Path) -> 
     port = _free_port()
     serve = f"{sys.executable} -m kohort serve --port {port} --data-dir {tmp_path}/data"
     flags = ("--bootstrap-server", f"127.0.0.1:{port}", "--command", serve, "--format", "json")
-    done = kohort(
-        "check", "--seconds", "8", "--seed", "3", "--nemesis", "kill", *flags, seconds=120
-    )
+    flags += ("--seconds", "8", "--seed", "3", "--nemesis", "kill")
+    done = kohort("check", *flags, env={"TMPDIR": str(tmp_path)}, seconds=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    disturbed = json.loads(done.stdout)["statistics"]["nemesis"]
+    assert done.stderr == ""
+    report = json.loads(done.stdout)
+    disturbed = report["statistics"]["nemesis"]
     assert any(each.startswith("killed the process") for each in disturbed), disturbed
+    printed = Path(report["output"])
+    assert printed.parent == tmp_path
+    assert printed.read_text().count(f" listening on 127.0.0.1:{port} ") == 1 + len(disturbed)
 
 
 async def _delete_topics(kafka: Kafka) -> None:

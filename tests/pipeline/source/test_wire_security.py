@@ -1,14 +1,24 @@
 """The offsets log read from listeners with TLS and SASL, with a file of client properties."""
 
+import asyncio
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kohort.client_security import ITERATIONS_MAX, _scram
+from kohort.client_security import (
+    ITERATIONS_MAX,
+    AuthenticationError,
+    Security,
+    _scram,
+    plain_exchange,
+)
+from kohort.conformance.wire import AsyncClient
 from kohort.pipeline.source.factory import cluster_id, log_ends, open_source, topic_ids
 from kohort.pipeline.source.source import SourceError
+from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
 from kohort.topics.scram import ScramMechanism
 
@@ -86,6 +96,30 @@ def test_each_failure_is_an_error_with_its_reason(tmp_path: Path) -> None:
             with pytest.raises(SourceError, match=message) as raised:
                 open_source(options_of(kafka, tmp_path, properties)).ends()
             assert "secret" not in str(raised.value)
+
+
+def test_the_client_of_scenarios_authenticates() -> None:
+    with Kafka(security="SASL_PLAINTEXT", users=USERS) as kafka:
+        address = kafka.bootstrap_servers.split(":")
+
+        async def connect(password: str) -> int:
+            security = Security(None, "PLAIN", lambda: plain_exchange("alice", password))
+            client = await AsyncClient.connect(int(address[1]), host=address[0], security=security)
+            response = await client.call("Metadata", 9, topics=[])
+            client.close()
+            return len(response["brokers"])
+
+        assert asyncio.run(connect(USERS["alice"])) == 1
+        with pytest.raises(PermissionError, match=r"^authentication failed: .*Invalid username"):
+            asyncio.run(connect("wrong"))
+
+
+def test_a_mechanism_that_the_broker_lacks_is_an_error() -> None:
+    steps = Security(None, "PLAIN", lambda: plain_exchange("a", "b")).authentication()
+    assert next(steps) == ("SaslHandshake", {"mechanism": "PLAIN"})
+    error = ErrorCode.unsupported_sasl_mechanism
+    with pytest.raises(AuthenticationError, match=r"^PLAIN is not one of its mechanisms, GSSAPI$"):
+        steps.send(SimpleNamespace(error_code=error, mechanisms=("GSSAPI",)))
 
 
 def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
