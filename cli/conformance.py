@@ -14,6 +14,7 @@ from ..conformance.recordings import needs
 from ..conformance.report import FORMATS, remedy
 from ..conformance.scenario import AREAS, Scenario, load
 from ..conformance.settings import DEFAULTS, SETTINGS, Settings, properties
+from ..conformance.snapshot import restored
 from ..conformance.wire import UnsupportedVersion
 from ..suggestions import did_you_mean
 from .errors import EXIT_NEGATIVE, UserError
@@ -81,17 +82,18 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
     try:
         await broker.inspect()
         _warn(assumed, broker.settings)
-        await broker.prepare()
         run = f"{secrets.token_hex(3)}."
-        results = await compare(
-            broker,
-            scenarios,
-            run,
-            unreported=SETTINGS.get(args.settings, {}),
-            assumed=assumed,
-            strict=args.strict,
-            on_progress=lambda played, total: status.show(f"{played} of {total} scenarios"),
-        )
+        async with restored(broker, run, _report_unrestored):
+            await broker.prepare()
+            results = await compare(
+                broker,
+                scenarios,
+                run,
+                unreported=SETTINGS.get(args.settings, {}),
+                assumed=assumed,
+                strict=args.strict,
+                on_progress=lambda played, total: status.show(f"{played} of {total} scenarios"),
+            )
     except Unusable as reason:
         raise UserError(f"{where} cannot be used: {reason}.") from None
     except UnsupportedVersion as request:
@@ -130,3 +132,7 @@ def _warn(assumed: Settings, reported: Settings) -> None:
         if key in reported and (reported[key] or "") != value:
             has = f"reports {reported[key]}" if reported[key] else "reports that it is not set"
             print(f"kohort conformance: --assume {key}={value}: the broker {has}.", file=sys.stderr)
+
+
+def _report_unrestored(what: str) -> None:
+    print(f"kohort conformance: not restored: {what}", file=sys.stderr)

@@ -10,5 +10,6 @@ differences.py the first step in which two transcripts differ, and the fields th
 settings.py    settings of brokers that scenarios need
 broker.py      a broker on which scripts run;  wire.py: connections to it
 player.py      plays scenarios concurrently
+snapshot.py    what scenarios can change on a broker, read before and restored after them
 conformance.py which scenarios a broker can play, and in which it differs;  report.py: the reports
 """

@@ -3,19 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from ..client_security import PLAINTEXT, Exchange, Security, plain_exchange
 from .settings import USERS
 from .wire import AsyncClient
 
-__all__ = ["RemoteBroker", "ScriptBroker", "Unusable"]
+__all__ = ["KOHORT", "RemoteBroker", "ScriptBroker", "Unusable"]
 
 STEP_MS: Final = 50  # the resolution of time in scripts
 STARTED_MS: Final = 1_700_000_000_000  # by the clock of kohort in tests; other clocks are later
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
 # Without a response for so long, a request waits for others: responses take less on two cores.
 QUIET_MS: Final = 150
+KOHORT: Final = "kohort"
 # In recorded transcripts.
 NODE_ID: Final = 1
 FIRST_EPOCH: Final = 2
@@ -113,15 +114,15 @@ class ScriptBroker:
         self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in topics}
         control.close()
 
-    async def find_first_epoch(self) -> None:
-        """Set `epochs_ahead`: a member joins a group, and leaves it."""
+    async def find_first_epoch(self, group: str) -> None:
+        """Set `epochs_ahead`: a member joins a new group, and leaves it."""
         control = await self.connect(None)
         if control.supports("ConsumerGroupHeartbeat", 1):
-            await self._join_first_group(control)
+            await self._join_first_group(control, group)
         control.close()
 
-    async def _join_first_group(self, control: AsyncClient) -> None:
-        member = {"group_id": f"probe-{uuid4()}", "member_id": "probe"}
+    async def _join_first_group(self, control: AsyncClient, group: str) -> None:
+        member = {"group_id": group, "member_id": "probe"}
         joins = {"rebalance_timeout": 60_000, "subscribed_topic_names": ("orders",)}
         joined = await control.call(
             "ConsumerGroupHeartbeat", 1, **member, **joins, member_epoch=0, topic_partitions=()
@@ -186,6 +187,11 @@ class RemoteBroker(ScriptBroker):
     async def metadata_applied(self) -> None:
         # Each part of Kafka applies changes on its own; nothing shows when the coordinator has.
         await asyncio.sleep(self.quiet_ms / 1000)
+
+    @property
+    def name(self) -> str:
+        """In reports: kohort has settings of its own."""
+        return KOHORT if any(key.startswith(f"{KOHORT}.") for key in self.settings) else "broker"
 
     async def inspect(self) -> None:
         """Read the broker's API versions, listeners and settings. Raises Unusable."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -13,6 +14,7 @@ from .recordings import difference, needs, recorded
 from .scenario import Scenario
 from .script import ALL_ACLS
 from .settings import DEFAULTS, INITIAL_DELAY, Settings, unmet
+from .snapshot import BROKER_WIDE, Snapshot
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
@@ -59,32 +61,34 @@ async def compare(
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
     playable = [each for each in scenarios if not reasons[each.name]]
-    await broker.find_first_epoch()
+    await broker.find_first_epoch(f"probe.{run}")
     if any(each.is_authorized for each in playable):
         await _check_acls(broker)
 
     def has_diverged(scenario: Scenario, script: Recorder) -> bool:
         last = slice(len(script.transcript) - 1, len(script.transcript))
         kafka, other = _kafka(scenario)[last], script.transcript[last]
-        return difference(scenario, kafka, other, "broker", strict=strict) is not None
+        return difference(scenario, kafka, other, broker.name, strict=strict) is not None
 
     played = count(1)
 
     def on_played(_scenario: Scenario) -> None:
         on_progress(next(played), len(playable))
 
-    player = Player(broker, settings, run=run)
+    before = await Snapshot.take(broker, run, BROKER_WIDE)
+    player = Player(broker, settings, run=run, restore=before.restore)
     found = await player.play(
         playable, quiet_ms=QUIET_MS, on_played=on_played, stops_when=has_diverged
     )
-    results = {each.name: _result(each, found[each.name], strict=strict) for each in playable}
+    result = partial(_result, name=broker.name, strict=strict)
+    results = {each.name: result(each, found[each.name]) for each in playable}
     again = [s for s in playable if results[s.name].outcome is Outcome.DIFFERS]
     # A longer wait after each request is too long where the requests must come before a timer.
     timed = [each for each in again if each.keeps_delay]
     others = [each for each in again if not each.keeps_delay]
     found = await player.play(timed, quiet_ms=QUIET_MS, stops_when=has_diverged)
     found |= await player.play(others, quiet_ms=LONG_QUIET_MS, stops_when=has_diverged)
-    results |= {each.name: _result(each, found[each.name], strict=strict) for each in again}
+    results |= {each.name: result(each, found[each.name]) for each in again}
     return [
         results.get(each.name) or Result(each, Outcome.SKIPPED, reasons[each.name])
         for each in scenarios
@@ -101,10 +105,12 @@ def not_playable(scenario: Scenario, broker: RemoteBroker, settings: Settings) -
     return ", ".join(missing)
 
 
-def _result(scenario: Scenario, found: Transcript | UnsupportedVersion, *, strict: bool) -> Result:
+def _result(
+    scenario: Scenario, found: Transcript | UnsupportedVersion, *, name: str, strict: bool
+) -> Result:
     if isinstance(found, UnsupportedVersion):
         return Result(scenario, Outcome.UNSUPPORTED, str(found))
-    differs = difference(scenario, _kafka(scenario), found, "broker", strict=strict)
+    differs = difference(scenario, _kafka(scenario), found, name, strict=strict)
     return Result(scenario, Outcome.DIFFERS if differs else Outcome.EQUAL, differs or "")
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
@@ -58,8 +58,9 @@ async def play(
 
 class Player:
     """Runs scenarios on one broker, each with its own groups and topics. `settings`: of the broker;
-    `run`: part of the names of groups. Several players can share `limit`, the number of scenarios
-    that run at a time."""
+    `run`: part of the names of groups; `restore`: undoes what a scenario that is played alone has
+    changed for others. Several players can share `limit`, the number of scenarios that run at a
+    time."""
 
     def __init__(
         self,
@@ -67,9 +68,11 @@ class Player:
         settings: Settings,
         *,
         run: str = "",
+        restore: Callable[[], Awaitable[object]] | None = None,
         limit: asyncio.Semaphore | None = None,
     ) -> None:
         self._broker, self._settings, self._run = broker, settings, run
+        self._restore = restore
         self._runs = 0
         self._limit = limit or asyncio.Semaphore(CONCURRENT_MAX)
 
@@ -111,4 +114,6 @@ class Player:
         for scenario in scenarios:
             if scenario.is_alone:
                 found[scenario.name] = await play_one(scenario)
+                if self._restore is not None:
+                    await self._restore()
         return found

@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from .broker import KOHORT
 from .differences import first_difference
 from .scenario import Scenario
 from .settings import SETTINGS
-from .transcript import Transcript, hide, without_details
+from .transcript import Transcript, hide, without, without_details
 
 __all__ = ["KAFKA_VERSION", "difference", "needs", "record", "recorded"]
 
@@ -33,7 +34,10 @@ def difference(
     scenario: Scenario, kafka: Transcript, other: Transcript, name: str, *, strict: bool = True
 ) -> str | None:
     """Return the first difference outside the hidden fields, with the steps before it. `name`: that
-    of the other broker; if not `strict`, without what clients do not read."""
+    of the other broker, and KOHORT has not all fields; if not `strict`, without what clients do not
+    read."""
+    if name == KOHORT:
+        kafka = without(kafka, scenario.kohort_lacks)
     if not strict:
         kafka, other = without_details(kafka), without_details(other)
     return first_difference(hide(kafka, scenario.hides), hide(other, scenario.hides), name)

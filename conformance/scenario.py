@@ -38,6 +38,7 @@ AREAS: Final[Mapping[str, str]] = {
     "client_quotas": "quotas, SCRAM users",
     "scram_credentials": "quotas, SCRAM users",
     "broker_configs": "configurations of brokers",
+    "api_versions": "versions of APIs, features",
     "quorum": "quorum, features, reassignments",
     "reassignments": "quorum, features, reassignments",
 }
@@ -56,6 +57,8 @@ class Scenario:
     excuse: str | None = None
     """Why brokers may differ in the fields of responses that `hides` lists."""
     hides: tuple[str, ...] = ()
+    kohort_lacks: tuple[str, ...] = ()
+    """Fields that only Kafka's responses need to have: docs/not-implemented.md."""
     is_alone: bool = False
     """Whether Kafka's responses depend on concurrent requests of others: it verifies the partitions
     of several transactions together, and then returns the errors of one client's version to all."""
@@ -78,7 +81,7 @@ _SCENARIOS: dict[str, Scenario] = {}
 
 def scenario(rule: str, **options: Any) -> Callable[[Run], Run]:
     """Turn a script into a scenario with this rule. `options`: `settings`, `excuse`, `hides`,
-    `is_alone`."""
+    `kohort_lacks`, `is_alone`."""
 
     def register(run: Run) -> Run:
         name = run.__name__

@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from kio.schema.index import api_key_map
+
 from ..log.batch import BatchHeader, split
 from ..log.errors import CorruptBatch
 from ..log.records import records
@@ -41,7 +43,6 @@ TIMES = (
     "timestamp",
     "transaction_start_time",
 )
-TRANSACTION_APIS = (0, 1, 2, 9, 10, 22, 24, 25, 26, 27, 28, 61, 65, 66)
 FEATURES = ("group.version", "transaction.version")
 NODES = ("controller_id", "leader", "leader_id", "node_id")
 NODE_LISTS = ("isr_nodes", "replica_nodes")
@@ -291,11 +292,13 @@ def _sort_described_transactions(response: dict[str, Any]) -> None:
 
 
 def _sort_versions(response: dict[str, Any]) -> None:
-    """Without the APIs and features that are not those of transactions."""
-    response["api_keys"] = [
-        each for each in response["api_keys"] if each["api_key"] in TRANSACTION_APIS
-    ]
-    _sort(response["api_keys"], "api_key")
+    """The versions by the name of the API, and only the features of groups and transactions."""
+    response["api_keys"] = {
+        api_key_map.get(each["api_key"], each["api_key"]): (
+            f"{each['min_version']}-{each['max_version']}"
+        )
+        for each in response["api_keys"]
+    }
     for kind in ("supported_features", "finalized_features"):
         if kind in response:
             response[kind] = [each for each in response[kind] if each["name"] in FEATURES]
@@ -381,6 +384,15 @@ def hide(value: Any, fields: Sequence[str]) -> Any:
         return [hide(item, fields) for item in value]
     if isinstance(value, dict):
         return {key: "…" if key in fields else hide(item, fields) for key, item in value.items()}
+    return value
+
+
+def without(value: Any, fields: Sequence[str]) -> Any:
+    """Remove these fields, at any depth."""
+    if isinstance(value, list):
+        return [without(item, fields) for item in value]
+    if isinstance(value, dict):
+        return {key: without(item, fields) for key, item in value.items() if key not in fields}
     return value
 
 

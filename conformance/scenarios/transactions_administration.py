@@ -1,5 +1,5 @@
 """Requests of admin clients: DescribeTransactions, ListTransactions, DescribeProducers,
-WriteTxnMarkers, FindCoordinator, and the features of ApiVersions."""
+WriteTxnMarkers, FindCoordinator."""
 
 from ..producers import (
     UNKNOWN_ID,
@@ -221,15 +221,3 @@ async def find_coordinator_of_transactional_ids(s: Script) -> None:
         await s.send(
             "FindCoordinator", version, {"key_type": 1, "key": "", "coordinator_keys": ("",)}
         )
-
-
-@transactional(
-    "ApiVersions: the versions of the APIs of transactions, and the finalized features",
-    excuse="the features of Kafka that kohort does not have are not listed, and the epoch of the "
-    "features is not a metadata offset",
-    hides=("finalized_features_epoch",),
-)
-async def the_features_of_api_versions(s: Script) -> None:
-    for version in range(5):
-        values = {"client_software_name": "test", "client_software_version": "1"}
-        await s.send("ApiVersions", version, values)

@@ -2,7 +2,6 @@
 
 import enum
 import re
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -10,8 +9,10 @@ from uuid import UUID
 
 import confluent_kafka as ck
 import confluent_kafka.admin as cka
+from kohort.testing.kafka_python.cluster import poll
 
 TIMEOUT_SECONDS = 15
+READY_SECONDS = 30  # for the coordinators of a new Kafka
 # Of the folder, of the cluster, of other parts of the metadata log, and of time.
 HIDDEN = re.compile(
     r".*(_bytes|_dir|timestamp|_time|_ms|cluster_id|finalized_epoch|log_end_offset|high_watermark"
@@ -60,24 +61,27 @@ def attempt(call: Callable[[], Any], port: str) -> Any:
         return shown(error, port)
 
 
-def ready(call: Callable[[], Any]) -> Any:
-    """Repeat a call until it raises no error; return None."""
-    deadline = time.monotonic() + 30
-    while True:
+def ready(call: Callable[[], Any]) -> None:
+    """Repeat a call until it raises no error."""
+    errors: list[Exception] = []
+
+    def succeeds() -> bool:
         try:
             call()
-            return None
-        except Exception:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+        except Exception as error:
+            errors.append(error)
+            return False
+        return True
+
+    if not poll(succeeds, READY_SECONDS):
+        raise errors[-1]
 
 
-def later(call: Callable[[], Any]) -> Callable[[], Any]:
-    """With Kafka, changes are known to all its parts a little later."""
+def later(call: Callable[[], Any], is_applied: Callable[[Any], object]) -> Callable[[], Any]:
+    """Repeat a call until its result shows an earlier change: Kafka applies it a little later."""
 
-    def call_later() -> Any:
-        time.sleep(0.3)
-        return call()
+    def applied() -> Any:
+        result = call()
+        return result if is_applied(result) else None
 
-    return call_later
+    return lambda: poll(applied, TIMEOUT_SECONDS)

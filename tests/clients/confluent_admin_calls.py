@@ -14,7 +14,7 @@ def calls(a: Any, bootstrap: str) -> Calls:
     topics = [cka.NewTopic("t", 2, 1), cka.NewTopic("no topic", 1, 1), cka.NewTopic("u", 0, 1)]
     yield "create_topics", lambda: a.create_topics(topics)
     validated = [cka.NewTopic("t", 2, 1), cka.NewTopic("v", 2, 9)]
-    yield "create_topics again", later(lambda: a.create_topics(validated, validate_only=True))
+    yield "create_topics again", lambda: a.create_topics(validated, validate_only=True)
     yield "produce", lambda: _produce(bootstrap)
     yield "commit", lambda: ready(lambda: _commit(bootstrap))
     for part in (_metadata, _configs, _groups, _partitions, _security):
@@ -41,7 +41,11 @@ def _metadata(a: Any) -> Calls:
     yield "create_partitions", lambda: a.create_partitions(partitions)
     yield "describe_cluster", lambda: a.describe_cluster(include_authorized_operations=True)
     described = ck.TopicCollection(["t", "no"])
-    yield "describe_topics", later(lambda: a.describe_topics(described))
+
+    def is_larger(found: Any) -> bool:
+        return len(found["t"].result(TIMEOUT_SECONDS).partitions) == 3
+
+    yield "describe_topics", later(lambda: a.describe_topics(described), is_larger)
     yield "list_topics", lambda: a.list_topics("t", timeout=TIMEOUT_SECONDS)
     yield "list_groups", lambda: [each.id for each in a.list_groups(timeout=TIMEOUT_SECONDS)]
 
@@ -103,7 +107,8 @@ def _security(a: Any) -> Calls:
         )
 
     yield "create_acls", lambda: a.create_acls([acl("User:a"), acl("a")])
-    yield "describe_acls", later(lambda: a.describe_acls(everything))
+    acls = later(lambda: a.describe_acls(everything), lambda found: found.result(TIMEOUT_SECONDS))
+    yield "describe_acls", acls
     yield "delete_acls", lambda: a.delete_acls([everything])
     for iterations in (8192, 1):
         info = cka.ScramCredentialInfo(cka.ScramMechanism.SCRAM_SHA_256, iterations)
@@ -112,4 +117,9 @@ def _security(a: Any) -> Calls:
         name = f"alter_user_scram_credentials {iterations}"
         yield name, lambda c=change: a.alter_user_scram_credentials(c)
     users = ["u", "v"]
-    yield "describe_user_scram_credentials", later(lambda: a.describe_user_scram_credentials(users))
+
+    def is_known(found: Any) -> bool:
+        return found["u"].exception(TIMEOUT_SECONDS) is None
+
+    described = later(lambda: a.describe_user_scram_credentials(users), is_known)
+    yield "describe_user_scram_credentials", described

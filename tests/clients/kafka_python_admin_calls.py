@@ -54,7 +54,10 @@ def _metadata(a: Any) -> Calls:
     yield "create_partitions", lambda: a.create_partitions({"t": 3})
     yield "create_partitions 1", lambda: a.create_partitions({"t": 1}, raise_errors=False)
     yield "describe_cluster", a.describe_cluster
-    yield "describe_topics", later(lambda: a.describe_topics(["t", "no"]))
+    described = later(
+        lambda: a.describe_topics(["t", "no"]), lambda found: len(found[0]["partitions"]) == 3
+    )
+    yield "describe_topics", described
     yield "describe_topic_partitions", lambda: a.describe_topic_partitions(["t", "no"], 2)
     yield "list_topics", lambda: "t" in a.list_topics()
 
@@ -90,12 +93,17 @@ def _configs(a: Any) -> Calls:
     yield "alter_configs fixed", lambda: alter(KIND.BROKER, "1", group_max_size="2")
     yield "alter_configs broker no", lambda: alter(KIND.BROKER, "1", nonsense="2")
     types = ["GROUP", "BROKER_LOGGER", "CLIENT_METRICS"]
-    yield "list_config_resources", later(lambda: a.list_config_resources(types))
+    listed = later(lambda: a.list_config_resources(types), lambda found: found["client_metrics"])
+    yield "list_config_resources", listed
     topic_retention = ka.ConfigResource(KIND.TOPIC, "t", ["retention.ms"])
     yield "reset_configs", lambda: a.reset_configs([topic_retention])
     threads = ka.ConfigResource(KIND.BROKER, "1", ["log.cleaner.threads"])
     yield "reset_configs broker", lambda: a.reset_configs([threads])
-    yield "describe_configs modified", later(lambda: a.describe_configs([topic]))
+
+    def is_reset(found: Any) -> bool:
+        return "retention.ms" not in found["topic"]["t"]
+
+    yield "describe_configs modified", later(lambda: a.describe_configs([topic]), is_reset)
 
 
 def _partitions(a: Any) -> Calls:
@@ -150,10 +158,10 @@ def _security(a: Any) -> Calls:
     pattern = ka.ResourcePattern(ka.ResourceType.TOPIC, "t")
     acls = [ka.ACL(principal, "*", *allowed, pattern) for principal in ("User:a", "a")]
     yield "create_acls", lambda: [str(each) for each in a.create_acls(acls)["failed"]]
-    yield "describe_acls", later(lambda: [str(each) for each in a.describe_acls(any_acl)[0]])
+    yield "describe_acls", later(lambda: [str(each) for each in a.describe_acls(any_acl)[0]], bool)
     yield "delete_acls", lambda: [str(each[1]) for each in a.delete_acls([any_acl])]
     sha_256 = ka.ScramMechanism.SCRAM_SHA_256
     changes = [ka.UserScramCredentialUpsertion("u", sha_256, b"password")]
     changes += [ka.UserScramCredentialDeletion("v", sha_256)]
     yield "alter_user_scram_credentials", lambda: a.alter_user_scram_credentials(changes)
-    yield "describe_user_scram_credentials", later(a.describe_user_scram_credentials)
+    yield "describe_user_scram_credentials", later(a.describe_user_scram_credentials, bool)

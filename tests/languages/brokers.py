@@ -2,6 +2,7 @@
 them: through kafka-python's admin client, which both answer."""
 
 import contextlib
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,12 +51,16 @@ class Cluster:
         self.servers = servers
         self._secured = {"SASL_PLAINTEXT": sasl, "SASL_SSL": tls}
         self._ca_file = ca_file
+        self._other_authority = tempfile.TemporaryDirectory()
+        self.other_ca_file = CertificateAuthority(Path(self._other_authority.name)).ca_file
+        """Of an authority that has not issued the broker's certificate."""
         self._lock = threading.Lock()  # kafka-python's admin client belongs to one thread
         self._cluster = RealCluster(servers)
         self._admin: KafkaAdminClient = self._cluster.admin
 
     def close(self) -> None:
         self._cluster.close()
+        self._other_authority.cleanup()
 
     def login(self, protocol: str, mechanism: str) -> dict[str, Any]:
         """The parameters `servers` and `security` of a driver."""

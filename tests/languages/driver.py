@@ -6,8 +6,7 @@ reports, or `{"n": 7, "unsupported": "…"}` if the library lacks it. Commands r
 except those of one consumer or producer (`id`). The driver ends at the end of its input.
 
     subscribe   id, group, topics or pattern, session_ms, heartbeat_ms; instance, cooperative,
-                consumer_protocol, read_committed. Result: `differs`, what the library does
-                differently on purpose, if anything
+                consumer_protocol, read_committed
     commit      id, topic, partition, offset
     close       id: the member leaves
     produce     topic, partition, values: to be acknowledged by all replicas
@@ -38,6 +37,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 # For the slowest library on a busy machine.
@@ -48,10 +48,6 @@ Event = dict[str, Any]
 
 class Unsupported(Exception):
     """The library lacks it."""
-
-
-class Differs(Exception):
-    """So far the story has gone as told, but then the library does something else on purpose."""
 
 
 class ClientError(Exception):
@@ -134,9 +130,11 @@ class Driver:
     def events(self, member: str) -> list[Event]:
         return self._events[member]
 
-    def wait(self, condition: Callable[[], object], what: str) -> None:
+    def wait(
+        self, condition: Callable[[], object], what: str, seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         """Wait until the condition holds, which is checked after each line of the output."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + seconds
         with self.changed:
             while not condition():
                 left = deadline - time.monotonic()
@@ -177,11 +175,10 @@ class Member:
         self.driver = driver
         self.name = name
         self.is_closed = False
-        self.differs: str | None = None
         self._events = driver.events(name)
 
     def subscribe(self, **settings: object) -> None:
-        self.differs = self.driver.call("subscribe", id=self.name, **settings).get("differs")
+        self.driver.call("subscribe", id=self.name, **settings)
 
     @property
     def assignments(self) -> list[set[Partition]]:
@@ -208,16 +205,19 @@ class Member:
     def errors(self) -> list[str]:
         return [event["error"] for event in list(self._events) if event["event"] == "error"]
 
-    def wait(self, condition: Callable[[], object], what: str) -> None:
+    def wait(
+        self, condition: Callable[[], object], what: str, seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         try:
-            self.driver.wait(condition, f"{self.name}: {what}")
+            self.driver.wait(condition, f"{self.name}: {what}", seconds)
         except AssertionError as error:
-            had = [sorted(f"{t}-{p}" for t, p in each) for each in self.assignments]
-            raise AssertionError(f"{error}\nassignments {had}, errors {self.errors}") from None
+            had = [sorted(f"{t}-{p}" for t, p in each) for each, _ in groupby(self.assignments)]
+            errors = list(dict.fromkeys(self.errors))
+            raise AssertionError(f"{error}\nassignments {had}, errors {errors}") from None
 
-    def wait_count(self, count: int) -> set[Partition]:
+    def wait_count(self, count: int, seconds: float = TIMEOUT_SECONDS) -> set[Partition]:
         """Wait until it owns that many partitions; returns them."""
-        self.wait(lambda: len(self.partitions) == count, f"{count} partitions")
+        self.wait(lambda: len(self.partitions) == count, f"{count} partitions", seconds)
         return self.partitions
 
     def wait_values(self, values: Sequence[str]) -> None:

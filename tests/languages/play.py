@@ -25,7 +25,7 @@ from support.java import fetched_jars
 
 from .brokers import Cluster, kafka_process, kohort_in_process
 from .clients import CLIENTS, Client, Missing
-from .driver import Differs, Driver, Unsupported
+from .driver import Driver, Unsupported
 from .stories import STORIES, Stage
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -51,20 +51,20 @@ def play(client: Client, cluster: Cluster, names: Iterable[str] = STORIES) -> di
     command = client.command()
 
     def outcome(name: str) -> str:
-        stage = Stage(driver, lambda: Driver(command), cluster)
+        known = client.differs.get(name)
+        stage = Stage(driver, lambda: Driver(command), cluster, differs=known is not None)
         try:
             STORIES[name](stage)
         except Unsupported as reason:
             return f"{UNSUPPORTED}{reason}"
-        except Differs as how:
-            return f"{DIFFERS}{how}"
         except Exception:
-            if name in client.differs:
-                return f"{DIFFERS}{client.differs[name]}"
-            return f"{FAILED}{traceback.format_exc()}"
+            failure = traceback.format_exc()
+            if known is not None and known.failure in failure:
+                return f"{DIFFERS}{known.what}"
+            return f"{FAILED}{failure}"
         finally:
             stage.close()
-        return f"{FAILED}it works: clients.py says otherwise" if name in client.differs else WORKS
+        return f"{FAILED}it works: clients.py says otherwise" if known else WORKS
 
     names = list(names)
     with contextlib.closing(Driver(command)) as driver, ThreadPoolExecutor(AT_ONCE) as pool:

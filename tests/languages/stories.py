@@ -7,9 +7,10 @@ that the story does not expect, and Unsupported if the library lacks what it nee
 import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from .brokers import Cluster
-from .driver import ClientError, Differs, Driver, Member, Partition
+from .brokers import USER, Cluster
+from .driver import TIMEOUT_SECONDS, ClientError, Driver, Member, Partition
 
 Story = Callable[["Stage"], None]
 STORIES: dict[str, Story] = {}
@@ -20,16 +21,27 @@ describes the column there."""
 LONG_SESSION_MS = 30_000
 SHORT_SESSION_MS = 2_000
 HEARTBEAT_MS = 200
+# For something that a client is known not to do: ten times as long as it takes others.
+UNEXPECTED_SECONDS = 5.0
 
 
 class Stage:
     """What a story has: a driver, a cluster, and names of its own."""
 
-    def __init__(self, driver: Driver, new_driver: Callable[[], Driver], cluster: Cluster) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        new_driver: Callable[[], Driver],
+        cluster: Cluster,
+        *,
+        differs: bool = False,
+    ) -> None:
         self.driver = driver
         self.new_driver = new_driver
         """Starts another process of the same client."""
         self.cluster = cluster
+        self.last_seconds = UNEXPECTED_SECONDS if differs else TIMEOUT_SECONDS
+        """For what a client that differs does not do."""
         self.prefix = f"s{uuid.uuid4().hex[:10]}"
         self.group = f"{self.prefix}-group"
         self.members: list[Member] = []
@@ -117,8 +129,11 @@ UNKNOWN_MEMBER = (
     *("unknown member", "commit failed", "not known in the current generation"),
     *("not the active member", "coordinator is not aware of this member"),
 )
-# Commits of old versions have no instance id.
-FENCED_INSTANCE = ("fenced instance", "instance id", "static consumer fenced", *UNKNOWN_MEMBER)
+FENCED_INSTANCE = (
+    *("fenced instance", "group.instance.id"),
+    # aiokafka commits without the instance id: Kafka does not know the member any more.
+    "CommitFailedError: ('Commit cannot be completed since the group has already",
+)
 FENCED_PRODUCER = (
     "fenced",
     "invalid producer epoch",
@@ -134,6 +149,8 @@ NOT_AUTHENTICATED = (
     "kafka connection error",
     "bootstrap",
 )
+
+NOT_TRUSTED = ("certificate", "ssl handshake failed", "unable to bootstrap")
 
 
 @story
@@ -183,11 +200,11 @@ def _restarts_static(stage: Stage, **protocol: bool) -> None:
     first.close()
     assert stage.cluster.member_count(stage.group) == 2  # it has not left, or only temporarily
     again = stage.member(topic, instance="one", **protocol)
-    again.wait_count(2)
-    assert again.partitions == owned
+    again.wait_count(2, stage.last_seconds)
+    assert again.partitions == owned, f"{again.partitions} instead of {owned}"
     # A rebalance would have reached it by now: commits are refused during one.
     second.commit(min(second.partitions), 0)
-    assert len(second.assignments) == seen
+    assert len(second.assignments) == seen, second.assignments
 
 
 @story
@@ -270,7 +287,9 @@ def fenced(stage: Stage) -> None:
 def cooperative(stage: Stage) -> None:
     """In a cooperative rebalance the first member keeps half of its partitions (KIP-429)."""
     topic = stage.topic(4)
-    first = stage.member(topic, cooperative=True)
+    # krafka loses its partitions, on Kafka too, if one of its heartbeats comes right after a
+    # rebalance but is of the generation before: ILLEGAL_GENERATION. That is rare if it sends few.
+    first = stage.member(topic, cooperative=True, heartbeat_ms=1_000)
     first.wait_count(4)
     second = stage.member(topic, cooperative=True)
     wait_shared((first, second), all_of(topic, 4))
@@ -294,10 +313,8 @@ def _subscribes_to_pattern(stage: Stage, **protocol: bool) -> None:
     stage.topic(1, "other")
     member = stage.member(None, pattern=f"^{stage.prefix}-match-.*", **protocol)
     assert member.wait_count(1) == all_of(first, 1)
-    if member.differs is not None:
-        raise Differs(member.differs)
     second = stage.topic(1, "match-2")
-    member.wait(lambda: len(member.partitions) == 2, "the new topic")
+    member.wait(lambda: len(member.partitions) == 2, "the new topic", stage.last_seconds)
     assert member.partitions == all_of(first, 1) | all_of(second, 1)
 
 
@@ -352,11 +369,15 @@ def plain(stage: Stage) -> None:
 
 @story
 def scram(stage: Stage) -> None:
-    """SASL/SCRAM-SHA-512 over TLS, with the broker's certificate verified."""
-    _authenticated(stage, "SASL_SSL", "SCRAM-SHA-512")
+    """SASL/SCRAM-SHA-512 over TLS; a certificate of another authority is rejected."""
+    login = _authenticated(stage, "SASL_SSL", "SCRAM-SHA-512")
+    login["security"] |= {"password": USER, "ca": str(stage.cluster.other_ca_file)}
+    topic = stage.topic(1, "untrusted")
+    refused(lambda: stage.produce(topic, 0, ["value"], **login), *NOT_TRUSTED)
 
 
-def _authenticated(stage: Stage, protocol: str, mechanism: str) -> None:
+def _authenticated(stage: Stage, protocol: str, mechanism: str) -> dict[str, Any]:
+    """Return the login, with a wrong password."""
     topic = stage.topic()
     login = stage.cluster.login(protocol, mechanism)
     stage.cluster.allow(stage.prefix)
@@ -364,6 +385,7 @@ def _authenticated(stage: Stage, protocol: str, mechanism: str) -> None:
     stage.member(topic, **login).wait_values(["value"])
     login["security"]["password"] = "wrong"
     refused(lambda: stage.produce(topic, 0, ["value"], **login), *NOT_AUTHENTICATED)
+    return login
 
 
 @story
@@ -371,9 +393,12 @@ def acl(stage: Stage) -> None:
     """Without an ACL for the topic a record is refused; with one it is accepted."""
     topic = stage.topic()
     login = stage.cluster.login("SASL_PLAINTEXT", "PLAIN")
-    refused(lambda: stage.produce(topic, 0, ["value"], **login), *NOT_AUTHORIZED)
+    refused(lambda: stage.produce(topic, 0, ["refused"], **login), *NOT_AUTHORIZED)
     stage.cluster.allow(stage.prefix)
-    stage.produce(topic, 0, ["value"], **login)
+    stage.produce(topic, 0, ["accepted"], **login)
+    member = stage.member(topic, **login)
+    member.wait_values(["accepted"])
+    assert [record.value for record in member.records] == ["accepted"]
 
 
 @story
@@ -385,8 +410,9 @@ def kip848(stage: Stage) -> None:
     second = stage.member(topic, consumer_protocol=True)
     wait_shared((first, second), all_of(topic, 4))
     _kept_half(first)
-    second.commit(min(second.partitions), 1)
-    assert stage.cluster.offsets(stage.group) == {min(second.partitions): 1}
+    one = min(second.partitions)
+    second.commit(one, 1)
+    assert stage.cluster.offsets(stage.group) == {one: 1}
     assert stage.cluster.protocol(stage.group) == "consumer"
     second.close()
     first.wait_count(4)

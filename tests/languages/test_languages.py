@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from .brokers import Cluster
-from .clients import CLIENTS, Client, Missing
+from .clients import CLIENTS, Client, Difference, Missing
 from .play import FAILED, broker, play, recorded
-from .stories import STORIES
+from .stories import STORIES, Stage, Story
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +34,31 @@ def test_a_client_plays_all_stories(client: Client, cluster: Cluster) -> None:
     assert not failed, "\n".join(failed)
     known = recorded().get(client.name, outcomes)  # the machine's librdkafka may be another one
     assert outcomes == known, "make languages updates docs/compatibility.md"
+
+
+def fails(text: str) -> Story:
+    def story(_stage: Stage) -> None:
+        raise AssertionError(text)
+
+    return story
+
+
+@pytest.mark.parametrize(
+    ("story", "outcome"),
+    [
+        (fails("the expected failure"), "differs: reports no error"),
+        (fails("another failure"), FAILED),
+        (lambda _stage: None, f"{FAILED}it works: clients.py says otherwise"),
+    ],
+)
+def test_a_known_difference_must_fail_as_recorded(
+    story: Story, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(STORIES, "story", story)
+    known = {"story": Difference("reports no error", "the expected failure")}
+    client = Client("Any", "library", "1.0", lambda: ["cat"], known)
+    found = play(client, Mock(spec=Cluster), ["story"])["story"]
+    assert found.startswith(outcome)
 
 
 def test_the_results_are_those_of_these_clients_and_stories() -> None:

@@ -64,7 +64,7 @@ def test_different_responses_have_exit_code_1_and_are_shown(run: Run) -> None:
     assert f"differs: {UNKNOWN_GROUP}: Heartbeat: no group, in every version" in output
     step, field = output.splitlines()[-2:]
     assert step.startswith("       1. A: Heartbeat v0")
-    assert field == "         error_code: Kafka unknown_member_id, broker not_coordinator"
+    assert field == "         error_code: Kafka unknown_member_id, kohort not_coordinator"
 
 
 def test_only_differing_fields_are_shown() -> None:

@@ -53,7 +53,6 @@ async function subscribe(command, events) {
   return {
     commit: ({ topic, partition, offset }) => consumer.commitOffsets([{ topic, partition, offset: String(offset) }]),
     close: () => consumer.disconnect(),
-    differs: command.pattern && 'matches the pattern once, when it subscribes',
   };
 }
 

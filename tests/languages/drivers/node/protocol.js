@@ -41,7 +41,7 @@ class Events {
   }
 }
 
-// `library`: subscribe(command, events) -> {commit, close, differs}, producer(command) -> {begin, send, end},
+// `library`: subscribe(command, events) -> {commit, close}, producer(command) -> {begin, send, end},
 // produce(command), describe(command); all may return promises.
 exports.run = (library) => {
   const queues = new Map();
@@ -52,7 +52,7 @@ exports.run = (library) => {
     switch (command.do) {
       case 'subscribe':
         objects.set(id, await library.subscribe(command, new Events(id)));
-        return { differs: objects.get(id).differs };
+        return {};
       case 'begin':
         if (!objects.has(id)) objects.set(id, await library.producer(command));
         await objects.get(id).begin();

@@ -87,6 +87,11 @@ class Member(ConsumerRebalanceListener):
         self._events.assignment((each.topic, each.partition) for each in partitions)
 
     def poll(self) -> None:
+        coordinator = self._consumer._coordinator
+        if not IS_OLD and coordinator.rejoining:
+            # 3.0 forgets a join that new metadata has caused if a poll ends meanwhile, on Kafka
+            # too: neither does it own partitions then, nor send heartbeats.
+            coordinator.request_rejoin()
         if self._consumer.assignment():
             self._poll_ms = POLL_MS
         else:

@@ -77,9 +77,6 @@ type Producer interface {
 	End(commit bool) error
 }
 
-// Different is a Member that does something else on purpose in a story.
-type Different interface{ Differs() string }
-
 // Library is what a driver implements.
 type Library interface {
 	Subscribe(c *Command, events *Events) (Member, error)
@@ -165,9 +162,6 @@ func serve(library Library, queue chan *Command) {
 			switch command.Do {
 			case "subscribe":
 				member, err = library.Subscribe(command, &Events{command.ID})
-				if different, isDifferent := member.(Different); isDifferent {
-					return map[string]string{"differs": different.Differs()}, err
-				}
 			case "commit":
 				err = member.Commit(command.Topic, command.Partition, command.Offset)
 			case "close":

@@ -1,0 +1,107 @@
+"""`kohort conformance` leaves a broker as it was."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kohort.cli.main import main
+from kohort.conformance import snapshot
+from kohort.conformance.wire import AsyncClient
+from kohort.testing import Kafka
+
+BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
+SET = 0
+KEY = "log.cleaner.min.cleanable.ratio"
+VALUES = "values_are_described_as_they_were_written"  # of KEY and others
+CHANGING = (
+    *("syncing.a_sync_in_a_stable_group", "consumer_joining.a_consumer_joins"),
+    *("levels_of_loggers_are_altered", "client_metrics_are_configured"),
+    *("invalid_quotas_are_rejected", "scram_credentials_of_a_user_are_altered_once"),
+    "topics.a_topic_that_metadata_creates_is_returned_to_the_next_request",
+)
+DESCRIBED = [
+    {"resource_type": kind, "resource_name": name}
+    for kind, name in ((BROKER, "1"), (BROKER, ""), (BROKER_LOGGER, "1"))
+]
+
+
+@pytest.fixture(autouse=True)
+def _levels() -> Iterator[None]:
+    """Loggers are those of this process."""
+    yield
+    logging.getLogger("kohort").setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with Kafka(preset="kafka", config={"group.initial.rebalance.delay.ms": "0"}) as kafka:
+        kafka.topic("mine")
+        yield kafka
+
+
+def described(kafka: Kafka) -> list[Any]:
+    async def calls() -> list[Any]:
+        client = await AsyncClient.connect(port_of(kafka))
+        found = [
+            await client.call("ListGroups", 5),
+            await client.call("DescribeClientQuotas", 1, components=(), strict=False),
+            await client.call("DescribeUserScramCredentials", 0, users=None),
+            await client.call("ListConfigResources", 1, resource_types=(CLIENT_METRICS, GROUP)),
+            await client.call("DescribeConfigs", 4, resources=DESCRIBED),
+        ]
+        topics = (await client.call("Metadata", 12, topics=None))["topics"]
+        client.close()
+        return [*found, [each["name"] for each in topics if not each["is_internal"]]]
+
+    return asyncio.run(calls())
+
+
+def alter(kafka: Kafka, key: str, value: str) -> None:
+    """The default of all brokers."""
+
+    async def call() -> None:
+        client = await AsyncClient.connect(port_of(kafka))
+        configs = [{"name": key, "config_operation": SET, "value": value}]
+        resource = {"resource_type": BROKER, "resource_name": "", "configs": configs}
+        await client.call("IncrementalAlterConfigs", 1, resources=[resource])
+        client.close()
+
+    asyncio.run(call())
+
+
+def port_of(kafka: Kafka) -> int:
+    return int(kafka.bootstrap_servers.rpartition(":")[2])
+
+
+def play(kafka: Kafka, *scenarios: str) -> int:
+    only = [argument for each in scenarios for argument in ("--only", each)]
+    return main(["conformance", "--bootstrap-server", kafka.bootstrap_servers, *only])
+
+
+def test_the_broker_is_as_before(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
+    before = described(kafka)
+    assert before[-1] == ["mine"]
+    assert play(kafka, *CHANGING) == 0
+    assert described(kafka) == before
+    assert capsys.readouterr().err == ""
+
+
+def test_the_broker_is_as_before_a_difference(kafka: Kafka) -> None:
+    """The scenario ends before it deletes the value that it has set."""
+    alter(kafka, KEY, "0.7")
+    before = described(kafka)
+    assert "0.7" in str(before)
+    assert play(kafka, VALUES) == 1
+    assert described(kafka) == before
+
+
+def test_what_cannot_be_restored_is_reported(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "APPLIED_SECONDS", 0.2)
+    kafka.faults.answer("DeleteTopics", "TOPIC_AUTHORIZATION_FAILED", times=None)
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 0
+    reported = capsys.readouterr().err
+    assert reported == "kohort conformance: not restored: topics: orders, payments, shipments\n"
