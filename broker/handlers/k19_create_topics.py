@@ -72,6 +72,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     # share it.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
+    created = set[str]()
     for topic in {each.name: each for each in request.topics}.values():
         try:
             if counts[topic.name] > 1:
@@ -80,12 +81,13 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 error = ErrorCode.topic_authorization_failed
                 raise ApiError(error, "Authorization failed.")
             node.view.check_new_topic(topic.name)
-            planned = plan_topic(node.topics, _new_topic(topic))
+            planned = plan_topic(node.topics, _new_topic(topic), created)
             check_partition_count(partitions + planned.partitions)
             if context.meter is not None:
                 context.meter.record_mutations(planned.partitions, is_strict=context.version >= 6)
             topic_id = _create(node, topic.name, planned, request.validate_only)
             partitions += planned.partitions
+            created.add(topic.name)
             if not _describes_configs(context, node, topic.name):
                 responses.append(HiddenTopicResponse(topic.name, topic_id=topic_id))
                 continue
