@@ -15,7 +15,7 @@ from .configs import CORDONED_LOG_DIRS, EVERY_BROKER, MIN_INSYNC_REPLICAS, Confi
 from .group_configs import validate_dynamic_bounds
 from .registry import TopicRegistry
 
-_OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]*+)\.(.*)", re.DOTALL)
+_OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]*+)\.(.*+)", re.DOTALL)
 # Files and passwords of TLS, which belong to a listener.
 _ONLY_OF_LISTENER: Final = (
     "ssl.key.password",
