@@ -70,30 +70,34 @@ def alter_configs(
         check_operations(changes, "Unknown operation {} for config {}")
         alter_loggers(changes, validate_only=validate_only)
     elif kind == ResourceType.BROKER:
-        target = EVERY_BROKER if name == EVERY_BROKER else str(node_id)
-        if target:
-            _check_node(node_id, name, "Unexpected broker id, expected {}, but received {}")
-        overrides = _changed_broker(topics, target, changes, replace=replace)
-        configure_broker(
-            topics,
-            node_id,
-            target,
-            overrides,
-            [each.key for each in changes],
-            authorize,
-            validate_only=validate_only,
+        _alter_broker(
+            topics, node_id, name, changes, authorize, replace=replace, validate_only=validate_only
         )
     else:
         raise ApiError(ErrorCode.invalid_request, f"Unknown resource type {kind}")
 
 
-def _changed_broker(
-    topics: TopicRegistry, resource: str, changes: Iterable[ConfigChange], *, replace: bool
-) -> dict[str, str]:
+def _alter_broker(
+    topics: TopicRegistry,
+    node_id: int,
+    name: str,
+    changes: list[ConfigChange],
+    authorize: Callable[[], None],
+    *,
+    replace: bool,
+    validate_only: bool,
+) -> None:
+    target = EVERY_BROKER if name == EVERY_BROKER else str(node_id)
+    if target:
+        _check_node(node_id, name, "Unexpected broker id, expected {}, but received {}")
     check_operations(changes, "Unknown operations type {}")
     configs = topics.configs
-    stored = configs.dynamic.get(resource, {}) if resource else configs.every_broker
-    return changed(configs.broker.config_def, {} if replace else stored, changes)
+    stored = configs.dynamic.get(target, {}) if target else configs.every_broker
+    overrides = changed(configs.broker.config_def, {} if replace else stored, changes)
+    named = [each.key for each in changes]
+    configure_broker(
+        topics, node_id, target, overrides, named, authorize, validate_only=validate_only
+    )
 
 
 def _check_topic_name(name: str) -> None:
