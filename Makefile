@@ -75,8 +75,8 @@ compiled: $(STAMP)
 cluster: $(STAMP)
 	$(BIN)/pytest -q -m cluster tests/pipeline/cluster
 
-# Each scenario of conformance/ on kohort and on a real Kafka, and random groups with our assignors
-# and Kafka's; needs Java and Maven. RECORD=1 records Kafka's responses, for runs without Java.
+# Each scenario of conformance/ on a real Kafka, which must respond as recorded, and random groups with
+# our assignors and Kafka's; needs Java and Maven. RECORD=1 records Kafka's responses.
 GROUPS ?= 1000
 parity: $(STAMP)
 	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \

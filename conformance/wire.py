@@ -40,6 +40,11 @@ __all__ = [
 ]
 
 TIMEOUT_SECONDS: Final = 30
+NO_TIMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "CreateDelegationToken": ("issue_timestamp", "expiry_timestamp", "max_timestamp"),
+    "ExpireDelegationToken": ("expiry_timestamp",),
+    "RenewDelegationToken": ("expiry_timestamp",),
+}
 
 
 class UnsupportedVersion(Exception):
@@ -52,6 +57,9 @@ def message_type(api: str, version: int, kind: str) -> Any:
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
     module = importlib.import_module(f"kio.schema.{snake}.v{version}.{kind.lower()}")
     found = getattr(module, f"{api}{kind}")
+    if kind == "Response" and api in NO_TIMES:
+        # With an error, times are -1, which kio does not expect.
+        found = _with_types(found, dict.fromkeys(NO_TIMES[api], TZAware | None))
     if (api, kind) == ("DescribeTransactions", "Response"):
         # Before a transaction begins, its start time is -1, which kio does not expect.
         start = {"transaction_start_time": TZAware | None}

@@ -10,6 +10,8 @@ delayed_fetch.py   fetches that wait for more bytes
 topic_deletion.py  removing the folders of deleted topics
 admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
+config_changes.py  changes of single keys, for every kind of resource
+broker_configs.py  which broker keys can be changed, and to which values
 security_state.py  SCRAM credentials, ACLs and client quotas
 acls.py            ACLs, and finding those that apply to a resource
 kafka_import.py    importing a data folder that was written by Kafka

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from ..protocol.errors import ApiError, ErrorCode
 from .config_def import InvalidConfigValue
 from .configs import static_number, validate_overrides
-from .names import is_internal, topic_name_error
+from .names import KAFKA_METADATA_TOPIC, is_reserved, topic_name_error
 from .registry import TopicRegistry
-from .topic import Nodes, Topic
+from .topic import Topic
 
 # Upstream: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
@@ -35,31 +35,36 @@ class PlannedTopic(NamedTuple):
     overrides: Mapping[str, str]
 
 
-def check_new_topic(topics: TopicRegistry, name: str) -> None:
-    """Validate that the topic can be created. Raises ApiError."""
+def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = ()) -> None:
+    """Validate that the topic can be created. As in Kafka, its name may collide with those that are
+    `created` by the same request. Raises ApiError."""
+    if name == KAFKA_METADATA_TOPIC:
+        prohibited = f"Creation of internal topic {name} is prohibited."
+        raise ApiError(ErrorCode.invalid_request, prohibited)
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     if topics.get(name) is not None:
         raise ApiError(ErrorCode.topic_already_exists, f"Topic '{name}' already exists.")
-    check_not_internal(name)
+    check_not_reserved(name)
     if topics.is_being_deleted(name):
         raise ApiError(ErrorCode.topic_already_exists, f"Topic '{name}' is being deleted.")
-    if other := topics.colliding_topic(name):
-        message = f"Topic '{name}' collides with existing topic: {other}"
+    if existing := [each for each in topics.colliding_topics(name) if each not in created]:
+        message = f"Topic '{name}' collides with existing topic: {existing[0]}"
         raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
-def check_not_internal(name: str) -> None:
-    """Reject changes to the offsets topic: its partitions determine where groups are, and the
-    coordinator has it open. (Kafka allows them, but then loses groups.)"""
-    if is_internal(name):
+def check_not_reserved(name: str) -> None:
+    """Reject changes to the topics of coordinators: their partitions determine where groups and
+    transactions are, and the coordinators have them open. (Kafka allows them, but then loses
+    groups.)"""
+    if is_reserved(name):
         message = f"Topic '{name}' is reserved by the broker."
         raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
-def plan_topic(topics: TopicRegistry, new: NewTopic) -> PlannedTopic:
-    """Validate a new topic and determine its partitions and overrides."""
-    check_new_topic(topics, new.name)
+def plan_topic(topics: TopicRegistry, new: NewTopic, created: Container[str] = ()) -> PlannedTopic:
+    """Validate a new topic and determine its partitions and overrides; see check_new_topic."""
+    check_new_topic(topics, new.name, created)
     try:
         overrides = validate_overrides(topics.configs, new.configs)
     except InvalidConfigValue as error:
@@ -82,7 +87,7 @@ def check_partition_count(count: int) -> None:
 
 
 def check_new_partitions(
-    topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None, nodes: Nodes
+    topics: TopicRegistry, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> None:
     """Validate a new partition count. `assignments` contains the broker ids of each new
     partition."""
@@ -97,7 +102,9 @@ def check_new_partitions(
         )
     added = count - current
     check_partition_count(added)
-    if assignments is not None:
+    if assignments is None:
+        check_placement(topics)
+    else:
         if len(assignments) != added:
             raise ApiError(
                 ErrorCode.invalid_replica_assignment,
@@ -105,8 +112,8 @@ def check_new_partitions(
                 f"but only {len(assignments)} assignment(s) were specified.",
             )
         for broker_ids in assignments:
-            _check_replicas(broker_ids, nodes.up, len(assignments[0]))
-    check_not_internal(topic.name)
+            _check_replicas(broker_ids, topics.nodes.up, len(assignments[0]))
+    check_not_reserved(topic.name)
 
 
 def default_partitions(topics: TopicRegistry) -> int:
@@ -121,14 +128,22 @@ def _check_replication_factor(topics: TopicRegistry, requested: int) -> None:
     factor = requested
     if requested == DEFAULT:
         factor = static_number(topics.configs.broker, "default.replication.factor")
-    brokers = len(topics.nodes.up)
-    if factor > brokers:
-        raise ApiError(
-            ErrorCode.invalid_replication_factor,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor "
-            f"of {factor} cannot be reached because only {brokers} broker(s) are registered "
-            "or some brokers have all their log directories cordoned.",
+    check_placement(topics, factor, f"Unable to replicate the partition {factor} time(s): ")
+
+
+def check_placement(topics: TopicRegistry, factor: int = 1, prefix: str = "") -> None:
+    """Validate that new partitions can have this many replicas. `prefix`: of the error message."""
+    brokers = sum(not topics.configs.at(each).is_cordoned for each in topics.nodes.up)
+    if not brokers:
+        problem = "All brokers are currently fenced, or have all their log directories cordoned."
+    elif factor > brokers:
+        problem = (
+            f"The target replication factor of {factor} cannot be reached because only {brokers} "
+            "broker(s) are registered or some brokers have all their log directories cordoned."
         )
+    else:
+        return
+    raise ApiError(ErrorCode.invalid_replication_factor, prefix + problem)
 
 
 def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> int:

@@ -7,9 +7,10 @@ Upstream: LoggingController, ConfigAdminManager.validateLogLevelConfigs. `root` 
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from ..protocol.errors import ApiError, ErrorCode
+from .config_changes import ConfigChange, Operation
 
 ROOT: Final = "root"
 _ALL: Final = "kohort"
@@ -21,11 +22,6 @@ _LEVELS: Final = {
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
 }
-_SET, _DELETE, _APPEND = 0, 1, 2
-
-
-Change: TypeAlias = tuple[str, int, str | None]
-"""Name, operation (KIP-339), level."""
 
 
 def logger_levels() -> Mapping[str, str]:
@@ -34,7 +30,7 @@ def logger_levels() -> Mapping[str, str]:
     return {name: _name(_logger(name).getEffectiveLevel()) for name in (ROOT, *names)}
 
 
-def alter_loggers(changes: Iterable[Change], *, validate_only: bool) -> None:
+def alter_loggers(changes: Iterable[ConfigChange], *, validate_only: bool) -> None:
     """Change all or, if one is invalid, none. Raises ApiError with Kafka's messages."""
     changes = list(changes)
     known = logger_levels()
@@ -42,21 +38,23 @@ def alter_loggers(changes: Iterable[Change], *, validate_only: bool) -> None:
         _check(each, known)
     if not validate_only:
         for name, operation, level in changes:
-            _logger(name).setLevel(_LEVELS[level or ""] if operation == _SET else logging.NOTSET)
+            is_set = operation == Operation.SET
+            _logger(name).setLevel(_LEVELS[level or ""] if is_set else logging.NOTSET)
 
 
-def _check(change: Change, known: Mapping[str, str]) -> None:
+def _check(change: ConfigChange, known: Mapping[str, str]) -> None:
     name, operation, level = change
-    if operation not in (_SET, _DELETE):
-        text = "APPEND" if operation == _APPEND else "SUBTRACT"
-        message = f"{text} operation is not allowed for the BROKER_LOGGER resource"
+    if operation not in (Operation.SET, Operation.DELETE):
+        message = (
+            f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+        )
         raise ApiError(ErrorCode.invalid_request, message)
     if name not in known:
         raise ApiError(ErrorCode.invalid_config, f"Logger {name} does not exist!")
-    if operation == _DELETE and name == ROOT:
+    if operation == Operation.DELETE and name == ROOT:
         message = "Removing the log level of the root logger is not allowed"
         raise ApiError(ErrorCode.invalid_request, message)
-    if operation == _SET and level not in _LEVELS:
+    if operation == Operation.SET and level not in _LEVELS:
         raise ApiError(
             ErrorCode.invalid_config,
             f"Cannot set the log level of {name} to {level} as it is not a supported log level. "

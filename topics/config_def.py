@@ -136,7 +136,8 @@ def split_list(text: str) -> tuple[str, ...]:
 class ConfigKey:
     """A configuration key. A `nullable` key may be unset. A `read_only` key cannot change while the
     broker runs. `no_effect` is the reason why a key that is accepted and validated has no effect.
-    An `internal` key is not returned by DescribeConfigs."""
+    An `at_startup` key can change in Kafka, but kohort reads it only when it starts. An `internal`
+    key is not returned by DescribeConfigs."""
 
     name: str
     type: ConfigType
@@ -147,6 +148,7 @@ class ConfigKey:
     read_only: bool = False
     no_effect: str = ""
     internal: bool = False
+    at_startup: bool = False
 
     def parse(self, text: str) -> Value:
         """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""

@@ -21,6 +21,7 @@ _log = logging.getLogger("kohort.topics")
 # Resource name of cluster-wide dynamic broker configs (KIP-226).
 EVERY_BROKER: Final = ""
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+CORDONED_LOG_DIRS: Final = "cordoned.log.dirs"
 
 
 def static_number(broker: StaticBrokerConfig, key: str) -> int:
@@ -115,6 +116,13 @@ class Configs:
         other._consumer_groups = self._consumer_groups
         return other
 
+    def with_dynamic(self, resource: str, texts: Mapping[str, str]) -> "Configs":
+        """Return the configs as they would be with these dynamic values of a node, or of
+        EVERY_BROKER."""
+        changed = Configs(self.broker, self.node_id)
+        changed.dynamic = {**self.dynamic, resource: dict(texts)}
+        return changed
+
     # --- changes, by the registry
 
     def configure_broker(self, resource: str, texts: Mapping[str, str]) -> None:
@@ -160,6 +168,26 @@ class Configs:
         value = self.effective(self._sources(((name, 1),))[0])
         assert isinstance(value, str)
         return value
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """The data folder, as it is configured."""
+        folders = self.broker["log.dirs"] or self.broker["log.dir"]
+        assert isinstance(folders, tuple)
+        return folders
+
+    @property
+    def is_cordoned(self) -> bool:
+        """Whether no new partition may be placed on the node, because its data folder is cordoned
+        (KIP-1066). There is a single folder, which any valid value names."""
+        return bool(self.effective(self._sources(((CORDONED_LOG_DIRS, 1),))[0]))
+
+    @property
+    def listener_names(self) -> frozenset[str]:
+        """The names of the listeners, as in the prefixes of their keys."""
+        listeners = self.broker["listeners"]
+        assert isinstance(listeners, tuple)
+        return frozenset(each.partition("://")[0].strip().lower() for each in listeners)
 
     def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
         """The dynamic values of any broker key, in order of precedence."""
@@ -328,6 +356,19 @@ def transaction_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
         "segment.bytes": str(max(segment_bytes, _SEGMENT_BYTES_MIN)),
+    }
+
+
+def share_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
+    """Return (number of partitions, overrides) of __share_group_state, which kohort does not use
+    (upstream: ShareCoordinatorService.shareGroupStateTopicConfigs)."""
+    prefix = "share.coordinator.state.topic"
+    segment_bytes = max(static_number(broker, f"{prefix}.segment.bytes"), _SEGMENT_BYTES_MIN)
+    return static_number(broker, f"{prefix}.num.partitions"), {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "retention.ms": "-1",
+        "segment.bytes": str(segment_bytes),
     }
 
 

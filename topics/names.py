@@ -7,6 +7,7 @@ from .config_def import InvalidConfigValue, Value
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
+SHARE_TOPIC: Final = "__share_group_state"
 KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of Kafka's controllers; in kohort, the log of the topic registry replaces it."""
 # Reserved: the registry's log directory is next to the topics' directories.
@@ -50,5 +51,10 @@ def collision_key(name: str) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Whether clients may only read the topic."""
+    """Whether clients may not write to the topic."""
+    return is_reserved(name) or name == SHARE_TOPIC
+
+
+def is_reserved(name: str) -> bool:
+    """Whether the topic belongs to a coordinator of the broker, which alone creates it."""
     return name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)

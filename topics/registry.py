@@ -81,7 +81,7 @@ class TopicRegistry:
         self._new_id, self._now_ms = new_id, now_ms
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
-        self._by_collision_key: dict[str, str] = {}
+        self._by_collision_key: dict[str, tuple[str, ...]] = {}
         # `_deleting` are topics whose deletion is not durable yet; `_removing` are topics whose
         # data is still being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
@@ -136,9 +136,9 @@ class TopicRegistry:
         """Whether a deleted topic of this name is still being removed."""
         return name in self._deleting or name in self._removing
 
-    def colliding_topic(self, name: str) -> str | None:
-        """Return the topic whose name differs from `name` only in '.' and '_', if any."""
-        return self._by_collision_key.get(collision_key(name))
+    def colliding_topics(self, name: str) -> tuple[str, ...]:
+        """Return the topics whose names differ from `name` at most in '.' and '_'."""
+        return self._by_collision_key.get(collision_key(name), ())
 
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
@@ -361,9 +361,12 @@ class TopicRegistry:
             self.created_version = self.version
             self._by_name[topic.name] = self._by_id[topic.id] = topic
             self.deleted_names.discard(topic.name)
-            self._by_collision_key[collision_key(topic.name)] = topic.name
+            self._by_collision_key[collision_key(topic.name)] = (
+                *self.colliding_topics(topic.name),
+                topic.name,
+            )
         topic.configure(record.configs)
-        durable_reads_only = topic.is_internal and self._group_commit.durability == "fsync"
+        durable_reads_only = topic.is_reserved and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
             leader_id = self.nodes.elect(index)
             partition = Partition(
@@ -375,7 +378,7 @@ class TopicRegistry:
                 self.checkpoints,
                 leader_id=leader_id,
                 durable_reads_only=durable_reads_only,
-                write_ahead=self._group_commit.write_ahead if topic.is_internal else None,
+                write_ahead=self._group_commit.write_ahead if topic.is_reserved else None,
             )
             topic.partitions.append(partition)
 
@@ -396,7 +399,12 @@ class TopicRegistry:
         topic = self._by_name.pop(name, None)
         if topic is None:
             return
-        del self._by_id[topic.id], self._by_collision_key[collision_key(name)]
+        del self._by_id[topic.id]
+        colliding = tuple(each for each in self.colliding_topics(name) if each != name)
+        if colliding:
+            self._by_collision_key[collision_key(name)] = colliding
+        else:
+            del self._by_collision_key[collision_key(name)]
         for partition in topic.partitions:
             partition.delayed_fetches.complete_all()
 

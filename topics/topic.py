@@ -16,7 +16,7 @@ from ..log.producer_state import AbortedTransaction
 from ..log.segment import FileSlice, segment_bytes_in
 from .configs import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
-from .names import is_internal
+from .names import is_internal, is_reserved
 
 NO_LEADER: Final = -1
 UNKNOWN_EPOCH: Final = -1
@@ -246,7 +246,7 @@ class Topic:
     def __init__(self, name: str, id_: uuid.UUID, configs: Configs) -> None:
         self.name = name
         self.id = id_
-        self.is_internal = is_internal(name)
+        self.is_internal, self.is_reserved = is_internal(name), is_reserved(name)
         self.overrides: Mapping[str, str] = {}
         self.partitions: list[Partition] = []
         self._configs = configs

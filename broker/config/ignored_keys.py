@@ -9,7 +9,14 @@ last version with ZooKeeper.
 from dataclasses import replace
 from typing import Final
 
-from ...topics.config_def import ConfigDef, ConfigKey, ConfigType, at_least, config_def
+from ...topics.config_def import (
+    ConfigDef,
+    ConfigKey,
+    ConfigType,
+    at_least,
+    config_def,
+    no_empty_items,
+)
 
 __all__ = ["DESCRIBED_KEYS", "IGNORED_KEYS", "PROVIDER_PREFIX"]
 
@@ -17,7 +24,7 @@ PROVIDER_PREFIX: Final = "config.providers."
 """Of keys that contain the name of a provider: `config.providers.file.class`."""
 
 # Name, type, default (-: none), lower bound of dynamic keys; dynamic; internal: only described if
-# it is set. Keys of TLS and SASL, and those that name Java classes, are dynamic in Kafka only.
+# it is set.
 _OF_KAFKA_4: Final = """
     add.partitions.to.txn.retry.backoff.max.ms int 100
     add.partitions.to.txn.retry.backoff.ms int 20
@@ -29,7 +36,7 @@ _OF_KAFKA_4: Final = """
     broker.heartbeat.interval.ms int 2000
     broker.session.timeout.ms int 9000
     client.quota.callback.class class -
-    config.providers list ""
+    config.providers list "" dynamic
     controlled.shutdown.enable boolean true
     controller.performance.always.log.threshold.ms long 2000 internal
     controller.performance.sample.period.ms long 60000 internal
@@ -45,7 +52,7 @@ _OF_KAFKA_4: Final = """
     controller.quorum.retry.backoff.ms int 20
     controller.quorum.voters list ""
     controller.socket.timeout.ms int 30000
-    cordoned.log.dirs list ""
+    cordoned.log.dirs list "" dynamic
     create.topic.policy.class.name class -
     delegation.token.expiry.check.interval.ms long 3600000
     delegation.token.expiry.time.ms long 86400000
@@ -122,7 +129,7 @@ _OF_KAFKA_4: Final = """
     metadata.max.idle.interval.ms int 500
     metadata.max.retention.bytes long 104857600
     metadata.max.retention.ms long 604800000
-    metric.reporters list org.apache.kafka.common.metrics.JmxReporter
+    metric.reporters list org.apache.kafka.common.metrics.JmxReporter dynamic
     metrics.num.samples int 2
     metrics.recording.level string INFO
     metrics.sample.window.ms long 30000
@@ -131,7 +138,7 @@ _OF_KAFKA_4: Final = """
     num.recovery.threads.per.data.dir int 2 from 1 dynamic
     num.replica.alter.log.dirs.threads int -
     num.replica.fetchers int 1 from 1 dynamic
-    principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+    principal.builder.class class org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder dynamic
     process.roles list -
     producer.id.expiration.check.interval.ms int 600000 internal
     producer.purgatory.purge.interval.requests int 1000
@@ -165,6 +172,7 @@ _OF_KAFKA_4: Final = """
     remote.log.storage.manager.class.path string -
     remote.log.storage.manager.impl.prefix string rsm.config.
     remote.log.storage.system.enable boolean false
+    replica.alter.log.dirs.io.max.bytes.per.second long - from 0 dynamic internal
     replica.fetch.backoff.ms int 1000
     replica.fetch.max.bytes int 1048576
     replica.fetch.min.bytes int 1
@@ -179,24 +187,24 @@ _OF_KAFKA_4: Final = """
     replication.quota.window.size.seconds int 1
     request.timeout.ms int 30000
     sasl.client.callback.handler.class class -
-    sasl.kerberos.kinit.cmd string /usr/bin/kinit
-    sasl.kerberos.min.time.before.relogin long 60000
-    sasl.kerberos.principal.to.local.rules list DEFAULT
-    sasl.kerberos.service.name string -
-    sasl.kerberos.ticket.renew.jitter double 0.05
-    sasl.kerberos.ticket.renew.window.factor double 0.8
+    sasl.kerberos.kinit.cmd string /usr/bin/kinit dynamic
+    sasl.kerberos.min.time.before.relogin long 60000 dynamic
+    sasl.kerberos.principal.to.local.rules list DEFAULT dynamic
+    sasl.kerberos.service.name string - dynamic
+    sasl.kerberos.ticket.renew.jitter double 0.05 dynamic
+    sasl.kerberos.ticket.renew.window.factor double 0.8 dynamic
     sasl.login.callback.handler.class class -
     sasl.login.class class -
     sasl.login.connect.timeout.ms int -
     sasl.login.read.timeout.ms int -
-    sasl.login.refresh.buffer.seconds short 300
-    sasl.login.refresh.min.period.seconds short 60
-    sasl.login.refresh.window.factor double 0.8
-    sasl.login.refresh.window.jitter double 0.05
+    sasl.login.refresh.buffer.seconds short 300 dynamic
+    sasl.login.refresh.min.period.seconds short 60 dynamic
+    sasl.login.refresh.window.factor double 0.8 dynamic
+    sasl.login.refresh.window.jitter double 0.05 dynamic
     sasl.login.retry.backoff.max.ms long 10000
     sasl.login.retry.backoff.ms long 100
     sasl.mechanism.controller.protocol string GSSAPI
-    sasl.mechanism.inter.broker.protocol string GSSAPI
+    sasl.mechanism.inter.broker.protocol string GSSAPI dynamic
     sasl.oauthbearer.assertion.algorithm string RS256
     sasl.oauthbearer.assertion.claim.aud string -
     sasl.oauthbearer.assertion.claim.exp.seconds int 300
@@ -241,16 +249,16 @@ _OF_KAFKA_4: Final = """
     socket.send.buffer.bytes int 102400
     ssl.allow.dn.changes boolean false
     ssl.allow.san.changes boolean false
-    ssl.cipher.suites list ""
-    ssl.endpoint.identification.algorithm string https
-    ssl.engine.factory.class class -
-    ssl.keymanager.algorithm string SunX509
-    ssl.keystore.password password -
-    ssl.protocol string TLSv1.3
-    ssl.provider string -
-    ssl.secure.random.implementation string -
-    ssl.trustmanager.algorithm string PKIX
-    ssl.truststore.password password -
+    ssl.cipher.suites list "" dynamic
+    ssl.endpoint.identification.algorithm string https dynamic
+    ssl.engine.factory.class class - dynamic
+    ssl.keymanager.algorithm string SunX509 dynamic
+    ssl.keystore.password password - dynamic
+    ssl.protocol string TLSv1.3 dynamic
+    ssl.provider string - dynamic
+    ssl.secure.random.implementation string - dynamic
+    ssl.trustmanager.algorithm string PKIX dynamic
+    ssl.truststore.password password - dynamic
     telemetry.max.bytes int 1048576
     transaction.partition.verification.enable boolean true dynamic
     transaction.state.log.load.buffer.size int 5242880
@@ -260,10 +268,10 @@ _OF_KAFKA_4: Final = """
     unstable.feature.versions.enable boolean false internal
 """  # noqa: E501
 
-# Experimental keys, a quota, and keys that exist only in Kafka 3.9.
+# Experimental keys, and keys that exist only in Kafka 3.9.
 _UNDESCRIBED: Final = """
     group.consumer.assignor.offload.enable group.share.assignor.offload.enable
-    group.streams.assignor.offload.enable replica.alter.log.dirs.io.max.bytes.per.second
+    group.streams.assignor.offload.enable
     auto.include.jmx.reporter broker.id.generation.enable control.plane.listener.name
     controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms
     delegation.token.master.key eligible.leader.replicas.enable group.coordinator.new.enable
@@ -287,12 +295,14 @@ _UNDESCRIBED: Final = """
 
 def _key(row: str) -> ConfigKey:
     name, type_, default, *marks = row.split()
-    low = int(marks[marks.index("from") + 1]) if "from" in marks else None
+    check = at_least(int(marks[marks.index("from") + 1])) if "from" in marks else None
+    if type_ == "list" and name != "config.providers":
+        check = no_empty_items
     key = ConfigKey(
         name,
         ConfigType[type_.upper()],
         None,
-        None if low is None else at_least(low),
+        check,
         "Has no effect in kohort.",
         nullable=default == "-",
         read_only="dynamic" not in marks,

@@ -60,7 +60,7 @@ NO_JITTER: Final = "segments are rolled without jitter"
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
     """Return a constructor for keys of this type. A key with the default None may be unset.
-    `dynamic` keys can be changed while a broker runs."""
+    `dynamic` keys can be changed while a broker runs, in kohort only if not `at_startup`."""
 
     def key(
         name: str,
@@ -71,12 +71,13 @@ def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
         dynamic: bool = False,
         no_effect: str = "",
         internal: bool = False,
+        at_startup: bool = False,
     ) -> ConfigKey:
         if type_ is ConfigType.LIST and check is None:
             check = no_empty_items
         nullable = default is None
         return ConfigKey(
-            name, type_, default, check, doc, nullable, not dynamic, no_effect, internal
+            name, type_, default, check, doc, nullable, not dynamic, no_effect, internal, at_startup
         )
 
     return key
@@ -239,6 +240,8 @@ NETWORK: Final = (
         ("PLAINTEXT://127.0.0.1:9092",),
         "Where the broker listens. Kafka's default is all interfaces.",
         not_empty,
+        dynamic=True,
+        at_startup=True,
     ),
     _list(
         "advertised.listeners", None, "The address that clients receive; default: the listener's."
@@ -249,6 +252,7 @@ NETWORK: Final = (
         "The protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
         not_empty,
         dynamic=True,
+        at_startup=True,
     ),
     _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
     _int("socket.request.max.bytes", 104857600, "Largest request in bytes.", at_least(1)),
@@ -614,37 +618,60 @@ TLS: Final = (
         "ssl.keystore.type",
         "JKS",
         "The format of the keystore. Only PEM is supported.",
+        dynamic=True,
     ),
     _text(
         "ssl.keystore.location",
         None,
         "A PEM file with the private key and the certificate chain of the broker. Default: a "
         "certificate for the listener's names, issued by the broker's own certification authority.",
+        dynamic=True,
     ),
     _password(
-        "ssl.keystore.certificate.chain", None, "The certificate chain in PEM, instead of a file."
+        "ssl.keystore.certificate.chain",
+        None,
+        "The certificate chain in PEM, instead of a file.",
+        dynamic=True,
     ),
-    _password("ssl.keystore.key", None, "The private key in PEM (PKCS#8), instead of a file."),
-    _password("ssl.key.password", None, "The password of the private key."),
-    _text("ssl.truststore.type", "JKS", "The format of the truststore. Only PEM is supported."),
+    _password(
+        "ssl.keystore.key",
+        None,
+        "The private key in PEM (PKCS#8), instead of a file.",
+        dynamic=True,
+    ),
+    _password("ssl.key.password", None, "The password of the private key.", dynamic=True),
+    _text(
+        "ssl.truststore.type",
+        "JKS",
+        "The format of the truststore. Only PEM is supported.",
+        dynamic=True,
+    ),
     _text(
         "ssl.truststore.location",
         None,
         "A PEM file with the certificates of the authorities that issue client certificates. "
         "Default: the broker's own certification authority.",
+        dynamic=True,
     ),
-    _password("ssl.truststore.certificates", None, "These certificates in PEM, instead of a file."),
+    _password(
+        "ssl.truststore.certificates",
+        None,
+        "These certificates in PEM, instead of a file.",
+        dynamic=True,
+    ),
     _text(
         "ssl.client.auth",
         "none",
         "Whether clients must have a certificate: `required`, `requested` or `none`.",
-        one_of_ignoring_case("required", "requested", "none"),
+        one_of("required", "requested", "none"),
+        dynamic=True,
     ),
     _list(
         "ssl.enabled.protocols",
         ("TLSv1.2", "TLSv1.3"),
         "The TLS versions that clients can use.",
         list_of("TLSv1.2", "TLSv1.3"),
+        dynamic=True,
     ),
     _text(
         "ssl.principal.mapping.rules",
@@ -659,12 +686,14 @@ SASL: Final = (
         ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
         "The mechanisms of listeners with SASL: these and OAUTHBEARER. Kafka's default is GSSAPI.",
         list_of(*MECHANISMS, may_be_empty=False),
+        dynamic=True,
     ),
     _password(
         "sasl.jaas.config",
         None,
         'Users of PLAIN (`user_alice="alice-secret"`) or options of OAUTHBEARER. As in Kafka, it '
         "must be set as `listener.name.NAME.MECHANISM.sasl.jaas.config`.",
+        dynamic=True,
     ),
     _class(
         "sasl.server.callback.handler.class",
@@ -763,8 +792,7 @@ BROKER_KEYS: Final = config_def(
     (
         *KOHORT,
         *NETWORK,
-        *TLS,
-        *SASL,
+        *(replace(key, at_startup=True) for key in (*TLS, *SASL)),
         *QUOTAS,
         *IDENTITY,
         *STORAGE,

@@ -8,15 +8,21 @@ v9 flexible · v10 topic ids (v12 requests by them) · v11 no cluster operations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import count
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from ...protocol.budgets import AUTO_CREATED_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import check_new_topic, default_partitions
-from ...topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC, is_internal, topic_name_error
+from ...topics.admin import check_new_topic, check_placement, default_partitions
+from ...topics.configs import share_topic
+from ...topics.names import (
+    OFFSETS_TOPIC,
+    SHARE_TOPIC,
+    TRANSACTION_TOPIC,
+    is_internal,
+    topic_name_error,
+)
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices
@@ -80,9 +86,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         return
     else:
         topics = []
-        creations = count()
+        created = set[str]()
         for each in _distinct(requested):
-            topics.append(_find(context, node, each, creations))
+            topics.append(_find(context, node, each, created))
             yield
     operations = NOT_REQUESTED
     if getattr(request, "include_cluster_authorized_operations", False):
@@ -135,9 +141,7 @@ def _distinct(topics: Iterable[Any]) -> Iterable[Any]:
     return (by_id or {each.name: each for each in topics}).values()
 
 
-def _find(
-    context: RequestContext, node: Node, requested: Any, creations: Iterator[int]
-) -> TopicResponse:
+def _find(context: RequestContext, node: Node, requested: Any, created: set[str]) -> TopicResponse:
     # The id takes precedence over the name.
     topic_id = getattr(requested, "topic_id", None)
     if topic_id is not None:
@@ -160,9 +164,9 @@ def _find(
         if topic_name_error(name):
             error = ErrorCode.invalid_topic_exception
         elif may_create:
-            created = _create(context, node, name, creations)
+            new = _create(context, node, name, created)
             if node.config.bool("kohort.auto.create.immediate"):
-                topic = created
+                topic = new
         if topic is None:
             return TopicResponse(
                 error,
@@ -187,31 +191,34 @@ def _is_creator(context: RequestContext, node: Node, name: str) -> bool:
     )
 
 
-def _create(
-    context: RequestContext, node: Node, name: str, creations: Iterator[int]
-) -> Topic | None:
+def _create(context: RequestContext, node: Node, name: str, created: set[str]) -> Topic | None:
     """Create the topic with the broker's defaults. Return None if it cannot be created, or not
-    yet; as in Kafka, which responds before it tries, the client gets no reason. `creations`: counts
-    those of the request."""
+    yet; as in Kafka, which responds before it tries, the client gets no reason. `created`: those of
+    the request."""
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
     if name == TRANSACTION_TOPIC:
         return node.topics.ensure_transaction_topic()
     try:
         node.view.check_new_topic(name)
-        check_new_topic(node.topics, name)
+        check_new_topic(node.topics, name, created)
+        check_placement(node.topics)
     except ApiError:
         return None
-    if next(creations) >= AUTO_CREATED_MAX:
+    if len(created) >= AUTO_CREATED_MAX:
         return None  # until the client retries
-    partitions = default_partitions(node.topics)
+    partitions, overrides = default_partitions(node.topics), dict[str, str]()
+    if name == SHARE_TOPIC:
+        partitions, overrides = share_topic(node.config)
     if context.meter is not None and not context.meter.allows_auto_creation(partitions):
         return None
     try:
-        return node.topics.create(name, partitions, {})
+        topic = node.topics.create(name, partitions, overrides)
     except OSError as error:
         _log.warning("Topic %s was not created: %s", name, error)
         return None
+    created.add(name)
+    return topic
 
 
 def _response(context: RequestContext, node: Node, topic: Topic) -> TopicResponse:

@@ -5,7 +5,7 @@ v6 THROTTLING_QUOTA_EXCEEDED is possible · v7 topic ids.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -72,20 +72,18 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     # share it.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
+    created = set[str]()
     for topic in {each.name: each for each in request.topics}.values():
         try:
-            if counts[topic.name] > 1:
-                raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
-            if topic.name in denied:
-                error = ErrorCode.topic_authorization_failed
-                raise ApiError(error, "Authorization failed.")
+            _check_name(topic.name, counts, denied)
             node.view.check_new_topic(topic.name)
-            planned = plan_topic(node.topics, _new_topic(topic))
+            planned = plan_topic(node.topics, _new_topic(topic), created)
             check_partition_count(partitions + planned.partitions)
             if context.meter is not None:
                 context.meter.record_mutations(planned.partitions, is_strict=context.version >= 6)
             topic_id = _create(node, topic.name, planned, request.validate_only)
             partitions += planned.partitions
+            created.add(topic.name)
             if not _describes_configs(context, node, topic.name):
                 responses.append(HiddenTopicResponse(topic.name, topic_id=topic_id))
                 continue
@@ -105,6 +103,13 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         yield
     node.topics.on_durable(partial(_respond, context, responses))
+
+
+def _check_name(name: str, counts: Counter[str], denied: Container[str]) -> None:
+    if counts[name] > 1:
+        raise ApiError(ErrorCode.invalid_request, "Duplicate topic name.")
+    if name in denied:
+        raise ApiError(ErrorCode.topic_authorization_failed, "Authorization failed.")
 
 
 def _denied(context: RequestContext, node: Node, counts: Counter[str]) -> set[str]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import check_not_internal
+from ...topics.admin import check_not_reserved
 from ...topics.topic import Topic
 from ..cluster import Node
 from ..network.gather import Gather
@@ -99,7 +99,7 @@ def _check_deletion(context: RequestContext, node: Node, topic: Topic) -> None:
     """Raise ApiError if the topic cannot be deleted, or cannot be deleted now."""
     if not node.config.bool("delete.topic.enable"):
         raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
-    check_not_internal(topic.name)
+    check_not_reserved(topic.name)
     if context.meter is not None:
         count = len(topic.partitions)
         context.meter.record_mutations(count, is_strict=context.version >= 5)

@@ -10,8 +10,8 @@ from ...log.errors import LogError
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import check_not_internal
 from ...topics.fetch import NO_EPOCH, leader_error
+from ...topics.names import is_internal
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
@@ -61,7 +61,8 @@ def _validate(node: Node, topic: str, index: int, offset: int) -> tuple[Partitio
     partition = node.topics.partition(topic, index)
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
-    check_not_internal(topic)
+    if is_internal(topic):
+        raise ApiError(ErrorCode.invalid_topic_exception)
     if (error := leader_error(partition, node.node_id, NO_EPOCH)) is not ErrorCode.none:
         raise ApiError(error)
     if partition.settings.compacted and not partition.settings.deletes:

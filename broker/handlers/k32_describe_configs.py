@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.alter_configs import ResourceType
+from ...topics.broker_configs import key_of
 from ...topics.broker_loggers import logger_levels
 from ...topics.client_metrics import CLIENT_METRICS_KEYS
 from ...topics.config_def import (
@@ -26,7 +27,7 @@ from ...topics.configs import EVERY_BROKER, ConfigSynonym
 from ...topics.group_configs import GROUP_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
-from ..config.keys import AUTHORIZER, listener_key
+from ..config.keys import AUTHORIZER
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial
 from .common import ERROR_MESSAGES
@@ -152,12 +153,12 @@ def _other(
     sources: Container[ConfigSource] = frozenset(ConfigSource),
 ) -> Message:
     """Describe one of `_others`, with its values from these sources."""
-    configs, base = node.configs, listener_key(name)
+    configs, base = node.configs, key_of(node.config.config_def, name)
     key = ConfigKey(name, ConfigType.UNKNOWN, None, read_only=True)
     found = [ConfigSynonym(name, text, source) for text, source in configs.dynamic_texts(name)]
     if base is not None:
-        key = replace(node.config.config_def[base], name=name, read_only=True)
-        found += configs.broker_synonyms(base)
+        key = replace(base, name=name, read_only=True)
+        found += configs.broker_synonyms(base.name)
     synonyms = [each for each in found if each.source in sources]
     return _response(context, key, format_value(synonyms[0].value), synonyms)
 

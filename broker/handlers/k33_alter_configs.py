@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.alter_configs import ConfigChange, Operation, alter_configs
+from ...topics.alter_configs import alter_configs
+from ...topics.config_changes import ConfigChange, Operation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial

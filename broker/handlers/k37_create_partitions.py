@@ -58,7 +58,7 @@ def _create_partitions(context: RequestContext, node: Node, requested: Any) -> N
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     assignments = requested.assignments
     broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
-    check_new_partitions(topic, requested.count, broker_ids, node.topics.nodes)
+    check_new_partitions(node.topics, topic, requested.count, broker_ids)
     if context.meter is not None:
         added = requested.count - len(topic.partitions)
         context.meter.record_mutations(added, is_strict=context.version >= 3)

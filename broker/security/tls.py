@@ -192,7 +192,7 @@ class ServerTls:
 
     def _trust(self, context: ssl.SSLContext) -> None:
         config = self._config
-        context.verify_mode = _VERIFY[config.str("ssl.client.auth").lower()]
+        context.verify_mode = _VERIFY[config.str("ssl.client.auth")]
         if context.verify_mode is ssl.CERT_NONE:
             return
         try:

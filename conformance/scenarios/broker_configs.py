@@ -85,6 +85,114 @@ async def keys_without_effect_are_altered(s: Script) -> None:
     await set_and_delete(s, pairs)
 
 
+@scenario("AlterConfigs: a change at most doubles or halves a number of threads", is_alone=True)
+async def numbers_of_threads_are_changed(s: Script) -> None:
+    for key, *values in (
+        ("num.io.threads", "16", "33", "7", "32", "16"),
+        ("log.cleaner.threads", "3", "2", "4", "1", "2"),
+        ("remote.log.reader.threads", "21", "4"),
+        ("num.network.threads", "7"),
+        ("listener.name.plaintext.num.network.threads", "7", "6", "0"),
+        ("listener.name.nothing.num.network.threads", "100"),
+    ):
+        for value in values:
+            await alter(s, BROKER, "1", (key, SET, value))
+            await s.broker.metadata_applied()
+        await alter(s, BROKER, "1", (key, DELETE, None))
+        await s.broker.metadata_applied()
+    await alter(s, BROKER, "1", ("num.io.threads", SET, "16"))
+    await s.broker.metadata_applied()
+    for name in ("1", EVERY_BROKER):
+        await alter(s, BROKER, name, ("num.io.threads", DELETE, None))
+        await s.broker.metadata_applied()
+    for key in ("num.io.threads", "background.threads", "log.cleaner.threads"):
+        await alter(s, BROKER, EVERY_BROKER, (key, SET, "100"), validate_only=True)
+
+
+@scenario("AlterConfigs: values that depend on others", is_alone=True)
+async def values_that_depend_on_others_are_altered(s: Script) -> None:
+    for local, total, value in (
+        ("log.local.retention.ms", "log.retention.ms", "-1"),
+        ("log.local.retention.ms", "log.retention.ms", "604800001"),
+        ("log.local.retention.bytes", "log.retention.bytes", "-1"),
+        ("log.local.retention.bytes", "log.retention.bytes", "6"),
+    ):
+        for name in ("1", EVERY_BROKER):
+            change = (local, SET, value)
+            await alter(s, BROKER, name, change, validate_only=True)
+            await alter(s, BROKER, name, change, (total, SET, "5"), validate_only=True)
+    for key, *values in (
+        ("max.connections", "0"),
+        ("max.connection.creation.rate", "0"),
+        ("listener.name.plaintext.max.connections", "0"),
+        ("listener.name.nothing.max.connections", "0"),
+        ("listener.name.nothing.max.connection.creation.rate", "0"),
+        ("log.cleaner.threads", "0"),
+        ("log.cleaner.dedupe.buffer.size", "1048576", "1048577"),
+        ("metric.reporters", "", ",", "x", "org.apache.kafka.common.metrics.JmxReporter"),
+        ("cordoned.log.dirs", "", ",", "x", "a,b", "*", "*,x"),
+        ("replica.alter.log.dirs.io.max.bytes.per.second", "x", "-1", "1"),
+    ):
+        for value in values:
+            await alter(s, BROKER, "1", (key, SET, value), validate_only=True)
+
+
+@scenario("AlterConfigs: keys that belong to one broker, or to a listener of it", is_alone=True)
+async def keys_of_brokers_and_listeners_are_altered(s: Script) -> None:
+    prefix = "listener.name.plaintext."
+    for key, value in (
+        ("cordoned.log.dirs", ""),
+        ("principal.builder.class", "x"),
+        ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT"),
+        ("sasl.kerberos.service.name", "x"),
+        ("sasl.login.refresh.window.jitter", "x"),
+        ("ssl.protocol", "x"),
+        ("ssl.keystore.location", "x"),
+        ("ssl.truststore.password", "x"),
+        ("ssl.client.auth", "REQUIRED"),
+        ("ssl.client.auth", "none"),
+        ("config.providers", "a"),
+        (f"{prefix}background.threads", "0"),
+        (f"{prefix}background.threads", "1"),
+        (f"{prefix}group.max.size", "x"),
+        (f"{prefix}nonsense", "x"),
+        ("listener.name.nothing", "x"),
+    ):
+        names = (EVERY_BROKER,) if key == "listener.security.protocol.map" else ("1", EVERY_BROKER)
+        for name in names:
+            await alter(s, BROKER, name, (key, SET, value))
+            await describe(s, BROKER, "1", key)
+            await alter(s, BROKER, name, (key, DELETE, None))
+    several = (("ssl.keystore.location", SET, "x"), ("ssl.protocol", SET, "x"))
+    await alter(s, BROKER, EVERY_BROKER, *several)
+    await alter(s, BROKER, "1", *several, ("node.id", SET, "2"))
+    await alter(s, BROKER, EVERY_BROKER, ("num.io.threads", SET, "0"), several[1])
+    for operation in (APPEND, SUBTRACT):
+        for key in ("leader.replication.throttled.rate", "ssl.cipher.suites"):
+            await alter(s, BROKER, "1", (key, operation, "x"), validate_only=True)
+
+
+@scenario("CreateTopics: no partitions are placed in cordoned folders (KIP-1066)", is_alone=True)
+async def topics_are_created_while_folders_are_cordoned(s: Script) -> None:
+    first, second = f"{s.group}.1", f"{s.group}.2"
+    automatic = {"num_partitions": -1, "replication_factor": -1}
+    assigned = {**automatic, "assignments": ({"partition_index": 0, "broker_ids": (1,)},)}
+    more = {"topics": ({"name": first, "count": 9, "assignments": None},), "timeout": 10_000}
+
+    async def create(name: str, values: dict[str, Any]) -> None:
+        await s.send("CreateTopics", 4, {"topics": ({"name": name, **values},), "timeout": 10_000})
+
+    await create(first, automatic)
+    await alter(s, BROKER, "1", ("cordoned.log.dirs", SET, "*"))
+    await s.pass_ms(4000)  # Kafka's broker reports it with its next heartbeat
+    await create(second, automatic)
+    await s.send("CreatePartitions", 3, more)
+    await create(second, assigned)
+    await alter(s, BROKER, "1", ("cordoned.log.dirs", DELETE, None))
+    await s.pass_ms(4000)
+    await s.send("CreatePartitions", 3, more)
+
+
 @scenario("AlterConfigs: unknown keys have no effect, and their values are hidden", is_alone=True)
 async def unknown_broker_keys_are_altered(s: Script) -> None:
     for name in ("1", EVERY_BROKER):

@@ -1,4 +1,5 @@
-"""AlterUserScramCredentials, DescribeUserScramCredentials; SASL requests without SASL."""
+"""AlterUserScramCredentials, DescribeUserScramCredentials; delegation tokens without a secret key;
+SASL requests without SASL."""
 
 from typing import Any
 
@@ -85,3 +86,32 @@ async def sasl_is_illegal_without_it(s: Script) -> None:
         await s.send("SaslHandshake", version, {"mechanism": "PLAIN"})
     for version in range(3):
         await s.send("SaslAuthenticate", version, {"auth_bytes": b"\0alice\0secret"})
+
+
+async def request_tokens(s: Script, client_id: str, *owners: tuple[str, str]) -> None:
+    for version in (1, 2, 3):
+        values = {"renewers": (), "max_lifetime": 1000}
+        await s.send("CreateDelegationToken", version, values, client_id=client_id)
+        await s.send("DescribeDelegationToken", version, {"owners": ()}, client_id=client_id)
+    for type_, name in owners:
+        owner = {"owner_principal_type": type_, "owner_principal_name": name}
+        await s.send("CreateDelegationToken", 3, owner, client_id=client_id)
+    renewers = ({"principal_type": "Group", "principal_name": "x"},)
+    await s.send("CreateDelegationToken", 3, {"renewers": renewers}, client_id=client_id)
+    await s.send("DescribeDelegationToken", 3, {"owners": None}, client_id=client_id)
+    for version in (1, 2):
+        for api in ("RenewDelegationToken", "ExpireDelegationToken"):
+            await s.send(api, version, {"hmac": b"x"}, client_id=client_id)
+
+
+@scenario("Delegation tokens (KIP-48): none for clients that did not authenticate")
+async def tokens_of_anonymous_clients(s: Script) -> None:
+    await request_tokens(s, "admin", ("User", "bob"))
+
+
+@scenario("Delegation tokens (KIP-48): disabled without a secret key", settings="acls")
+async def tokens_are_disabled(s: Script) -> None:
+    owners = (("User", "alice"), ("User", "bob"), ("Group", "bob"))
+    await request_tokens(s, "alice", *owners)
+    await s.allow("alice", "CREATE_TOKENS", "user User:bob")
+    await request_tokens(s, "alice", *owners)

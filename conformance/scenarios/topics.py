@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..producers import RECORD_TIMESTAMP_MS
+from ..records import NewRecord, build
 from ..scenario import scenario
 from ..script import Script
 
@@ -72,3 +74,88 @@ async def offsets_of_topics_listed_twice(s: Script) -> None:
         await list_offsets(s, version, ("orders", (0, 0)))
         await list_offsets(s, version, ("nothing", (0, 0)))
         await list_offsets(s, version)
+
+
+async def create(s: Script, *names: str, **values: Any) -> None:
+    topics = [{"name": n, "num_partitions": 1, "replication_factor": 1} for n in names]
+    await s.send("CreateTopics", 4, {"topics": topics, "timeout": 10_000, **values})
+    await s.broker.metadata_applied()
+
+
+@scenario("CreateTopics: names collide with existing ones, but not with those of the same request")
+async def topics_whose_names_collide_are_created(s: Script) -> None:
+    dot, line, other = f"{s.group}.a.b", f"{s.group}.a_b", f"{s.group}_a.b"
+    await create(s, dot, line, validate_only=True)
+    await create(s, dot)
+    await create(s, line)
+    await create(s, line, other)
+    both = f"{s.group}.c.d", f"{s.group}.c_d"
+    await create(s, *both)
+    await metadata(s, 9, *both, creates=False)
+    await create(s, *both)
+    await s.send("DeleteTopics", 5, {"topic_names": both[:1], "timeout": 10_000})
+    await s.broker.metadata_applied()
+    await create(s, both[0])
+    await s.send("DeleteTopics", 5, {"topic_names": both[1:], "timeout": 10_000})
+    await s.broker.metadata_applied()
+    await create(s, both[0])
+    automatic = f"{s.group}.e.f", f"{s.group}.e_f"
+    await metadata(s, 9, *automatic)
+    await s.broker.metadata_applied()
+    await metadata(s, 9, *automatic)
+
+
+@scenario("The log of Kafka's controllers is not a topic")
+async def the_metadata_log_is_no_topic(s: Script) -> None:
+    name = "__cluster_metadata"
+    for version in (2, 4):
+        topics = [{"name": each, "num_partitions": 1} for each in (name, f"{s.group}.a")]
+        await s.send("CreateTopics", version, {"topics": topics, "timeout": 0})
+    await create(s, name)
+    await create(s, name, name)
+    await create(s, name, validate_only=True)
+    for version in (4, 9):
+        await metadata(s, version, name)
+        await s.broker.metadata_applied()
+        await metadata(s, version, name)
+    await s.send("DescribeTopicPartitions", 0, {"topics": [{"name": name}]})
+    await s.send("DeleteTopics", 5, {"topic_names": (name,), "timeout": 10_000})
+    await s.send("CreatePartitions", 3, {"topics": [{"name": name, "count": 9}], "timeout": 0})
+
+
+async def create_automatically(s: Script, name: str) -> None:
+    """Not in the transcript: the topic may exist already."""
+    control = await s.broker.connect("control")
+    topics = ({"name": name},)
+    for _ in range(100):
+        found = await control.call("Metadata", 9, topics=topics, allow_auto_topic_creation=True)
+        if found["topics"][0]["error_code"] == "none":
+            break
+        await s.broker.metadata_applied()
+    control.close()
+
+
+@scenario(
+    "The topic of share groups is internal, but clients may create and delete it",
+    excuse="the id of the new topic",
+    hides=("topic_id",),
+)
+async def the_topic_of_share_groups_is_internal(s: Script) -> None:
+    name = "__share_group_state"
+    await create_automatically(s, name)
+    await metadata(s, 9, name)
+    values = {"topics": [{"name": name}], "response_partition_limit": 1}
+    await s.send("DescribeTopicPartitions", 0, values)
+    await create(s, name)
+    keys = ("cleanup.policy", "compression.type", "retention.ms", "segment.bytes")
+    resource = {"resource_type": 2, "resource_name": name, "configuration_keys": keys}
+    await s.send("DescribeConfigs", 4, {"resources": [resource], "include_synonyms": True})
+    records = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
+    data = [{"name": name, "partition_data": [{"index": 0, "records": records}]}]
+    values = {"acks": -1, "timeout": 10_000, "topic_data": data}
+    await s.send("Produce", 9, values, text="a record")
+    topics = [{"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}]
+    await s.send("DeleteRecords", 2, {"topics": topics, "timeout": 10_000})
+    more = [{"name": name, "count": 49, "assignments": None}]
+    await s.send("CreatePartitions", 3, {"topics": more, "timeout": 10_000})
+    await list_offsets(s, 7, (name, (0, 50)))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.listeners import SecurityProtocol
 from kohort.broker.security.principal import user
 from kohort.conformance.broker import STARTED_MS, STEP_MS, RemoteBroker, ScriptBroker
 from kohort.conformance.player import CONCURRENT_MAX, LONG_QUIET_MS, Player, play
@@ -46,7 +47,9 @@ class KohortBroker(ScriptBroker):
                 if each._transport is not None
                 and each._transport.get_extra_info("peername")[1] == port
             )
-            connection.client.principal = user(client_id)
+            session = connection.client
+            session.principal = user(client_id)
+            session.listener = session.listener._replace(protocol=SecurityProtocol.SASL_PLAINTEXT)
         return client
 
     async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:

@@ -45,14 +45,14 @@ def test_a_topic_is_found_by_name_id_and_colliding_name() -> None:
     broker = BrokerHarness()
     topic = broker.create_topic("a.b")
     assert broker.topics.get("a.b") is broker.topics.by_id(topic.id) is topic
-    assert broker.topics.colliding_topic("a_b") == "a.b"
+    assert broker.topics.colliding_topics("a_b") == ("a.b",)
     assert broker.topics.by_id(None) is None
     assert broker.topics.partition("a.b", 0) is topic.partitions[0]
     for index in (-1, 1):
         assert broker.topics.partition("a.b", index) is None
     broker.topics.delete(topic)
     assert broker.topics.get("a.b") is broker.topics.by_id(topic.id) is None
-    assert broker.topics.colliding_topic("a_b") is None
+    assert broker.topics.colliding_topics("a_b") == ()
 
 
 def test_ids_that_look_like_options_are_not_used() -> None:

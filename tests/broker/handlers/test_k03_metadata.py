@@ -217,3 +217,12 @@ def test_a_topic_that_did_not_become_durable_is_not_returned() -> None:
     (topic,) = metadata(broker, "new").topics
     assert topic.error_code is UNKNOWN
     assert broker.topics.get("new") is None
+
+
+def test_the_topic_of_share_groups_is_internal_before_and_after_it_is_created() -> None:
+    broker = BrokerHarness({"share.coordinator.state.topic.num.partitions": "7"})
+    for allowed, partitions in ((False, 0), (True, 7)):
+        response = metadata(broker, "__share_group_state", allow_auto_topic_creation=allowed)
+        (topic,) = response.topics
+        assert topic.is_internal
+        assert len(topic.partitions) == partitions

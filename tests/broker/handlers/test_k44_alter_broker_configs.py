@@ -1,6 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs of the broker's own keys."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -233,3 +234,50 @@ def test_topics_with_the_same_overrides_get_their_settings_at_once(
     incremental_alter_configs(broker, TOPIC, "t-0", ("max.message.bytes", SET, "400"))
     assert topics[0].partitions[0].settings.max_message_bytes == 400
     assert topics[1].partitions[0].settings.max_message_bytes == 300
+
+
+STARTUP = "Cannot update these configs dynamically"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.client.auth", "required"),
+        ("listeners", "PLAINTEXT://127.0.0.1:1"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.plaintext.ssl.client.auth", "none"),
+        ("listener.name.sasl.plain.sasl.jaas.config", "x"),
+    ],
+)
+def test_keys_that_are_read_at_startup_cannot_be_changed(
+    broker: BrokerHarness, key: str, value: str
+) -> None:
+    response = incremental_alter_configs(broker, BROKER, "1", (key, SET, value))
+    expected = ErrorCode.invalid_request, f"{STARTUP}: [{key}]"
+    assert (response.error_code, response.error_message) == expected
+    assert broker.configs.dynamic == {}
+
+
+@pytest.mark.parametrize("key", ["ssl.client.auth", "ssl.enabled.protocols", "listeners"])
+def test_keys_that_are_read_at_startup_accept_their_current_value(
+    broker: BrokerHarness, key: str
+) -> None:
+    current = configs_by_name(describe_configs(broker, BROKER, "1", key))[key].value
+    response = incremental_alter_configs(broker, BROKER, "1", (key, SET, current))
+    assert response.error_code is ErrorCode.none
+
+
+def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> None:
+    def log_dir() -> Any:
+        (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
+        return found
+
+    assert not log_dir().is_cordoned
+    change = ("cordoned.log.dirs", SET, log_dir().log_dir)
+    assert not incremental_alter_configs(broker, BROKER, "1", change).error_code
+    assert log_dir().is_cordoned
+    for allowed in (True, False):
+        names = ({"name": "new"},)
+        response = broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=allowed)
+        assert response.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+    assert broker.topics.get("new") is None

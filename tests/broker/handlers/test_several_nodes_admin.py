@@ -184,3 +184,18 @@ def test_the_metadata_log_grows_with_each_change(broker: BrokerHarness) -> None:
     before = quorum(broker).high_watermark
     broker.create_topic("another")
     assert quorum(broker).high_watermark == before + 1
+
+
+def test_no_replicas_are_placed_on_a_cordoned_node(broker: BrokerHarness) -> None:
+    broker.node = broker.node.cluster.nodes[2]
+    change = ("cordoned.log.dirs", SET, "*")
+    assert incremental_alter_configs(broker, BROKER, "2", change).error_code is E.none
+
+    def create(name: str, replicas: int) -> Any:
+        topic = {"name": name, "num_partitions": 1, "replication_factor": replicas}
+        return broker.call("CreateTopics", 5, timeout=1000, topics=(topic,)).topics[0]
+
+    assert create("two", 2).error_code is E.none
+    rejected = create("three", 3)
+    assert rejected.error_code is E.invalid_replication_factor
+    assert "because only 2 broker(s) are registered" in rejected.error_message

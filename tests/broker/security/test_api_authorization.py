@@ -170,9 +170,13 @@ ROWS = (
         response_partition_limit=9),
 )  # fmt: skip
 
-# The responses of the first three depend on nothing that has ACLs; that of the last has no
-# error.
-UNAUTHORIZED = {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "ListTransactions"}
+# The responses of the first three depend on nothing that has ACLs; that of the fourth has no
+# error. Clients of a listener without authentication cannot use delegation tokens.
+UNAUTHORIZED = {
+    *("ApiVersions", "SaslHandshake", "SaslAuthenticate", "ListTransactions"),
+    *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
+    "DescribeDelegationToken",
+}
 
 
 def test_every_api_has_a_row() -> None:
