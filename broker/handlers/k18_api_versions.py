@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES, Profile
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..network.request import RequestContext
+from ..network.request import EncodedResponse, RequestContext
 from .common import is_illegal_in_exchange
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN, without backtracking.
@@ -76,6 +76,9 @@ RESPONSES = {
 }
 
 
+# By profile and version. Encoding sixty APIs would take most of the time of a request.
+_encoded: dict[tuple[str, int], EncodedResponse] = {}
+
 ILLEGAL = ApiVersionsResponse(ErrorCode.illegal_sasl_state, ())
 
 
@@ -92,7 +95,10 @@ def handle(context: RequestContext, node: Node) -> None:
         context.client.software = software
     if context.client.sasl is not None:
         context.client.sasl.versions_sent()
-    context.respond(RESPONSES[node.config.str("kohort.profile"), context.version >= 4])
+    key = node.config.str("kohort.profile"), context.version
+    if key not in _encoded:
+        _encoded[key] = context.encode(RESPONSES[key[0], context.version >= 4])
+    context.respond_encoded(_encoded[key])
 
 
 def handle_unsupported_version(context: RequestContext, node: Node) -> None:
