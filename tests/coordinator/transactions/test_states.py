@@ -405,3 +405,23 @@ def test_a_wide_transaction_is_not_copied_when_it_grows_or_ends() -> None:
     assert harness.end(commit=True).error is E.none
     assert harness.coordinator.transactions[ID].partitions is partitions
     assert orders == ("orders", [0, 2])
+
+
+def test_only_an_ongoing_transaction_is_aborted_by_force() -> None:
+    harness = in_state(S.EMPTY, TXN_V2)
+    for transactional_id in (ID, "unknown"):
+        harness.carry_out(harness.coordinator.abort(transactional_id, harness.now))
+    assert harness.state is S.EMPTY
+    harness = in_state(S.ONGOING, TXN_V2)
+    epoch = harness.metadata.producer_epoch
+    harness.carry_out(harness.coordinator.abort(ID, harness.now))
+    assert (harness.state, harness.metadata.producer_epoch) == (S.PREPARE_ABORT, epoch + 1)
+
+
+def test_only_a_complete_transaction_is_expired_by_force() -> None:
+    for state in STATES:
+        harness = in_state(state, TXN_V2)
+        harness.carry_out(harness.coordinator.expire(ID))
+        is_kept = ID in harness.coordinator.transactions
+        assert is_kept == (state in (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT))
+    harness.carry_out(harness.coordinator.expire("unknown"))
