@@ -39,10 +39,12 @@ from kohort.offsets.records import (
     TargetAssignment,
     TargetAssignmentMetadata,
     TopicPartitions,
+    TransactionRecord,
     UndecodableRecord,
     UnencodableRecord,
     UnknownRecord,
 )
+from kohort.offsets.transaction_codec import decode_transaction, encode_transaction
 from kohort.protocol.decoder import compile_decoder
 from kohort.protocol.encoder import compile_body_encoder
 
@@ -440,3 +442,15 @@ def test_fast_path_encodes_commits_like_the_schema(
     id_bytes = None if topic_id is None else topic_id.bytes
     value = encode_commit_value(offset, leader_epoch, metadata, commit_ms, expire_ms, id_bytes)
     assert value == version.to_bytes(2, "big") + encode(message)
+
+
+def test_a_key_of_the_transaction_log_that_cannot_be_decoded_is_an_error() -> None:
+    for key in (None, b"\0", b"\0\0\0\x05id"):
+        with pytest.raises(UndecodableRecord):
+            decode_transaction(key, None)
+    assert decode_transaction(b"\0\x01", None) is None  # of a version that is not known
+
+
+def test_a_transactional_id_that_is_not_unicode_cannot_be_encoded() -> None:
+    with pytest.raises(UnencodableRecord, match="transactional id cannot be encoded"):
+        encode_transaction(TransactionRecord("\ud800", None))

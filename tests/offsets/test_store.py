@@ -132,3 +132,14 @@ def test_an_unreadable_snapshot_is_removed_and_the_log_is_read() -> None:
         fixture.store.invalidate(0, fixture.log, OSError("input/output error"))
         assert not fixture.files.exists(FOLDER / OFFSETS_SNAPSHOT)
     assert fixture.load()[1] == [COMMIT]
+
+
+def test_offsets_of_a_transaction_and_its_marker_are_loaded_as_they_were_appended() -> None:
+    fixture = Fixture()
+    for is_commit in (True, False):
+        commits = [TransactionalOffsetCommit(5, 1, COMMIT._replace(partition=n)) for n in range(2)]
+        end = TransactionEnd(5, 1, 3, is_commit)
+        fixture.store.append(fixture.log, commits, NOW_MS)
+        fixture.store.append(fixture.log, [end], NOW_MS)
+        fixture.flush()
+        assert fixture.load()[1][-3:] == [*commits, end]
