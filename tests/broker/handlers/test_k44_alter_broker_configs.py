@@ -95,6 +95,17 @@ def test_invalid_changes_of_broker_keys_are_rejected(
         assert (response.error_code, response.error_message) == (ErrorCode.invalid_request, message)
 
 
+def test_no_change_of_one_level_rejects_all_connections(broker: BrokerHarness) -> None:
+    limit, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    both = (limit, SET, "0"), (overrides, SET, "127.0.0.1:5")
+    assert incremental_alter_configs(broker, BROKER, "", *both).error_code is ErrorCode.none
+    response = incremental_alter_configs(broker, BROKER, "1", (overrides, SET, ""))
+    assert response.error_code is ErrorCode.invalid_request
+    assert f"{limit} can be set to zero only if {overrides} property is set" in str(
+        response.error_message
+    )
+
+
 IN_SYNC = "min.insync.replicas"
 
 
