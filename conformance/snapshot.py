@@ -26,8 +26,9 @@ DEFAULT_OF_BROKERS: Final = 3
 ROOT: Final = "root"
 LEAVES: Final = -1  # the epoch
 
-# Of a broker that does not have such a resource, and therefore cannot change it either.
-MISSING: Final = ("invalid_request", "unsupported_version")
+# The broker does not have such a resource, or the client may not describe it: then scenarios cannot
+# change it, either.
+OUT_OF_REACH: Final = ("group_authorization_failed", "invalid_request", "unsupported_version")
 DENIED: Final = "cluster_authorization_failed"
 
 
@@ -37,7 +38,7 @@ class _Unreadable(Exception):
 
 def _check(response: Mapping[str, Any]) -> None:
     """What is not listed must not be taken for what does not exist: it would be deleted."""
-    if (error := response["error_code"]) not in ("none", *MISSING):
+    if (error := response["error_code"]) not in ("none", *OUT_OF_REACH):
         raise _Unreadable(error)
 
 
