@@ -292,3 +292,13 @@ def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> N
         response = broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=allowed)
         assert response.topics[0].error_code is ErrorCode.unknown_topic_or_partition
     assert broker.topics.get("new") is None
+
+
+def test_a_cordoned_folder_of_an_earlier_start_does_not_count(broker: BrokerHarness) -> None:
+    """The data folder was moved."""
+    broker.topics.configure_broker("1", {"cordoned.log.dirs": "/earlier"})
+    (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
+    assert not found.is_cordoned
+    names = ({"name": "new"},)
+    broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=True)
+    assert broker.topics.get("new") is not None
