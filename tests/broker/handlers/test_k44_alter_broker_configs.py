@@ -302,3 +302,13 @@ def test_a_cordoned_folder_of_an_earlier_start_does_not_count(broker: BrokerHarn
     names = ({"name": "new"},)
     broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=True)
     assert broker.topics.get("new") is not None
+
+
+def test_a_password_cannot_be_guessed_by_setting_it() -> None:
+    broker = BrokerHarness({"sasl.jaas.config": "secret"})
+    right, wrong = (
+        incremental_alter_configs(broker, BROKER, "1", ("sasl.jaas.config", SET, each))
+        for each in ("secret", "guess")
+    )
+    assert right == wrong
+    assert right.error_code is ErrorCode.invalid_request
