@@ -160,19 +160,20 @@ def _belongs_to_one_broker(keys: ConfigDef, name: str) -> bool:
 
 def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]) -> bool:
     """Whether the key can change in Kafka, but not in kohort. The current value is accepted, except
-    for a single listener: with the same location, Kafka reads a file of TLS again."""
+    for a single listener: with the same location, Kafka reads a file of TLS again; and except for
+    passwords: clients that may not change them, which is checked later, could guess them."""
     key = key_of(configs.broker.config_def, name)
     if key is None or not key.at_startup:
         return False
-    return key.name != name or values[name] != configs.broker[name]
+    if key.name != name or key.type is ConfigType.PASSWORD:
+        return True
+    return values[name] != configs.broker[name]
 
 
 def _validate_requirements(after: Configs, values: Mapping[str, Value]) -> None:
     """Validate values that depend on others, as Kafka also does at startup."""
     per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
-    if values.get(per_ip, after.broker[per_ip]) == 0 and not values.get(
-        overrides, after.broker[overrides]
-    ):
+    if after.broker_number(per_ip) == 0 and not after.broker_text(overrides):
         message = f"{per_ip} can be set to zero only if {overrides} property is set."
         raise InvalidConfigValue(f"requirement failed: {message}")
     threads, buffer = _CLEANER_THREADS, "log.cleaner.dedupe.buffer.size"
