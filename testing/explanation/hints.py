@@ -108,7 +108,8 @@ def _missing_topics(
     names = [each.name for each in topics if each.name not in created.keys() & empty]
     for name, by in requested.items():
         if topics.get(name) is None:
-            yield f"Topic {name}, {by}, does not exist{did_you_mean(name, names) or '.'}"
+            remedy = did_you_mean(name, names) or ": create it first."
+            yield f"Topic {name}, {by}, does not exist{remedy}"
     for name, client in created.items():
         if name in empty:
             yield (
@@ -126,11 +127,14 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
     for client_id, sent in of_client.items():
         apis = list(dict.fromkeys(each.api for each in sent))
         if _PREPARATIONS.issuperset(apis):
+            has_group = "FindCoordinator" in apis
+            remedy = "A consumer needs a longer poll, a producer flush()."
+            if has_group:
+                remedy = "A consumer has to call subscribe(), and then needs a longer poll."
             sentence = (
                 f"Client {client_id} has sent only {_listed(apis)}: it has not joined a group, "
-                "fetched or produced. A consumer needs a longer poll, a producer flush()."
+                f"fetched or produced. {remedy}"
             )
-            has_group = "FindCoordinator" in apis
             yield " ".join(filter(None, (sentence, profile_problem if has_group else "")))
 
 

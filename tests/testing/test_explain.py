@@ -246,7 +246,8 @@ def test_an_empty_topic_that_the_test_has_created_is_no_mistake(kafka: Kafka) ->
     assert "orders-dlq" not in kafka.group("billing").explain()
     kafka.fake_member("shop", ["orders", "payments"], client_id="till")
     explanation = kafka.group("shop").explain()
-    assert "Topic payments, to which till is subscribed, does not exist." in explanation
+    problem = "Topic payments, to which till is subscribed, does not exist: create it first."
+    assert problem in explanation
 
 
 def test_a_consumer_that_continues_at_the_end_did_not_start_there(kafka: Kafka) -> None:
@@ -422,7 +423,11 @@ def test_a_client_that_looks_for_its_coordinator_is_named(kafka: Kafka) -> None:
         raw.call("ApiVersions", 0)
         raw.call("Metadata", 9, topics=[])
         raw.call("FindCoordinator", 3, key="billing", key_type=0)
-        sentence = "Client till has sent only ApiVersions, Metadata and FindCoordinator: it has"
+        sentence = (
+            "Client till has sent only ApiVersions, Metadata and FindCoordinator: it has not "
+            "joined a group, fetched or produced. A consumer has to call subscribe(), and then "
+            "needs a longer poll."
+        )
         assert sentence in kafka.report()
 
 
