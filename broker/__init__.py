@@ -11,6 +11,6 @@ cluster.py          the nodes of one process
 maintenance.py      compaction and retention
 topic_metadata.py   topics as consumer groups see them: ids, hashes, regular expressions
 event_log.py        events of the coordinators, as log lines and as JSON lines in files
-fetch_sessions.py   fetch sessions (KIP-227)
+fetch_sessions.py   fetch sessions (KIP-227);  client_telemetry.py: client instances (KIP-714)
 meta_properties.py  the cluster id of a data folder
 """

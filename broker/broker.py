@@ -174,6 +174,7 @@ class Broker:
         self._parts.outbox.send()
         await asyncio.gather(*(each.stop() for each in self._servers[node_id].values()))
         self.cluster.nodes[node_id].fetch_sessions.clear()
+        self.cluster.nodes[node_id].telemetry.clear()
 
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node at its previous addresses. Raises OSError if one is in use."""

@@ -30,6 +30,7 @@ from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import Nodes, Partition
+from .client_telemetry import ClientTelemetry
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig, ConfigError
 from .config.listeners import reachable
@@ -250,6 +251,7 @@ class BrokerComponents:
                 transactions=transactions,
                 markers=markers,
                 fetch_sessions=FetchSessionCache(slots, secrets.randbelow),
+                telemetry=ClientTelemetry(configs, self._clock, uuid.uuid4),
                 security=security,
             )
         # Closed before the logs.

@@ -24,6 +24,7 @@ from ..topics.configs import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic
+from .client_telemetry import ClientTelemetry
 from .config.broker_config import BrokerConfig
 from .event_loop.scheduler import Scheduler
 from .event_loop.timers import Clock, Timers
@@ -93,6 +94,7 @@ class Node:
     transactions: TransactionRuntime
     markers: MarkerWriter
     fetch_sessions: FetchSessionCache
+    telemetry: ClientTelemetry
     security: Security
 
 

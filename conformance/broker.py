@@ -21,6 +21,7 @@ KOHORT: Final = "kohort"
 NODE_ID: Final = 1
 FIRST_EPOCH: Final = 2
 BROKER: Final = 4  # the resource type of DescribeConfigs
+TELEMETRY: Final = (71, 72)  # the keys of GetTelemetrySubscriptions and PushTelemetry
 # In every offsets partition; a broker has 50 by default.
 SOME_GROUPS: Final = tuple(f"group-{number}" for number in range(500))
 READY_SECONDS: Final = 60  # for the topics of a new broker; Kafka needs a few seconds
@@ -200,6 +201,8 @@ class RemoteBroker(ScriptBroker):
         control.versions = self.versions = {
             each["api_key"]: range(each["min_version"], each["max_version"] + 1) for each in listed
         }
+        if await self._serves_telemetry():
+            self.versions |= dict.fromkeys(TELEMETRY, range(1))
         described = await control.call("Metadata", 1, topics=None)
         nodes = described["brokers"]
         if len(nodes) != 1:
@@ -218,3 +221,16 @@ class RemoteBroker(ScriptBroker):
                 each["name"]: each["value"] for each in configs if not each["is_sensitive"]
             }
         control.close()
+
+    async def _serves_telemetry(self) -> bool:
+        """Return whether the broker responds to requests of client metrics, which Kafka does not
+        list without a receiver."""
+        client = await self.connect(None)
+        client.versions = None
+        try:
+            await client.call("GetTelemetrySubscriptions", 0)
+        except (ConnectionError, TimeoutError):
+            return False
+        finally:
+            client.close()
+        return True

@@ -38,6 +38,7 @@ AREAS: Final[Mapping[str, str]] = {
     "client_quotas": "quotas, SCRAM users",
     "scram_credentials": "quotas, SCRAM users",
     "broker_configs": "configurations of brokers",
+    "telemetry": "metrics of clients (KIP-714)",
     "api_versions": "versions of APIs, features",
     "quorum": "quorum, features, reassignments",
     "reassignments": "quorum, features, reassignments",

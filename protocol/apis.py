@@ -26,6 +26,8 @@ class Api:
     max_version_in_3_9: int | None = None
     advertised_from: int | None = None
     """The lowest version listed in ApiVersions, if different from `min_version`."""
+    is_listed: bool = True
+    """Whether ApiVersions lists it."""
 
     @property
     def advertised_min_version(self) -> int:
@@ -108,6 +110,9 @@ APIS: tuple[Api, ...] = (
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
+    # Kafka without a receiver of client metrics, as here, serves these two, but does not list them.
+    Api(71, "GetTelemetrySubscriptions", 0, 0, 0, is_listed=False),
+    Api(72, "PushTelemetry", 0, 0, 0, is_listed=False),
     Api(74, "ListConfigResources", 0, 1, 0),
     Api(75, "DescribeTopicPartitions", 0, 0, 0),
     Api(80, "AddRaftVoter", 0, 1, 0),

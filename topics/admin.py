@@ -74,7 +74,7 @@ def plan_topic(topics: TopicRegistry, new: NewTopic, created: Container[str] = (
     if new.partitions != DEFAULT and new.partitions <= 0:
         message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.invalid_partitions, message)
-    _check_replication_factor(topics, new.replication_factor)
+    check_replication_factor(topics, new.replication_factor)
     partitions = default_partitions(topics) if new.partitions == DEFAULT else new.partitions
     return PlannedTopic(partitions, overrides)
 
@@ -121,7 +121,8 @@ def default_partitions(topics: TopicRegistry) -> int:
     return static_number(topics.configs.broker, "num.partitions")
 
 
-def _check_replication_factor(topics: TopicRegistry, requested: int) -> None:
+def check_replication_factor(topics: TopicRegistry, requested: int = DEFAULT) -> None:
+    """Validate that the partitions of a new topic can have this many replicas."""
     if requested == 0 or requested < DEFAULT:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise ApiError(ErrorCode.invalid_replication_factor, message)

@@ -1,7 +1,6 @@
 """The keys of subscriptions to metrics of clients (KIP-714): type, default, validation.
 
-Upstream: ClientMetricsConfigs. Without a receiver of metrics, as here, Kafka stores and describes
-subscriptions too, but does not tell clients that it has the APIs.
+Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies them.
 """
 
 import re
@@ -13,6 +12,7 @@ from .config_def import ConfigKey, ConfigType, InvalidConfigValue, Value, config
 
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000
+INTERVAL_MS_DEFAULT: Final = 300_000
 ATTRIBUTES: Final = frozenset(
     {
         "client_instance_id",
@@ -33,7 +33,9 @@ CLIENT_METRICS_KEYS: Final = config_def(
             no_empty_items,
             "Prefixes of the names of metrics; `*`: all.",
         ),
-        ConfigKey("interval.ms", ConfigType.INT, 300_000, doc="How often clients push them."),
+        ConfigKey(
+            "interval.ms", ConfigType.INT, INTERVAL_MS_DEFAULT, doc="How often clients push them."
+        ),
         ConfigKey(
             "match",
             ConfigType.LIST,
@@ -60,16 +62,20 @@ def validate_subscription(overrides: Mapping[str, str]) -> None:
             f"Invalid value {interval_ms} for interval.ms, interval must be between "
             f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)",
         )
-    _check_patterns(values.get("match", ()))
+    parse_patterns(values.get("match", ()))
 
 
-def _check_patterns(patterns: Value) -> None:
+def parse_patterns(patterns: Value) -> dict[str, str]:
+    """Return the regular expression for each attribute. Raises InvalidConfigValue."""
     assert isinstance(patterns, tuple)
+    parsed: dict[str, str] = {}
     for pattern in patterns:
-        attribute, _, expression = pattern.partition("=")
-        is_complete = attribute.strip() in ATTRIBUTES and expression and "=" not in expression
-        if not is_complete or not _is_valid(expression.strip()):
+        attribute, _, expression = (part.strip() for part in pattern.partition("="))
+        is_complete = attribute in ATTRIBUTES and expression and "=" not in expression
+        if not is_complete or not _is_valid(expression):
             raise InvalidConfigValue(f"Illegal client matching pattern: {pattern}")
+        parsed[attribute] = expression
+    return parsed
 
 
 def _is_valid(expression: str) -> bool:

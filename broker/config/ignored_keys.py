@@ -259,7 +259,6 @@ _OF_KAFKA_4: Final = """
     ssl.secure.random.implementation string - dynamic
     ssl.trustmanager.algorithm string PKIX dynamic
     ssl.truststore.password password - dynamic
-    telemetry.max.bytes int 1048576
     transaction.partition.verification.enable boolean true dynamic
     transaction.state.log.load.buffer.size int 5242880
     transaction.two.phase.commit.enable boolean false

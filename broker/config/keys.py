@@ -256,6 +256,12 @@ NETWORK: Final = (
     ),
     _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
     _int("socket.request.max.bytes", 104857600, "Largest request in bytes.", at_least(1)),
+    _int(
+        "telemetry.max.bytes",
+        1048576,
+        "Largest compressed size of the metrics that a client pushes in one request.",
+        at_least(1),
+    ),
     _long(
         "queued.max.request.bytes",
         -1,

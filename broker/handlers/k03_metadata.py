@@ -14,7 +14,12 @@ from uuid import UUID
 from ...protocol.budgets import AUTO_CREATED_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import check_new_topic, check_placement, default_partitions
+from ...topics.admin import (
+    check_new_topic,
+    check_placement,
+    check_replication_factor,
+    default_partitions,
+)
 from ...topics.configs import share_topic
 from ...topics.names import (
     OFFSETS_TOPIC,
@@ -202,7 +207,10 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
     try:
         node.view.check_new_topic(name)
         check_new_topic(node.topics, name, created)
-        check_placement(node.topics)
+        if name == SHARE_TOPIC:  # has a replication factor of its own
+            check_placement(node.topics)
+        else:
+            check_replication_factor(node.topics)
     except ApiError:
         return None
     if len(created) >= AUTO_CREATED_MAX:

@@ -51,7 +51,7 @@ FEATURES = {"group.version": 1, "transaction.version": 2}
 def _response(name: str, profile: Profile, *, all_features: bool) -> ApiVersionsResponse:
     """With `all_features` (since v4), features whose lowest version is 0 are included in the
     supported ones."""
-    apis = profile.values()
+    apis = [api for api in profile.values() if api.is_listed]
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
     response = ApiVersionsResponse(ErrorCode.none, tuple(versions))
     if name != NEWEST:

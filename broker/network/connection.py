@@ -114,7 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         if peer:
-            self.client.host = f"/{peer[0]}"
+            self.client.host, self.client.port = f"/{peer[0]}", peer[1]
         self._opened(self)
         client = self.client
         if self._tls is not None and client.sasl is None and client.principal is ANONYMOUS:
@@ -142,6 +142,8 @@ class Connection(asyncio.BufferedProtocol):
         self._budgets.responses.hold(self, 0)
         for context in pending:
             context.disconnected()
+        if self.client.telemetry_instance is not None:
+            self._node.telemetry.remove(self.client.telemetry_instance)
         self._closed(self)
         for callback in self.on_lost:
             callback()

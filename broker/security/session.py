@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
+from uuid import UUID
 
 from ..config.listeners import Listener
 from .principal import ANONYMOUS, Principal
@@ -21,6 +22,8 @@ class ClientSession:
     """The listener that the client is connected to."""
     host: str = "/unknown"
     """The client's address as Kafka prints it: a slash before the number."""
+    port: int | None = None
+    """The client's port; None: it is inside the process."""
     principal: Principal = ANONYMOUS
     software: str | None = None
     """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
@@ -28,4 +31,6 @@ class ClientSession:
     """Set while the client must authenticate with SASL, now or when its session expires."""
     client_id: str | None = None
     """The client id of the last request before the client authenticated with SASL."""
+    telemetry_instance: UUID | None = None
+    """The last client instance that was created by a request of this connection (KIP-714)."""
     on_failed: OnFailed = lambda _client, _reason: None

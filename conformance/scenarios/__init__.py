@@ -27,6 +27,7 @@ The cluster
                       topic_authorization.py, transactions_authorization.py
   client_quotas.py, scram_credentials.py   quotas and users
   broker_configs.py   configurations of brokers, their loggers and subscriptions to metrics
+  telemetry.py        metrics of clients (KIP-714)
   api_versions.py     the listed APIs and features
   quorum.py, reassignments.py   the quorum, features, replicas
 """

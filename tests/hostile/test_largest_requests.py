@@ -35,7 +35,10 @@ UNSLICED = {
     "ListGroups": {"states_filter", "types_filter"},
     "ListTransactions": {"state_filters", "producer_id_filters"},
     "ListConfigResources": {"resource_types"},
-    # Not read: no partition is being reassigned, and no voter can be added.
+    # Not read: no partition is being reassigned, no voter can be added, and delegation tokens are
+    # disabled.
+    "CreateDelegationToken": {"renewers"},
+    "DescribeDelegationToken": {"owners"},
     "ListPartitionReassignments": {"topics", "topics.partition_indexes"},
     "AddRaftVoter": {"listeners"},
     # Rejected by a single check: there is no such number of keys, brokers or components.

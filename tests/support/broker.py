@@ -10,9 +10,10 @@ from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from kohort.broker.build import group_config, new_quotas, new_transactions
+from kohort.broker.client_telemetry import ClientTelemetry
 from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
@@ -165,6 +166,7 @@ class BrokerHarness:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            telemetry=ClientTelemetry(self.configs, self.timers.clock, uuid4),
             security=new_security(
                 self.config,
                 self.topics,

@@ -6,9 +6,10 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from kohort.broker.build import new_quotas, new_transactions
+from kohort.broker.client_telemetry import ClientTelemetry
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_loop.scheduler import Scheduler
@@ -205,6 +206,7 @@ class VirtualBroker:
             topics=self.topics,
             view=TopicsView(self.topics),
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
+            telemetry=ClientTelemetry(self.topics.configs, self.clock, uuid4),
             security=new_security(
                 BrokerConfig({}),
                 self.topics,

@@ -132,6 +132,17 @@ def test_a_topic_whose_name_collides_with_another_is_not_created() -> None:
     assert broker.topics.get("a_b") is None
 
 
+def test_no_topic_is_created_with_more_replicas_than_there_are_nodes() -> None:
+    """As from Kafka with default.replication.factor=3 and one broker."""
+    broker = BrokerHarness({"default.replication.factor": "2"})
+    for _ in range(2):
+        (topic,) = metadata(broker, "new").topics
+        assert topic.error_code is UNKNOWN
+    (offsets,) = metadata(broker, "__consumer_offsets").topics
+    assert offsets.error_code is ErrorCode.none
+    assert len(broker.topics) == 1
+
+
 def test_topics_can_be_requested_by_id_since_version_12() -> None:
     broker = BrokerHarness()
     topic = broker.create_topic("orders")

@@ -171,11 +171,12 @@ ROWS = (
 )  # fmt: skip
 
 # The responses of the first three depend on nothing that has ACLs; that of the fourth has no
-# error. Clients of a listener without authentication cannot use delegation tokens.
+# error. Clients of a listener without authentication cannot use delegation tokens. Any client may
+# push its metrics.
 UNAUTHORIZED = {
     *("ApiVersions", "SaslHandshake", "SaslAuthenticate", "ListTransactions"),
     *("CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
-    "DescribeDelegationToken",
+    *("DescribeDelegationToken", "GetTelemetrySubscriptions", "PushTelemetry"),
 }
 
 
