@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, Self
 
-from .broker import BROKER, TOPICS, RemoteBroker
+from .broker import BROKER, TOPICS, RemoteBroker, Unusable
 from .script import DELETE, GROUP, GROUP_CONFIG, SET
 from .wire import AsyncClient
 
@@ -26,6 +26,21 @@ DEFAULT_OF_BROKERS: Final = 3
 ROOT: Final = "root"
 LEAVES: Final = -1  # the epoch
 
+# The broker does not have such a resource, or the client may not describe it: then scenarios cannot
+# change it, either.
+OUT_OF_REACH: Final = ("group_authorization_failed", "invalid_request", "unsupported_version")
+DENIED: Final = "cluster_authorization_failed"
+
+
+class _Unreadable(Exception):
+    """The error with which the broker does not list a part of its state."""
+
+
+def _check(response: Mapping[str, Any]) -> None:
+    """What is not listed must not be taken for what does not exist: it would be deleted."""
+    if (error := response["error_code"]) not in ("none", *OUT_OF_REACH):
+        raise _Unreadable(error)
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -36,11 +51,13 @@ class Part:
     needs: Mapping[str, int]
     read: Callable[[AsyncClient, RemoteBroker], Awaitable[State]]
     undo: Callable[[AsyncClient, Collection[Any], Mapping[Any, Any]], Awaitable[None]]
-    is_named: bool = False
-    """Whether its keys are names that contain the run; others than those are left alone."""
+    names: Collection[str] | None = None
+    """If its keys are names: those that do not contain the run, but are left by scenarios, too. All
+    others are left alone."""
 
 
 async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:
+    """Also without those of partitions that are still being loaded: they are not of this run."""
     listed = await control.call("ListGroups", 4)
     return {each["group_id"]: each["protocol_type"] for each in listed["groups"]}
 
@@ -86,6 +103,7 @@ async def _configs(control: AsyncClient, broker: RemoteBroker) -> State:
     if control.supports("ListConfigResources", 1):
         types = (CLIENT_METRICS, GROUP)
         listed = await control.call("ListConfigResources", 1, resource_types=types)
+        _check(listed)
         found = listed["config_resources"]
         resources += [(each["resource_type"], each["resource_name"]) for each in found]
     described = await control.call(
@@ -93,6 +111,8 @@ async def _configs(control: AsyncClient, broker: RemoteBroker) -> State:
         4,
         resources=[{"resource_type": type_, "resource_name": name} for type_, name in resources],
     )
+    for result in described["results"]:
+        _check(result)
     return {
         (result["resource_type"], result["resource_name"], config["name"]): config["value"]
         for result in described["results"]
@@ -136,6 +156,7 @@ async def _quotas(control: AsyncClient, _broker: RemoteBroker) -> State:
     """(entity, key) -> value."""
     values = {"components": (), "strict": False}
     described = await control.call("DescribeClientQuotas", 1, **values)
+    _check(described)
     return {
         (frozenset((e["entity_type"], e["entity_name"]) for e in entry["entity"]), each["key"]): (
             each["value"]
@@ -166,6 +187,7 @@ async def _restore_quotas(
 async def _scram_users(control: AsyncClient, _broker: RemoteBroker) -> State:
     """(user, mechanism) -> iterations."""
     described = await control.call("DescribeUserScramCredentials", 0, users=None)
+    _check(described)
     return {
         (result["user"], each["mechanism"]): each["iterations"]
         for result in described["results"]
@@ -199,9 +221,9 @@ PARTS: Final = (
         {"ListGroups": 4, "DescribeGroups": 5, "LeaveGroup": 4, "DeleteGroups": 2},
         _groups,
         _delete_groups,
-        is_named=True,
+        names=(),
     ),
-    Part("topics", {"DeleteTopics": 6}, _topics, _delete_topics, is_named=True),
+    Part("topics", {"DeleteTopics": 6}, _topics, _delete_topics, names=TOPICS),
     CONFIGS,
     QUOTAS,
     Part(
@@ -217,28 +239,39 @@ BROKER_WIDE: Final = (CONFIGS,)
 
 class Snapshot:
     """The state of a broker. `run`: part of the names of groups and topics of scenarios; those with
-    other names are not touched."""
+    other names are not touched, except TOPICS."""
 
     def __init__(self, broker: RemoteBroker, run: str, states: Mapping[Part, State]) -> None:
         self._broker, self._run, self._states = broker, run, states
 
     @classmethod
     async def take(cls, broker: RemoteBroker, run: str, parts: Collection[Part] = PARTS) -> Self:
-        """Without parts that the broker cannot list."""
+        """Without parts that the broker cannot list, or that the client may not change. Raises
+        Unusable."""
         states: dict[Part, State] = {}
         for part in parts:
             control = await broker.connect(None)
             if all(control.supports(*each) for each in part.needs.items()):
                 # Kafka does not respond to who may not describe SCRAM users; then scenarios cannot
                 # create any, either.
-                with suppress(TimeoutError):
+                try:
                     states[part] = await part.read(control, broker)
+                except TimeoutError:
+                    pass
+                except _Unreadable as error:
+                    if str(error) != DENIED:
+                        text = f"its {part.name} cannot be read: {str(error).upper()}"
+                        raise Unusable(text) from None
             control.close()
         return cls(broker, run, states)
 
     async def restore(self) -> list[str]:
         """Return a line for each part that could not be restored."""
-        control = await self._broker.connect(None)
+        try:
+            control = await self._broker.connect(None)
+        except OSError as error:
+            names = ", ".join(each.name for each in self._states)
+            return [f"{names}: cannot connect: {error.strerror or error or 'no response'}"]
         failures = [await self._restore(control, part) for part in self._states]
         control.close()
         return [each for each in failures if each]
@@ -263,8 +296,8 @@ class Snapshot:
         """What was created, and what has changed with its old values."""
         before, now = self._states[part], await part.read(control, self._broker)
         created = [key for key in now if key not in before]
-        if part.is_named:
-            return [name for name in created if self._run in name or name in TOPICS], {}
+        if part.names is not None:
+            return [name for name in created if self._run in name or name in part.names], {}
         return created, {k: v for k, v in before.items() if k not in now or now[k] != v}
 
 

@@ -133,7 +133,7 @@ def _check_replication_factor(topics: TopicRegistry, requested: int) -> None:
 
 def check_placement(topics: TopicRegistry, factor: int = 1, prefix: str = "") -> None:
     """Validate that new partitions can have this many replicas. `prefix`: of the error message."""
-    brokers = sum(not topics.configs.at(each).is_cordoned for each in topics.nodes.up)
+    brokers = sum(not topics.is_cordoned(topics.configs.at(each)) for each in topics.nodes.up)
     if not brokers:
         problem = "All brokers are currently fenced, or have all their log directories cordoned."
     elif factor > brokers:

@@ -170,9 +170,7 @@ def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]
 def _validate_requirements(after: Configs, values: Mapping[str, Value]) -> None:
     """Validate values that depend on others, as Kafka also does at startup."""
     per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
-    if values.get(per_ip, after.broker[per_ip]) == 0 and not values.get(
-        overrides, after.broker[overrides]
-    ):
+    if after.broker_number(per_ip) == 0 and not after.broker_text(overrides):
         message = f"{per_ip} can be set to zero only if {overrides} property is set."
         raise InvalidConfigValue(f"requirement failed: {message}")
     threads, buffer = _CLEANER_THREADS, "log.cleaner.dedupe.buffer.size"

@@ -177,10 +177,11 @@ class Configs:
         return folders
 
     @property
-    def is_cordoned(self) -> bool:
-        """Whether no new partition may be placed on the node, because its data folder is cordoned
-        (KIP-1066). There is a single folder, which any valid value names."""
-        return bool(self.effective(self._sources(((CORDONED_LOG_DIRS, 1),))[0]))
+    def cordoned(self) -> tuple[str, ...]:
+        """Data folders in which no new partition may be placed (KIP-1066), or `*`."""
+        folders = self.effective(self._sources(((CORDONED_LOG_DIRS, 1),))[0])
+        assert isinstance(folders, tuple)
+        return folders
 
     @property
     def listener_names(self) -> frozenset[str]:

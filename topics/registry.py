@@ -162,6 +162,11 @@ class TopicRegistry:
         """The path of the data folder, as clients see it."""
         return str(self.folder.absolute())
 
+    def is_cordoned(self, configs: Configs) -> bool:
+        """Whether no new partition may be placed on the node with these configs. A folder that was
+        the data folder in an earlier start does not count, as in Kafka."""
+        return any(each in ("*", self.log_dir, *configs.log_dirs) for each in configs.cordoned)
+
     def disk_space(self) -> tuple[int, int]:
         """Total and usable bytes of the data folder's volume; -1 when unknown."""
         return self._files.disk_space(self.folder)

@@ -44,7 +44,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:
         response = LogDirResponse(ErrorCode.kafka_storage_error, folder, [])
-    response = response._replace(is_cordoned=node.configs.is_cordoned)
+    response = response._replace(is_cordoned=node.topics.is_cordoned(node.configs))
     context.respond(Message(results=[response], error_code=ErrorCode.none))
 
 

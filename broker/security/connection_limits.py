@@ -76,7 +76,7 @@ class ConnectionLimits:
         self._config, self._configs = config, configs
         self._quotas, self._timers = quotas, timers
         self._window, self._spawn = window, spawn
-        self._overrides = configs.broker_text(PER_IP_OVERRIDES)
+        _, self._overrides = self._per_ip()
         self._ip_maxima = _per_address(self._overrides)
         self._total, self._by_ip = 0, Counter[str]()
         self._rate = Rate(self._window)
@@ -97,8 +97,7 @@ class ConnectionLimits:
         """Adopt changed limits."""
         self._total_max = self._number(MAX_CONNECTIONS)
         self._rate_max = self._number(CREATION_RATE)
-        self._per_ip_max = self._number(PER_IP)
-        overrides = self._configs.broker_text(PER_IP_OVERRIDES)
+        self._per_ip_max, overrides = self._per_ip()
         if overrides != self._overrides:
             self._overrides = overrides
             self._spawn(self._adopt_overrides(overrides))
@@ -113,6 +112,15 @@ class ConnectionLimits:
         maxima = yield from look_up(self._quotas.lookups, partial(_per_address, overrides))
         if overrides == self._overrides:
             self._ip_maxima = maxima
+
+    def _per_ip(self) -> tuple[int, str]:
+        """Return the limit of an address, and the overrides. If no address could connect, the
+        stored values do not fit this start's static ones, and do not apply, as in Kafka: no client
+        could change them."""
+        count, overrides = self._number(PER_IP), self._configs.broker_text(PER_IP_OVERRIDES)
+        if count == 0 and not overrides:
+            return self._config.int(PER_IP), self._config.str(PER_IP_OVERRIDES)
+        return count, overrides
 
     def _number(self, key: str, listener: Listener | None = None) -> int:
         if listener is not None:

@@ -177,11 +177,12 @@ def _target(args: argparse.Namespace) -> Iterator[_Target]:
         raise UserError(f"cannot run {args.broker_command!r}: {error.strerror}.") from error
     finally:
         if not _has_content(output):
-            output.unlink()
+            output.unlink(missing_ok=True)
 
 
 def _has_content(file: Path) -> bool:
-    return file.stat().st_size > 0
+    """False also if someone has tidied up."""
+    return file.exists() and file.stat().st_size > 0
 
 
 def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, Disturb]:

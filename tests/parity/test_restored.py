@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kohort.cli import conformance
 from kohort.cli.main import main
 from kohort.conformance import snapshot
 from kohort.conformance.wire import AsyncClient
@@ -105,3 +106,54 @@ def test_what_cannot_be_restored_is_reported(
     assert play(kafka, "a_heartbeat_to_an_unknown_group") == 0
     reported = capsys.readouterr().err
     assert reported == "kohort conformance: not restored: topics: orders, payments, shipments\n"
+
+
+def commit(kafka: Kafka, group: str) -> None:
+    async def call() -> None:
+        client = await AsyncClient.connect(port_of(kafka))
+        partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+        topics = [{"name": "mine", "partitions": [partition]}]
+        values = {"member_id": "", "generation_id_or_member_epoch": -1, "topics": topics}
+        await client.call("OffsetCommit", 8, group_id=group, **values)
+        client.close()
+
+    asyncio.run(call())
+
+
+def test_a_group_of_others_is_not_deleted_though_a_topic_has_its_name(kafka: Kafka) -> None:
+    """It may be new, or was still being loaded before."""
+    commit(kafka, "orders")
+    kafka.faults.answer("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS")
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 0
+    groups = described(kafka)[0]["groups"]
+    assert [each["group_id"] for each in groups] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    "api", ["DescribeConfigs", "DescribeClientQuotas", "DescribeUserScramCredentials"]
+)
+def test_nothing_is_played_if_the_state_cannot_be_read(
+    kafka: Kafka, api: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise all of it would look new afterwards, and be deleted."""
+    alter(kafka, KEY, "0.7")
+    before = described(kafka)
+    kafka.faults.answer(api, "REQUEST_TIMED_OUT", times=2)
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 2
+    assert "cannot be read: REQUEST_TIMED_OUT" in capsys.readouterr().err
+    kafka.faults.clear()
+    assert described(kafka) == before
+
+
+def test_a_broker_that_has_ended_is_reported(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ends(*_: object, **__: object) -> list[Any]:
+        await asyncio.to_thread(kafka.stop)
+        raise ConnectionError("the connection was closed")
+
+    monkeypatch.setattr(conformance, "compare", ends)
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 2
+    reported = capsys.readouterr().err
+    assert "not restored: groups, topics, configurations, quotas, SCRAM users: cannot" in reported
+    assert "the connection was closed" in reported

@@ -95,6 +95,17 @@ def test_invalid_changes_of_broker_keys_are_rejected(
         assert (response.error_code, response.error_message) == (ErrorCode.invalid_request, message)
 
 
+def test_no_change_of_one_level_rejects_all_connections(broker: BrokerHarness) -> None:
+    limit, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    both = (limit, SET, "0"), (overrides, SET, "127.0.0.1:5")
+    assert incremental_alter_configs(broker, BROKER, "", *both).error_code is ErrorCode.none
+    response = incremental_alter_configs(broker, BROKER, "1", (overrides, SET, ""))
+    assert response.error_code is ErrorCode.invalid_request
+    assert f"{limit} can be set to zero only if {overrides} property is set" in str(
+        response.error_message
+    )
+
+
 IN_SYNC = "min.insync.replicas"
 
 
@@ -281,3 +292,13 @@ def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> N
         response = broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=allowed)
         assert response.topics[0].error_code is ErrorCode.unknown_topic_or_partition
     assert broker.topics.get("new") is None
+
+
+def test_a_cordoned_folder_of_an_earlier_start_does_not_count(broker: BrokerHarness) -> None:
+    """The data folder was moved."""
+    broker.topics.configure_broker("1", {"cordoned.log.dirs": "/earlier"})
+    (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
+    assert not found.is_cordoned
+    names = ({"name": "new"},)
+    broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=True)
+    assert broker.topics.get("new") is not None

@@ -208,6 +208,13 @@ async def test_host_names_of_changed_overrides_are_not_looked_up_on_the_event_lo
     assert threading.main_thread() not in threads
 
 
+async def test_stored_limits_that_would_reject_every_address_do_not_apply(limited: Any) -> None:
+    """The broker was started with other overrides when they were stored."""
+    async with limited() as broker:
+        broker.configure(max_connections_per_ip="0")
+        await (await broker.connect()).request()
+
+
 def test_no_address_may_connect_only_if_there_are_overrides() -> None:
     with pytest.raises(ConfigError, match=r"needs max\.connections\.per\.ip\.overrides"):
         BrokerConfig({"max.connections.per.ip": "0"})

@@ -228,6 +228,22 @@ def test_a_broker_that_has_ended_is_not_disturbed(tmp_path: Path) -> None:
                 disturb(random.Random(1))
 
 
+def test_an_output_file_that_is_removed_during_the_run_is_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def removes(*_: object) -> None:
+        next(tmp_path.glob("kohort-check-*")).unlink()
+
+    monkeypatch.setattr(command, "run_clients", removes)
+    port = _free_port()
+    serve = f"{sys.executable} -m kohort serve --port {port} --data-dir {tmp_path}/data"
+    flags = ("--bootstrap-server", f"127.0.0.1:{port}", "--command", serve, "--nemesis", "none")
+    assert main(["check", *flags, *SHORT]) == 2
+    assert "cannot be judged" in capsys.readouterr().err  # without operations
+
+
 @pytest.mark.crash
 def test_a_broker_that_it_starts_is_killed_and_started_again(tmp_path: Path) -> None:
     port = _free_port()
