@@ -40,25 +40,34 @@ PROTOCOL: Final = "check"
 HEARTBEAT_SECONDS: Final = 0.3
 REBALANCE_TIMEOUT: Final = timedelta(seconds=5)
 
-# Responses of which the broker promises that nothing was committed.
+# Responses after which the broker promises that nothing has happened.
 REJECTED: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.fenced_instance_id,
         ErrorCode.fenced_member_epoch,
+        ErrorCode.group_authorization_failed,
         ErrorCode.group_id_not_found,
+        ErrorCode.group_max_size_reached,
         ErrorCode.illegal_generation,
+        ErrorCode.inconsistent_group_protocol,
         ErrorCode.invalid_commit_offset_size,
         ErrorCode.invalid_group_id,
         ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_request,
+        ErrorCode.invalid_session_timeout,
         ErrorCode.invalid_txn_state,
         ErrorCode.member_id_required,
         ErrorCode.offset_metadata_too_large,
         ErrorCode.producer_fenced,
         ErrorCode.rebalance_in_progress,
         ErrorCode.stale_member_epoch,
+        ErrorCode.topic_authorization_failed,
         ErrorCode.transaction_abortable,
         ErrorCode.unknown_member_id,
+        ErrorCode.unreleased_instance_id,
+        ErrorCode.unsupported_assignor,
+        ErrorCode.unsupported_version,
     }
 )
 

@@ -17,6 +17,8 @@ class History:
         """Of the run; empty until it is created."""
         self.seconds = 0.0
         """How long the clients worked; 0 until they have ended."""
+        self.is_interrupted = False
+        """Whether Ctrl-C ended the work early."""
         self.operations: list[Operation] = []
         self._events = 0
         self._start = time.monotonic()

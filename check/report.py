@@ -37,11 +37,15 @@ _NEEDED: Final[Mapping[str, tuple[type[Operation], int]]] = {
     "commits of offsets": (Commit, 1),
 }
 
+# Part of every first join (KIP-394): says nothing about the broker.
+_EXPECTED_ERROR: Final = "MEMBER_ID_REQUIRED"
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """`target`: what was checked, in words. `failure`: why the run is not complete, if so.
-    `output`: the file with what the command printed that has started the broker."""
+    `output`: the file with what the command printed that has started the broker. `seconds_wanted`:
+    how long the run would have lasted without an interrupt."""
 
     target: str
     seed: int
@@ -50,6 +54,7 @@ class Report:
     findings: Sequence[Finding]
     failure: str = ""
     output: Path | None = None
+    seconds_wanted: float = 0
 
     @property
     def problem(self) -> str:
@@ -60,11 +65,22 @@ class Report:
         succeeded = Counter(type(each) for each in self.history if _is_work(each))
         for name, (kind, least) in _NEEDED.items():
             if succeeded[kind] < least:
-                return (
-                    f"{succeeded[kind]} {name} succeeded within {self.seconds:g} s, at least "
-                    f"{least} are needed: pass a larger --seconds"
-                )
+                return self._too_little(name, kind, succeeded[kind], least)
         return ""
+
+    def _too_little(self, name: str, kind: type[Operation], succeeded: int, least: int) -> str:
+        """Longer runs help only if the broker rejected nothing."""
+        errors = Counter(
+            each.error for each in self.history if type(each) is kind and each.outcome == "fail"
+        )
+        del errors[_EXPECTED_ERROR]
+        if errors:
+            ((error, times),) = errors.most_common(1)
+            return f"{succeeded} {name} succeeded; {times} failed with {error}"
+        return (
+            f"{succeeded} {name} succeeded within {self.seconds:g} s; at least {least} "
+            f"{'is' if least == 1 else 'are'} needed: pass a larger --seconds"
+        )
 
     @property
     def is_ok(self) -> bool:
@@ -93,6 +109,7 @@ class Report:
             "target": self.target,
             "seed": self.seed,
             "seconds": self.seconds,
+            "interrupted": self.history.is_interrupted,
             "topic": self.history.topic,
             "output": None if self.output is None else str(self.output),
             "operations": len(self.history.operations),
@@ -107,9 +124,12 @@ class Report:
         facts = self.statistics()
         operations = len(self.history.operations)
         yield f"{self.target}: {operations} operations in {self.seconds:g} s, seed {self.seed}"
+        if self.history.is_interrupted:
+            yield f"  interrupted after {self.seconds:.0f} of {self.seconds_wanted:g} s"
         for name in _COUNTED:
             ok, failed, unknown = facts[name].values()
-            yield f"  {name + ':':14}{ok} succeeded, {failed} were rejected, {unknown} unknown"
+            rejected = f"{failed} {'was' if failed == 1 else 'were'} rejected"
+            yield f"  {name + ':':14}{ok} succeeded, {rejected}, {unknown} unknown"
         yield f"  {'polls:':14}{facts['polls']}, with {facts['records_read']} records"
         yield f"  {'assignments:':14}{facts['assignments']}"
         yield f"  {'crashes:':14}{facts['crashed_clients']} clients"
@@ -123,11 +143,12 @@ class Report:
             yield from _text(finding)
         yield ""
         if self.is_ok:
-            yield f"No anomaly: none of {len(CHECKS)} checks found anything."
-            return
-        if self.problem:
-            yield f"No verdict on the whole run: {self.problem}."
-        if self.findings:
+            yield f"No anomalies: none of the {len(CHECKS)} checks found anything."
+        elif not self.findings:
+            yield "No verdict."  # the command says why, on standard error
+        else:
+            if self.problem:
+                yield f"No verdict on the whole run: {self.problem}."
             names = ", ".join(each.check.name for each in self.findings)
             yield f"ANOMALIES: {names}. The topic {self.history.topic} is kept."
 

@@ -78,7 +78,7 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
             options.session_timeout_ms,
         )
         workload = Workload(settings, history)
-        with _ended_by_interrupt(workload):
+        with _ended_by_interrupt(workload, history):
             if nemesis is None:
                 await workload.run(options.seconds)
             else:
@@ -94,12 +94,13 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
 
 
 @contextmanager
-def _ended_by_interrupt(workload: Workload) -> Iterator[None]:
+def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
     """Let Ctrl-C end the work, so that its history is judged; the next one ends the program."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
         loop.remove_signal_handler(signal.SIGINT)
+        history.is_interrupted = True
         workload.stop()
 
     # Not possible on Windows, nor outside of the main thread.
@@ -236,12 +237,17 @@ class _FinalReads:
         return await member.read_committed(partitions, is_final=True) is not None
 
 
+def groups(topic: str) -> list[str]:
+    """Return the group ids of the run with this topic."""
+    return [f"{topic}-{each}" for each in PROTOCOLS]
+
+
 async def clean_up(options: Options, history: History) -> None:
     """Delete the topic and the groups of a run. A failure changes nothing about the verdict, and
     the names show where they come from."""
     cluster = Cluster(options.bootstrap, options.security, history.topic)
     with suppress(Disconnected, Unsupported):
-        classic, consumer = (f"{history.topic}-{each}" for each in PROTOCOLS)
+        classic, consumer = groups(history.topic)
         # What the clean-up does is not part of the run.
         await _delete_group(cluster, history, ClassicMember(cluster, History(), FINAL, classic, 0))
         await _delete_group(cluster, history, ConsumerMember(cluster, History(), FINAL, consumer))

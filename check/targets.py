@@ -50,19 +50,16 @@ _LOST_RESPONSES: Final = (
 )
 
 
+OWN_NEMESES: Final = ("kill", "power", "move", "fsync", "clock", "lost")
+
+
 class OwnBroker:
     """Synced like `kohort serve`: what is acknowledged survives a power failure."""
 
     def __init__(self) -> None:
         self._kafka = Kafka(nodes=NODES, durability="fsync", config=OWN_CONFIG)
-        self.nemeses: Mapping[str, Disturb] = {
-            "kill": self._kill,
-            "power": self._power,
-            "move": self._move,
-            "fsync": self._fsync,
-            "clock": self._clock,
-            "lost": self._lost,
-        }
+        all_ = self._kill, self._power, self._move, self._fsync, self._clock, self._lost
+        self.nemeses: Mapping[str, Disturb] = dict(zip(OWN_NEMESES, all_, strict=True))
 
     def __enter__(self) -> Self:
         self._kafka.start()
@@ -123,11 +120,19 @@ class Process:
     """A broker that `command` starts in the foreground, at `address`. When it is killed, all
     processes that it has started are killed too. Started again with the same command, it must find
     its data. What it prints is appended to the file `output`. Entering the context raises OSError
-    if the command cannot be run, and BrokerEnded."""
+    if the command cannot be run, and BrokerEnded; `show_waiting` is called with the seconds since
+    the start while the broker does not listen yet."""
 
-    def __init__(self, command: str, address: Address, output: Path) -> None:
+    def __init__(
+        self,
+        command: str,
+        address: Address,
+        output: Path,
+        show_waiting: Callable[[float], None] = lambda _seconds: None,
+    ) -> None:
         self._address = address
         self._output = output
+        self._show_waiting = show_waiting
         both = self._kill, self._pause
         self.nemeses: Mapping[str, Disturb] = dict(zip(PROCESS_NEMESES, both, strict=True))
         self._command = shlex.split(command)
@@ -139,7 +144,7 @@ class Process:
                 f"something listens at {self._address} already: stop it, or choose another port"
             )
         try:
-            self._start()
+            self._start(self._show_waiting)
         except BaseException:
             self.__exit__()
             raise
@@ -154,14 +159,15 @@ class Process:
             self._signal(signal.SIGKILL)
             self._has_ended()
 
-    def _start(self) -> None:
+    def _start(self, show_waiting: Callable[[float], None] = lambda _seconds: None) -> None:
         # In its own session, so that a script and the broker that it starts are one group.
         with self._output.open("ab") as file:
             self._process = subprocess.Popen(  # noqa: S603 (the user's own command)
                 self._command, stdout=file, stderr=file, start_new_session=True
             )
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        while (elapsed := time.monotonic() - began) < START_SECONDS:
+            show_waiting(elapsed)
             is_listening = self._is_listening()
             self.check_running()  # otherwise it is another broker that listens
             if is_listening:

@@ -1,4 +1,5 @@
-"""The timeline of a run as SVG: a row per client, a bar per operation, the counter-examples marked.
+"""The timeline of a run as SVG: a row per client, a bar per operation, the counter-examples marked
+and numbered.
 
 After a run with anomalies it shows the seconds from the first counter-example on; otherwise the end
 of the run.
@@ -34,14 +35,16 @@ LABEL_WIDTH: Final = 150
 ROW_HEIGHT: Final = 16
 BAR_HEIGHT: Final = 10
 BAR_WIDTH_MIN: Final = 1.5
-TOP: Final = 80
+TOP: Final = 96
 EXAMPLE_LINE: Final = 15
 TICKS_MAX: Final = 10
 
 SECONDS_MAX: Final = 20.0
 """More would be too dense to see anything."""
-MARGIN_SECONDS: Final = 1.0
-"""Before and after a counter-example."""
+MARGIN_SECONDS_MIN: Final = 0.02
+MARGIN_SECONDS_MAX: Final = 1.0
+"""Before and after the counter-examples: as long as they are, within these limits, so that
+operations a few milliseconds apart do not share a pixel."""
 EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
 """A file of 5 MB."""
@@ -61,6 +64,10 @@ COLOURS: Final = {
     Heartbeat: ("heartbeat", "#dddddd"),
     Left: ("leave", "#9d755d"),
 }
+ROW_NAMES: Final = (
+    "rows: reader: consumers without a group; classic, consumer: members of the classic protocol "
+    "and of the consumer protocol (KIP-848); final: reads after the run"
+)
 ANOMALY: Final = "#d62728"
 DISTURBANCE: Final = "#f58518"
 DISTURBANCE_OPACITY: Final = 0.2
@@ -76,9 +83,10 @@ class _Drawing:
     def __init__(self, history: History, findings: Sequence[Finding], title: str) -> None:
         self._title = title
         self._examples = [(each.check.name, each.anomalies[0]) for each in findings[:EXAMPLES_MAX]]
-        self._marked = {
-            operation: name for name, anomaly in self._examples for operation in anomaly.operations
-        }
+        marked = {each for _, anomaly in self._examples for each in anomaly.operations}
+        in_order = sorted(marked, key=lambda each: each.began)
+        self._marked = {each: number for number, each in enumerate(in_order, 1)}
+        """Operation -> its number in the drawing."""
         self._crashes = {each.client: each.began_s for each in history if isinstance(each, Event)}
         self._end_s = max((each.began_s for each in history), default=0.0)
         self._begin, self._end = self._window()
@@ -98,9 +106,11 @@ class _Drawing:
         """From the first operation of all counter-examples; or the end of the run."""
         if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
-        begin = max(0.0, min(each.began_s for each in self._marked) - MARGIN_SECONDS)
-        end = max(self._ended_s(each) for each in self._marked) + MARGIN_SECONDS
-        return begin, min(max(end, begin + MARGIN_SECONDS), begin + SECONDS_MAX)
+        begin = min(each.began_s for each in self._marked)
+        end = max(self._ended_s(each) for each in self._marked)
+        margin = min(max(end - begin, MARGIN_SECONDS_MIN), MARGIN_SECONDS_MAX)
+        begin = max(0.0, begin - margin)
+        return begin, min(end + margin, begin + SECONDS_MAX)
 
     def _ended_s(self, operation: Operation) -> float:
         """When it ended, or when its client crashed or was stopped."""
@@ -116,7 +126,10 @@ class _Drawing:
             + EXAMPLE_LINE * sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
         )
         body = [*self._legend(), *self._axis(bottom), *self._labels()]
-        body += [part for each in self._shown for part in self._operation(each, bottom)]
+        # Behind the bars, whose colours they would change.
+        body += [self._band(each, bottom) for each in self._shown if _is_disturbance(each)]
+        bars = [each for each in self._shown if not _is_disturbance(each)]
+        body += [self._bar(each) for each in sorted(bars, key=self._marked.__contains__)]
         body += self._explanations(bottom + 40)
         style = "text{font:11px sans-serif;fill:#222}.t{font-size:14px;font-weight:bold}"
         style += f".a{{fill:{ANOMALY};font-weight:bold}}.g{{stroke:#e5e5e5}}"
@@ -146,6 +159,7 @@ class _Drawing:
                 yield f'<text x="{x + 14:.0f}" y="{y + 9}">{name}</text>'
                 x += 30 + 6.2 * len(name)
         yield f'<text x="{x:.0f}" y="53">× crash of a client</text>'
+        yield f'<text x="8" y="69">{ROW_NAMES}</text>'
 
     def _axis(self, bottom: int) -> Iterator[str]:
         step = _tick_seconds(self._end - self._begin)
@@ -153,37 +167,43 @@ class _Drawing:
             x = self._x(tick * step)
             yield f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 6}" y2="{bottom}" class="g"/>'
             yield f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">'
-            yield f"{tick * step:g} s</text>"
+            yield f"{tick * step:.10g} s</text>"
 
     def _labels(self) -> Iterator[str]:
         for name, number in self._rows.items():
             y = TOP + number * ROW_HEIGHT + BAR_HEIGHT
             yield f'<text x="{LABEL_WIDTH - 8}" y="{y}" text-anchor="end">{escape(name)}</text>'
 
-    def _operation(self, operation: Operation, bottom: int) -> Iterator[str]:
+    def _span(self, operation: Operation) -> tuple[float, float]:
+        """Return the left end and the width of its bar or band."""
         x, end = self._x(operation.began_s), self._x(self._ended_s(operation))
-        width = max(end - x, BAR_WIDTH_MIN)
-        title = f"<title>{escape(str(operation))}</title>"
-        if isinstance(operation, Event) and operation.nemesis:
-            yield (
-                f'<rect x="{x:.1f}" y="{TOP - 6}" width="{width:.1f}" height="{bottom - TOP + 6}" '
-                f'fill="{DISTURBANCE}" opacity="{DISTURBANCE_OPACITY}">{title}</rect>'
-                f'<text x="{x:.1f}" y="{TOP - 9}">{operation.nemesis}</text>'
-            )
-            return
+        return x, max(end - x, BAR_WIDTH_MIN)
+
+    def _band(self, disturbance: Operation, bottom: int) -> str:
+        assert isinstance(disturbance, Event)
+        x, width = self._span(disturbance)
+        return (
+            f'<rect x="{x:.1f}" y="{TOP - 6}" width="{width:.1f}" height="{bottom - TOP + 6}" '
+            f'fill="{DISTURBANCE}" opacity="{DISTURBANCE_OPACITY}">{_title(disturbance)}</rect>'
+            f'<text x="{x:.1f}" y="{TOP - 9}">{disturbance.nemesis}</text>'
+        )
+
+    def _bar(self, operation: Operation) -> str:
+        x, width = self._span(operation)
         y = TOP + self._rows[_worker(operation.client)] * ROW_HEIGHT
         if isinstance(operation, Event):
-            yield f'<text x="{x - 3:.1f}" y="{y + BAR_HEIGHT}">×{title}</text>'
-            return
+            return f'<text x="{x - 3:.1f}" y="{y + BAR_HEIGHT}">×{_title(operation)}</text>'
         colour = COLOURS[type(operation)][1]
         fill = {"ok": colour, "fail": "none", "info": colour}[operation.outcome]
         opacity = f' opacity="{UNKNOWN_OPACITY}"' if operation.outcome == "info" else ""
         stroke = f' stroke="{colour}"' if operation.outcome == "fail" else ""
-        if operation in self._marked:
+        label = ""
+        if (number := self._marked.get(operation)) is not None:
             stroke, width = f' stroke="{ANOMALY}" stroke-width="3"', max(width, 4)
-        yield (
+            label = f'<text x="{x - 4:.1f}" y="{y + 9}" text-anchor="end" class="a">{number}</text>'
+        return (
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR_HEIGHT}" fill="{fill}"'
-            f"{stroke}{opacity}>{title}</rect>"
+            f"{stroke}{opacity}>{_title(operation)}</rect>{label}"
         )
 
     def _explanations(self, y: int) -> Iterator[str]:
@@ -191,8 +211,18 @@ class _Drawing:
             yield f'<text x="8" y="{y}" class="a">{escape(f"{name}: {anomaly.what}")}</text>'
             for each in sorted(anomaly.operations, key=lambda each: each.began):
                 y += EXAMPLE_LINE
-                yield f'<text x="24" y="{y}">{escape(str(each).strip())}</text>'
+                yield f'<text x="24" y="{y}" class="a">{self._marked[each]}</text>'
+                yield f'<text x="44" y="{y}">{escape(str(each).strip())}</text>'
             y += EXAMPLE_LINE * 2
+
+
+def _is_disturbance(operation: Operation) -> bool:
+    return isinstance(operation, Event) and bool(operation.nemesis)
+
+
+def _title(operation: Operation) -> str:
+    """Shown when the pointer is on it."""
+    return f"<title>{escape(str(operation))}</title>"
 
 
 def _worker(client: str) -> str:

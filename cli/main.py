@@ -40,11 +40,13 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 CONFORMANCE = """\
 Play scenarios on a broker, and compare its responses with those recorded from Apache Kafka 4.3.
-It creates topics and groups that it does not remove: use a broker that is only there for tests.
+It removes what it creates, except internal topics and transactional ids. Use a broker that is only
+there for tests.
 
 A scenario that needs other settings than the broker has is skipped. Settings can be printed with
 --print-settings (docs/conformance.md). A run takes one to four minutes. Exit code 0: no response
-differs; 1: some do; 2: the broker cannot be reached or used, or a flag is wrong."""
+differs; 1: some do; 2: the broker cannot be reached or used, or a flag is wrong; 130: interrupted
+(Ctrl-C)."""
 # As in conformance/settings.py.
 CONFORMANCE_SETTINGS: Final = (
     *("quick", "delayed", "configs", "consumer", "upgrade", "downgrade", "disabled"),

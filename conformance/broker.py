@@ -108,10 +108,10 @@ class ScriptBroker:
                 break
             await asyncio.sleep(0.1)
         else:
-            raise Unusable(
-                f"not ready within {READY_SECONDS} s: it has topics {partitions}, expected "
-                f"{TOPICS}; requests of groups have errors {set(errors)}"
-            )
+            problems = [] if has_topics else [f"it has topics {partitions}, expected {TOPICS}"]
+            if failed := sorted({*errors} - {"none"}):
+                problems.append(f"requests of groups fail with {', '.join(failed)}")
+            raise Unusable(f"not ready within {READY_SECONDS} s: {'; '.join(problems)}")
         self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in topics}
         control.close()
 
@@ -188,6 +188,21 @@ class RemoteBroker(ScriptBroker):
     async def metadata_applied(self) -> None:
         # Each part of Kafka applies changes on its own; nothing shows when the coordinator has.
         await asyncio.sleep(self.quiet_ms / 1000)
+
+    async def check_topics(self) -> None:
+        """Raise Unusable if topics that `prepare` would create exist. A broker without CreateTopics
+        creates them for any request of their metadata: there they may exist."""
+        control = await self.connect(None)
+        described = await control.call("Metadata", 1, topics=None)
+        found = [name for name in TOPICS if name in {each["name"] for each in described["topics"]}]
+        creates = control.supports("CreateTopics", 5)
+        control.close()
+        if found and creates:
+            names = ", ".join(found)
+            raise Unusable(
+                f"it has topics that the scenarios create and delete ({names}): delete them first, "
+                "or use another broker"
+            )
 
     @property
     def name(self) -> str:

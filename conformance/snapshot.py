@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, Self
 
+from ..topics.names import SHARE_TOPIC
 from .broker import BROKER, TOPICS, RemoteBroker, Unusable
 from .script import DELETE, GROUP, GROUP_CONFIG, SET
 from .wire import AsyncClient
@@ -86,7 +87,12 @@ async def _delete_groups(
 
 async def _topics(control: AsyncClient, _broker: RemoteBroker) -> State:
     described = await control.call("Metadata", 1, topics=None)
-    return {each["name"]: None for each in described["topics"] if not each["is_internal"]}
+    return {
+        each["name"]: None
+        for each in described["topics"]
+        # Clients may delete it, unlike other internal topics.
+        if not each["is_internal"] or each["name"] == SHARE_TOPIC
+    }
 
 
 async def _delete_topics(
@@ -223,7 +229,13 @@ PARTS: Final = (
         _delete_groups,
         names=(),
     ),
-    Part("topics", {"DeleteTopics": 6}, _topics, _delete_topics, names=TOPICS),
+    Part(
+        "topics",
+        {"DeleteTopics": 6},
+        _topics,
+        _delete_topics,
+        names=(*TOPICS, SHARE_TOPIC),
+    ),
     CONFIGS,
     QUOTAS,
     Part(
@@ -239,7 +251,7 @@ BROKER_WIDE: Final = (CONFIGS,)
 
 class Snapshot:
     """The state of a broker. `run`: part of the names of groups and topics of scenarios; those with
-    other names are not touched, except TOPICS."""
+    other names are not touched, except `Part.names`."""
 
     def __init__(self, broker: RemoteBroker, run: str, states: Mapping[Part, State]) -> None:
         self._broker, self._run, self._states = broker, run, states
@@ -311,5 +323,9 @@ async def restored(
     try:
         yield
     finally:
-        for line in await snapshot.restore():
-            report(line)
+        restoring = asyncio.create_task(snapshot.restore())
+        try:
+            await asyncio.shield(restoring)
+        finally:  # also if Ctrl-C cancels only this
+            for line in await restoring:
+                report(line)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 RESULTS = Path(__file__).parents[1] / "tests" / "languages" / "results.json"
-LEGEND = "✓: works · –: the library does not support it · a number: see the notes below the table"
+LEGEND = "✓: works · –: the library does not support it · ✗: see the notes below the table"
 MARKS = {"works": "✓", "not supported": "–"}
 
 
@@ -23,7 +23,7 @@ def compatibility() -> str:
             kind, _, text = client["outcomes"][name].partition(": ")
             if text and kind == "differs":
                 notes.append(f"{client['name']}, {name.replace('_', ' ')}: {text}")
-                cells.append(f"{len(notes)})")
+                cells.append(f"✗ {len(notes)})")
             else:
                 cells.append(MARKS[kind])
         shown = client["language"] if client["language"] != language else ""

@@ -307,8 +307,8 @@ def commits_ahead(facts: Facts) -> Iterator[Anomaly]:
 
 
 def consumed_twice(facts: Facts) -> Iterator[Anomaly]:
-    """Two transactions of a group have consumed the same records and committed: their fencing and
-    the committed offsets do not give exactly-once."""
+    """Two transactions of a group have consumed the same records and committed: fencing and
+    committed offsets failed to provide exactly-once."""
     consumed: dict[tuple[str, int], list[Commit]] = defaultdict(list)
     for commit in facts.of(Commit):
         if commit.transaction is not None and _takes_effect(facts, commit):
@@ -326,7 +326,7 @@ def consumed_twice(facts: Facts) -> Iterator[Anomaly]:
 
 
 def generations(facts: Facts) -> Iterator[Anomaly]:
-    """A generation went back, or was used twice; or a member epoch went back."""
+    """A generation moved backwards, or was used twice; or a member epoch moved backwards."""
     leaders: dict[tuple[str, int], Assigned] = {}
     shares: dict[tuple[str, int, str], Assigned] = {}
     highest: dict[str, Assigned] = {}
@@ -356,7 +356,7 @@ def generations(facts: Facts) -> Iterator[Anomaly]:
         last = highest.get(joined.group)
         if joined.is_ok and last is not None and joined.generation < last.generation:
             yield Anomaly(
-                f"the generation of {joined.group} went back from {last.generation} to "
+                f"the generation of {joined.group} moved backwards from {last.generation} to "
                 f"{joined.generation}",
                 (last, joined),
             )
@@ -371,7 +371,8 @@ def _member_epochs(facts: Facts) -> Iterator[Anomaly]:
         before = last.get((each.group, each.member))
         if before is not None and each.epoch < before.epoch:
             yield Anomaly(
-                f"the member epoch of {each.client} went back from {before.epoch} to {each.epoch}",
+                f"the member epoch of {each.client} moved backwards from {before.epoch} to "
+                f"{each.epoch}",
                 (before, each),
             )
         last[each.group, each.member] = each

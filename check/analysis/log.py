@@ -106,8 +106,8 @@ def inconsistent_offsets(facts: Facts) -> Iterator[Anomaly]:
 
 
 def misplaced(facts: Facts) -> Iterator[Anomaly]:
-    """A record is in another partition than it was sent to; or nobody has sent it, or its batch is
-    corrupt."""
+    """A record is in a partition other than the one it was sent to, or no client sent it, or its
+    batch is corrupt."""
     for partition, offsets in facts.first_reads.items():
         for offset, reads in offsets.items():
             for value, poll in reads.items():

@@ -38,7 +38,7 @@ def internal_nonmonotonic_polls(facts: Facts) -> Iterator[Anomaly]:
 
 
 def poll_skips(facts: Facts) -> Iterator[Anomaly]:
-    """A poll began behind records that were visible at its position."""
+    """A poll started past records that were visible from its position on."""
     return _skips(facts, is_internal=False)
 
 
@@ -67,8 +67,8 @@ def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
 
 
 def stale_reads(facts: Facts) -> Iterator[Anomaly]:
-    """The high watermark of a partition's leader goes back within its leader epoch: a consumer no
-    longer sees what was visible."""
+    """The high watermark of a partition's leader moves backwards within its leader epoch: a
+    consumer no longer sees what was visible."""
     # A new leader may learn the high watermark later than clients did (KIP-207), even if it has led
     # the partition before: after a restart it continues with the one in its checkpoint.
     polls: dict[tuple[int, int, int], list[Poll]] = defaultdict(list)
@@ -90,8 +90,8 @@ def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
             at += 1
         if highest is not None and poll.high_watermark < highest.high_watermark:
             yield Anomaly(
-                f"the high watermark of partition {poll.partition} on node {poll.node} went back "
-                f"from {highest.high_watermark} to {poll.high_watermark} in leader epoch "
+                f"the high watermark of partition {poll.partition} on node {poll.node} moved "
+                f"backwards from {highest.high_watermark} to {poll.high_watermark} in leader epoch "
                 f"{poll.leader_epoch}",
                 (highest, poll),
             )
@@ -120,14 +120,14 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
 
 
 def out_of_range(facts: Facts) -> Iterator[Anomaly]:
-    """A fetch was refused with OFFSET_OUT_OF_RANGE, although its position was not behind the end of
+    """A fetch was refused with OFFSET_OUT_OF_RANGE, although its position was not past the end of
     the partition: as acknowledged before, or as read at the end."""
     for refused in facts.of(OutOfRange):
         proof = _reaching(facts, refused)
         if proof is not None:
             yield Anomaly(
                 f"{refused.client} could not poll partition {refused.partition} from offset "
-                f"{refused.position}, which is not behind its end",
+                f"{refused.position}, which is not past its end",
                 (proof, refused),
             )
 

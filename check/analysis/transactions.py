@@ -154,7 +154,7 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
 
 
 def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
-    """The same producer id and epoch were handed out twice, or an epoch went backwards."""
+    """The same producer id and epoch were handed out twice, or an epoch moved backwards."""
     seen: dict[tuple[int, int], InitProducer] = {}
     last: dict[int, InitProducer] = {}
     for init in facts.of(InitProducer):
@@ -169,7 +169,8 @@ def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
         before = last.get(init.producer_id)
         if before is not None and before.precedes(init) and init.epoch < before.epoch:
             yield Anomaly(
-                f"the epoch of producer id {key[0]} went back from {before.epoch} to {init.epoch}",
+                f"the epoch of producer id {key[0]} moved backwards from {before.epoch} to "
+                f"{init.epoch}",
                 (before, init),
             )
         last[init.producer_id] = init

@@ -4,12 +4,13 @@ Imported for every `kohort --help`: must not import anything slow.
 """
 
 import argparse
+import math
 from typing import Final
 
 HELP: Final = """\
 Check that a broker keeps its promises under load: producers, transactions, consumers and groups
 work on a new topic, clients crash, and everything is read at the end. What the clients saw must be
-possible with a correct Kafka (docs/check.md lists the anomalies). Works with any Kafka from 3.0 on:
+possible with a correct Kafka (docs/check.md lists the anomalies). Works with Kafka 3.0 or later:
 
     kohort check --bootstrap-server 127.0.0.1:9092 --seconds 60
 
@@ -24,17 +25,34 @@ cannot be reached or did too little."""
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(module="check.command")
     add = parser.add_argument
-    text = "one or more brokers, separated by commas (default: its own kohort cluster)"
+    text = "one or more brokers, separated by commas (default: the built-in kohort cluster)"
     add("--bootstrap-server", metavar="H:P", help=text)
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
     text = "starts the broker at --bootstrap-server, in the foreground, and again after each kill"
     add("--command", metavar="COMMAND", dest="broker_command", help=text)
-    add("--seconds", metavar="N", type=float, default=60.0, help="duration (default: 60)")
-    text = "decides what the clients and the nemesis do (default: a random number)"
-    add("--seed", metavar="S", type=int, help=text)
+    add("--seconds", metavar="N", type=_seconds, default=60.0, help="duration (default: 60)")
+    text = "decides what the clients and the disturbances do (default: a random number)"
+    add("--seed", metavar="S", type=_whole, help=text)
     text = "how to disturb the broker: names separated by commas, or none (default: all that apply)"
     add("--nemesis", metavar="NAMES", help=text)
-    text = "of members of the classic protocol (default: 6000, Kafka's minimum; own cluster: 1500)"
-    add("--session-timeout", metavar="MS", type=int, help=text)
+    text = "of classic members (default: 6000, Kafka's minimum; built-in cluster: 1500)"
+    add("--session-timeout", metavar="MS", type=_whole, help=text)
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
-    add("--timeline", metavar="FILE", help="write a picture of the run (SVG)")
+    add("--timeline", metavar="FILE", help="write a picture of the run, FILE.svg")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number of seconds, e.g. 15")
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number, e.g. 15") from None

@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import secrets
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkstemp
 from typing import Final, Literal, NamedTuple, TextIO
@@ -18,9 +20,10 @@ from ...check.cluster import FINAL
 from ...check.nemesis import Nemesis
 from ...check.recorder import History
 from ...check.report import Report
-from ...check.run import CannotJudge, Options, clean_up
+from ...check.run import CannotJudge, Options, clean_up, groups
 from ...check.run import run as run_clients
 from ...check.targets import (
+    OWN_NEMESES,
     OWN_SESSION_TIMEOUT_MS,
     PROCESS_NEMESES,
     BrokerEnded,
@@ -30,6 +33,7 @@ from ...check.targets import (
 )
 from ...check.timeline import draw
 from ...client_security import Security, read_security
+from ...printable import shortened
 from ...protocol.bootstrap import Address, addresses
 from ...suggestions import did_you_mean
 from ..errors import EXIT_NEGATIVE, UserError
@@ -40,37 +44,47 @@ SESSION_TIMEOUT_MS: Final = 6000
 START_SECONDS: Final = 10.0
 """For the first response of the broker."""
 STATUS_SECONDS: Final = 0.5
+LAST_BYTES: Final = 4096
+"""Of what a command printed: they contain its last line."""
 SEED_BITS: Final = 31
 NONE: Final = "none"
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code. Raises UserError."""
-    if args.seconds <= 0:
-        raise UserError(f"invalid --seconds {args.seconds:g}: expected a positive number.")
-    if args.session_timeout is not None and args.session_timeout <= 0:
-        value = args.session_timeout
-        raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
-    if args.broker_command is not None and args.bootstrap_server is None:
-        raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
-    if args.command_config is not None and args.bootstrap_server is None:
-        raise UserError("--command-config needs --bootstrap-server: its own cluster has no users.")
-    security = _security(args)
+    # Everything that can be wrong is validated before a broker is started, or an hour is spent.
+    _validate(args)
+    nemeses, security = _chosen(args), _security(args)
     if args.timeline is not None:
-        _open(args.timeline, "a").close()  # an hour later it would be too late to fail
+        _open(args.timeline, "a").close()
     with _target(args) as target:
-        report = _check(args, target, security)
+        report = _check(args, target, nemeses, security)
+    if report.is_ok and target.output is not None:
+        target.output.unlink(missing_ok=True)
     if report.history.operations:
         print(json.dumps(report.to_json()) if args.format == "json" else report.to_text())
     if args.timeline is not None:
         title = f"kohort check of {target.name}, seed {report.seed}"
         with _open(args.timeline, "w") as file:
             file.write(draw(report.history, report.findings, title))
+        print(f"The timeline is in {args.timeline}.", file=sys.stderr)
     if report.findings:
         return EXIT_NEGATIVE
     if report.problem:
         raise UserError(f"{target.name} cannot be judged: {report.problem}.")
     return 0
+
+
+def _validate(args: argparse.Namespace) -> None:
+    if args.session_timeout is not None and args.session_timeout <= 0:
+        value = args.session_timeout
+        raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
+    if args.bootstrap_server is None and args.broker_command is not None:
+        raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
+    if args.bootstrap_server is None and args.command_config is not None:
+        raise UserError("--command-config needs --bootstrap-server: the built-in one has no users.")
+    if args.timeline is not None and not args.timeline.endswith(".svg"):
+        raise UserError(f"invalid --timeline {args.timeline}: expected a name ending in .svg.")
 
 
 class _Target(NamedTuple):
@@ -85,8 +99,10 @@ class _Target(NamedTuple):
     output: Path | None = None
 
 
-def _check(args: argparse.Namespace, target: _Target, security: Security) -> Report:
-    name, nemeses = target.name, _chosen(args.nemesis, target.nemeses)
+def _check(
+    args: argparse.Namespace, target: _Target, chosen: Sequence[str], security: Security
+) -> Report:
+    nemeses = {name: target.nemeses[name] for name in chosen}
     seed = secrets.randbits(SEED_BITS) if args.seed is None else args.seed
     session_timeout_ms = args.session_timeout
     if session_timeout_ms is None:
@@ -97,26 +113,43 @@ def _check(args: argparse.Namespace, target: _Target, security: Security) -> Rep
         target.bootstrap, security, args.seconds, seed, START_SECONDS, session_timeout_ms
     )
     nemesis = Nemesis(nemeses, seed, history) if nemeses else None
-    problem = ""
     status = StatusLine()
-    try:
-        asyncio.run(_run(options, nemesis, history, status))
-        target.check_running()
-    except (BrokerEnded, CannotJudge) as error:
-        problem = str(error)
-    # Final reads that are not complete prove nothing about what they do not contain.
-    operations = [each for each in history if not problem or each.client != FINAL]
-    seconds = history.seconds or args.seconds
-    status.show(f"analysis of {len(operations)} operations")
-    findings = analyse(operations)
-    status.clear()
-    output = target.output
-    if output is not None and not _has_content(output):
-        output = None
-    report = Report(name, seed, seconds, history, findings, problem, output)
-    if report.is_ok:
-        asyncio.run(clean_up(options, history))
+    with _names_what_is_kept(args, history, status):
+        problem = ""
+        try:
+            asyncio.run(_run(options, nemesis, history, status))
+            target.check_running()
+        except (BrokerEnded, CannotJudge) as error:
+            problem = str(error)
+        # Final reads that are not complete prove nothing about what they do not contain.
+        operations = [each for each in history if not problem or each.client != FINAL]
+        seconds = history.seconds or args.seconds
+        status.show(f"analysis of {len(operations)} operations")
+        findings = analyse(operations)
+        status.clear()
+        report = Report(
+            target.name, seed, seconds, history, findings, problem, seconds_wanted=args.seconds
+        )
+        if report.is_ok:
+            asyncio.run(clean_up(options, history))
+        elif target.output is not None and _has_content(target.output):
+            report = replace(report, output=target.output)
     return report
+
+
+@contextmanager
+def _names_what_is_kept(
+    args: argparse.Namespace, history: History, status: StatusLine
+) -> Iterator[None]:
+    """If the user ends the program, before the topic and the groups are deleted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        status.clear()
+        if history.topic and args.bootstrap_server is not None:
+            ids = " and ".join(groups(history.topic))
+            print(f"The topic {history.topic} and the groups {ids} are kept.", file=sys.stderr)
+        raise
 
 
 async def _run(
@@ -134,7 +167,11 @@ async def _show(history: History, seconds: float, status: StatusLine) -> None:
     began = time.monotonic()
     while True:
         elapsed = min(time.monotonic() - began, seconds)
-        phase = "final reads" if history.seconds else f"{elapsed:.0f} of {seconds:g} s"
+        phase = f"{elapsed:.0f} of {seconds:g} s"
+        if history.seconds:
+            phase = "final reads"
+        elif history.is_interrupted:
+            phase = "stopping: what was done is judged"
         status.show(f"{phase}, {len(history.operations)} operations")
         await asyncio.sleep(STATUS_SECONDS)
 
@@ -152,7 +189,7 @@ def _target(args: argparse.Namespace) -> Iterator[_Target]:
         # It logs every failure that the nemesis causes.
         logging.getLogger("kohort").addHandler(logging.NullHandler())
         with OwnBroker() as own:
-            yield _Target("its own kohort cluster", addresses(own.bootstrap), own.nemeses)
+            yield _Target("the built-in kohort cluster", addresses(own.bootstrap), own.nemeses)
         return
     try:
         bootstrap = addresses(args.bootstrap_server)
@@ -163,21 +200,35 @@ def _target(args: argparse.Namespace) -> Iterator[_Target]:
         return
     number, file = mkstemp(prefix="kohort-check-", suffix=".log")
     os.close(number)
-    output = Path(file)
+    output, status = Path(file), StatusLine()
+
+    def show_waiting(seconds: float) -> None:
+        status.show(f"waiting for the command to listen at {bootstrap[0]}, {seconds:.0f} s")
+
     try:
-        with Process(args.broker_command, bootstrap[0], output) as process:
+        with Process(args.broker_command, bootstrap[0], output, show_waiting) as process:
+            status.clear()
             name = args.bootstrap_server
             yield _Target(name, bootstrap, process.nemeses, process.check_running, output)
     except BrokerEnded as error:
+        status.clear()
         text = f"{args.bootstrap_server} cannot be judged: {error}."
-        if _has_content(output):
-            text += f" What it printed is in {output}."
+        if last := _last_line(output):
+            text += f" What it printed is in {output}; the last line is: {last}"
         raise UserError(text) from error
     except OSError as error:
         raise UserError(f"cannot run {args.broker_command!r}: {error.strerror}.") from error
     finally:
+        status.clear()
         if not _has_content(output):
             output.unlink(missing_ok=True)
+
+
+def _last_line(file: Path) -> str:
+    with file.open("rb") as opened:
+        opened.seek(max(0, file.stat().st_size - LAST_BYTES))
+        lines = opened.read().decode("utf-8", "backslashreplace").strip().splitlines()
+    return shortened(lines[-1]) if lines else ""
 
 
 def _has_content(file: Path) -> bool:
@@ -185,11 +236,16 @@ def _has_content(file: Path) -> bool:
     return file.exists() and file.stat().st_size > 0
 
 
-def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, Disturb]:
-    """Return those that the user wants. Raises UserError."""
-    if names == NONE:
-        return {}
-    chosen = sorted(nemeses) if names is None else names.split(",")
+def _chosen(args: argparse.Namespace) -> Sequence[str]:
+    """Return the nemeses that the user wants. Raises UserError."""
+    nemeses: Sequence[str] = ()
+    if args.bootstrap_server is None:
+        nemeses = OWN_NEMESES
+    elif args.broker_command is not None:
+        nemeses = PROCESS_NEMESES
+    if args.nemesis == NONE:
+        return ()
+    chosen = sorted(nemeses) if args.nemesis is None else args.nemesis.split(",")
     for name in chosen:
         if name not in nemeses:
             if name in PROCESS_NEMESES:
@@ -197,7 +253,7 @@ def _chosen(names: str | None, nemeses: Mapping[str, Disturb]) -> Mapping[str, D
             known = ", ".join(nemeses) or "none, without --command"
             hint = did_you_mean(name, nemeses) or f": this broker has {known}."
             raise UserError(f"unknown --nemesis {name}{hint}")
-    return {name: nemeses[name] for name in chosen}
+    return chosen
 
 
 def _open(path: str, mode: Literal["a", "w"]) -> TextIO:

@@ -294,7 +294,7 @@ async def init_producer(s: Script, version: int = 5, **values: Any) -> Any:
 @scenario(
     "InitProducerId needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic",
     settings="acls",
-    excuse="producer ids are those of all scenarios",
+    excuse="producer ids depend on the other scenarios",
     hides=("producer_id",),
 )
 async def producer_ids_are_for_who_may_write(s: Script) -> None:

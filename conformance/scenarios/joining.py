@@ -139,7 +139,7 @@ async def a_follower_with_other_metadata_starts_a_rebalance(s: Script) -> None:
 
 @scenario(
     "JoinGroup, Stable: the same protocols in another order differ; a tie in the vote",
-    excuse="a tie goes to the leader's preference; in Kafka to the first of a hash map",
+    excuse="kohort breaks ties by the leader's preference, Kafka by hash order",
     hides=("protocol_name", "metadata"),
 )
 async def a_follower_with_another_preference_starts_a_rebalance(s: Script) -> None:

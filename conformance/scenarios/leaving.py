@@ -52,7 +52,7 @@ async def a_leader_leaves(s: Script) -> None:
 
 @scenario(
     "removeMember: another member leads after the leader has left",
-    excuse="the remaining member that joined first leads; in Kafka the first of a hash map",
+    excuse="the remaining member that joined first leads; in Kafka, the first by hash order",
     hides=("leader", "members"),
 )
 async def a_leader_leaves_two_followers(s: Script) -> None:

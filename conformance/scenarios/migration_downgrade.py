@@ -8,7 +8,7 @@ from ..script import Script
 
 ORDERS = subscribed("orders")
 ANY_LEADER: dict[str, Any] = {
-    "excuse": "in Kafka, the first member of a hash map leads the group after a downgrade",
+    "excuse": "in Kafka, the first member by hash order leads the group after a downgrade",
     "hides": ("leader", "members"),
 }
 

@@ -277,7 +277,7 @@ CLIENTS: Sequence[Client] = (
             "removed": Difference("joins again and repeats the commit", "it was not refused"),
             "fenced": Difference("joins again and repeats the commit", "it was not refused"),
             "producer_fencing": Difference(
-                "sends producer id 0 for none, which is that of another producer",
+                "sends producer id 0, which belongs to another producer, instead of -1",
                 "executing API InitProducerId",
             ),
         },

@@ -155,7 +155,7 @@ NOT_TRUSTED = ("certificate", "ssl handshake failed", "unable to bootstrap")
 
 @story
 def join(stage: Stage) -> None:
-    """A member gets all partitions of a topic and all records that the client has produced."""
+    """A member gets all partitions of a topic and all records that were produced before."""
     topic = stage.topic(2)
     for partition in range(2):
         stage.produce(topic, partition, [f"{partition}-{n}" for n in range(3)])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.cli.conformance import _address
 from kohort.cli.main import CONFORMANCE_SETTINGS, main
 from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference, shared
 from kohort.conformance.recordings import needs, recorded
@@ -19,6 +20,7 @@ UNKNOWN_GROUP = "heartbeats.a_heartbeat_to_an_unknown_group"
 LIMITED = "limits.a_full_group_rejects_another_member"
 CONSUMER = "consumer_joining.a_consumer_joins"
 CLOSED = ("--bootstrap-server", "127.0.0.1:1")
+NONE = ("--settings", "transactions", "--only", "leaving")
 REMEDY = "`kohort conformance --print-settings delayed` prints the settings of these scenarios\n"
 DELAY = "group.initial.rebalance.delay.ms"
 INTERVAL, OF_GROUP = "group.consumer.assignment.interval.ms", "consumer.assignment.interval.ms"
@@ -110,7 +112,7 @@ def test_scenarios_that_need_other_settings_are_skipped(run: Run, shared_kafka: 
     assert code == 2
     assert "no scenario can be played" in output
     assert "group.max.size=2" in output
-    assert output.endswith(REMEDY)
+    assert output.endswith(f". {REMEDY}")
 
 
 def test_settings_without_a_value_are_called_so(run: Run, shared_kafka: Kafka) -> None:
@@ -169,9 +171,13 @@ def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_ka
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--bootstrap-server", "127.0.0.1:1"), "cannot connect to 127.0.0.1:1"),
-        (("--bootstrap-server", "nowhere"), "invalid address nowhere: expected HOST:PORT"),
+        (CLOSED, "cannot connect to 127.0.0.1:1: connection refused."),
+        (("--bootstrap-server", "a:b"), "invalid address 'a:b': expected HOST:PORT."),
+        (("--bootstrap-server", "a:1,b:2"), "2 addresses in 'a:1,b:2': expected one, HOST:PORT."),
         (("--only", "heartbeat"), "no scenario matches --only heartbeat: did you mean heartbeats?"),
+        (("--only", ""), "no scenario matches --only '': see --list."),
+        (("--list", *NONE), "no scenario of --settings transactions matches --only leaving: see"),
+        ((*CLOSED, *NONE), "no scenario of --settings transactions matches --only leaving: see"),
         ((*CLOSED, "--assume", "foo=bar"), "no scenario needs foo of --assume: see --list."),
         (
             (*CLOSED, "--assume", "group.max.sizes=2"),
@@ -190,8 +196,15 @@ def test_the_list_names_the_settings_that_scenarios_need(run: Run) -> None:
     code, output = run("--list", "--only", LIMITED)
     assert (code, output.count("\n")) == (0, 1)
     assert output.startswith(f"{LIMITED}: ")
-    assert "[delayed: " in output
+    assert "[recorded with delayed; needs group." in output
     assert "group.max.size" in output
+    _, output = run("--list", "--only", "transactions_are_listed")
+    assert output.endswith("[recorded with transactions; needs none of its settings]\n")
+
+
+def test_the_port_may_be_omitted() -> None:
+    assert _address("localhost") == ("localhost", 9092)
+    assert _address("[::1]:1234") == ("::1", 1234)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from kohort.cli import conformance
 from kohort.cli.main import main
-from kohort.conformance import snapshot
+from kohort.conformance import broker, snapshot
 from kohort.conformance.wire import AsyncClient
 from kohort.testing import Kafka
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 
 BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 4, 8, 16, 32
 SET = 0
@@ -21,6 +23,7 @@ CHANGING = (
     *("levels_of_loggers_are_altered", "client_metrics_are_configured"),
     *("invalid_quotas_are_rejected", "scram_credentials_of_a_user_are_altered_once"),
     "topics.a_topic_that_metadata_creates_is_returned_to_the_next_request",
+    "topics.the_topic_of_share_groups_is_internal",
 )
 DESCRIBED = [
     {"resource_type": kind, "resource_name": name}
@@ -54,7 +57,8 @@ def described(kafka: Kafka) -> list[Any]:
         ]
         topics = (await client.call("Metadata", 12, topics=None))["topics"]
         client.close()
-        return [*found, [each["name"] for each in topics if not each["is_internal"]]]
+        internal = (OFFSETS_TOPIC, TRANSACTION_TOPIC)
+        return [*found, [each["name"] for each in topics if each["name"] not in internal]]
 
     return asyncio.run(calls())
 
@@ -106,6 +110,58 @@ def test_what_cannot_be_restored_is_reported(
     assert play(kafka, "a_heartbeat_to_an_unknown_group") == 0
     reported = capsys.readouterr().err
     assert reported == "kohort conformance: not restored: topics: orders, payments, shipments\n"
+
+
+def test_a_broker_with_topics_of_these_names_is_refused(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka.topic("payments")
+    before = described(kafka)
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 2
+    assert "topics that the scenarios create and delete (payments):" in capsys.readouterr().err
+    assert described(kafka) == before
+
+
+def test_a_broker_that_is_never_ready_is_reported_without_errors_that_it_does_not_have(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "READY_SECONDS", 1)
+    kafka.faults.answer("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=None)
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 2
+    reported = capsys.readouterr().err
+    assert "not ready within 1 s: requests of groups fail with coordinator_load" in reported
+    assert "none" not in reported
+
+
+@pytest.mark.parametrize("when", ["compare", "restore"])
+def test_an_interrupted_run_restores_the_broker(
+    kafka: Kafka,
+    when: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def interrupted(*_: object, **__: object) -> list[Any]:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.Event().wait()
+        return []
+
+    restore = snapshot.Snapshot.restore
+
+    async def interrupted_restore(self: snapshot.Snapshot) -> list[str]:
+        if when == "restore":
+            signal.raise_signal(signal.SIGINT)
+        return await restore(self)
+
+    async def nothing(*_: object, **__: object) -> list[Any]:
+        return []
+
+    before = described(kafka)
+    monkeypatch.setattr(conformance, "compare", interrupted if when == "compare" else nothing)
+    monkeypatch.setattr(snapshot.Snapshot, "restore", interrupted_restore)
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 130
+    shown = "kohort conformance: interrupted: restoring the broker ...\n"
+    assert capsys.readouterr().err == (shown if when == "compare" else "")
+    assert described(kafka) == before
 
 
 def commit(kafka: Kafka, group: str) -> None:

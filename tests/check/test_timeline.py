@@ -1,0 +1,52 @@
+"""The timeline of a run."""
+
+import re
+from xml.etree import ElementTree
+
+from kohort.check.analysis import analyse
+from kohort.check.history import Event
+from kohort.check.recorder import History
+from kohort.check.timeline import ANOMALY, DISTURBANCE, draw
+from support.tiny_histories import final, send
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def _lost_write() -> History:
+    """A lost write in the middle of a minute, 4 ms long, during a disturbance."""
+    history = History()
+    operations = send("v1", 0), final((1, "v2")), send("v2", 1)
+    for number, each in enumerate(operations):
+        history.end(history.begin(each), "ok")
+        each.began_s, each.ended_s = 30 + 0.004 * number, 30.001 + 0.004 * number
+    event = history.begin(Event(client="nemesis", what="killed", nemesis="kill"))
+    event.began_s, event.ended_s = 30.002, 31
+    return history
+
+
+def _drawn() -> ElementTree.Element:
+    history = _lost_write()
+    return ElementTree.fromstring(draw(history, analyse(history), "a run"))
+
+
+def test_operations_of_a_counter_example_are_apart_and_numbered() -> None:
+    drawing = _drawn()
+    marked = [each for each in drawing.iter(f"{SVG}rect") if each.get("stroke") == ANOMALY]
+    first, second = sorted(float(each.get("x", "")) for each in marked)
+    assert second - first > 100
+    texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
+    # Next to the bar, and before the line.
+    assert (texts.count("1"), texts.count("2")) == (2, 2)
+    line = next(number for number, each in enumerate(texts) if re.match("30.000 s", each))
+    assert texts[line - 1] == "1"
+
+
+def test_disturbances_are_behind_all_bars() -> None:
+    rects = [each for each in _drawn().iter(f"{SVG}rect") if each.find(f"{SVG}title") is not None]
+    assert [each.get("fill") == DISTURBANCE for each in rects] == [True, False, False, False]
+
+
+def test_row_names_are_explained() -> None:
+    texts = [each.text or "" for each in _drawn().iter(f"{SVG}text")]
+    (names,) = (each for each in texts if each.startswith("rows: "))
+    assert "(KIP-848)" in names
