@@ -22,9 +22,9 @@ class ClientSession:
     """The listener that the client is connected to."""
     host: str = "/unknown"
     """The client's address as Kafka prints it: a slash before the number."""
+    principal: Principal = ANONYMOUS
     port: int | None = None
     """The client's port; None: it is inside the process."""
-    principal: Principal = ANONYMOUS
     software: str | None = None
     """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
     sasl: SaslAuthenticator | None = None

@@ -158,7 +158,12 @@ def test_an_interrupted_run_restores_the_broker(
     before = described(kafka)
     monkeypatch.setattr(conformance, "compare", interrupted if when == "compare" else nothing)
     monkeypatch.setattr(snapshot.Snapshot, "restore", interrupted_restore)
-    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 130
+    # In the background of a shell, tests are started with SIGINT ignored.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert play(kafka, "a_heartbeat_to_an_unknown_group") == 130
+    finally:
+        signal.signal(signal.SIGINT, handler)
     shown = "kohort conformance: interrupted: restoring the broker ...\n"
     assert capsys.readouterr().err == (shown if when == "compare" else "")
     assert described(kafka) == before
