@@ -8,7 +8,7 @@ broker's versions (KIP-511).
 import re
 from typing import NamedTuple
 
-from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES, Profile
+from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..network.request import EncodedResponse, RequestContext
@@ -48,10 +48,10 @@ FEATURES = {"group.version": 1, "transaction.version": 2}
 """The features (KIP-584) of Kafka 4.3 that concern clients, and their newest versions."""
 
 
-def _response(name: str, profile: Profile, *, all_features: bool) -> ApiVersionsResponse:
-    """With `all_features` (since v4), features whose lowest version is 0 are included in the
-    supported ones."""
-    apis = [api for api in profile.values() if api.is_listed]
+def _response(name: str, *, all_features: bool) -> ApiVersionsResponse:
+    """Return the response of a profile. With `all_features` (since v4), features whose lowest
+    version is 0 are included in the supported ones."""
+    apis = [api for api in PROFILES[name].values() if api.is_listed]
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
     response = ApiVersionsResponse(ErrorCode.none, tuple(versions))
     if name != NEWEST:
@@ -67,13 +67,6 @@ def _response(name: str, profile: Profile, *, all_features: bool) -> ApiVersions
             FinalizedFeature(feature, version, version) for feature, version in FEATURES.items()
         ),
     )
-
-
-RESPONSES = {
-    (name, all_features): _response(name, profile, all_features=all_features)
-    for name, profile in PROFILES.items()
-    for all_features in (False, True)
-}
 
 
 # By profile and version. Encoding sixty APIs would take most of the time of a request.
@@ -97,7 +90,7 @@ def handle(context: RequestContext, node: Node) -> None:
         context.client.sasl.versions_sent()
     key = node.config.str("kohort.profile"), context.version
     if key not in _encoded:
-        _encoded[key] = context.encode(RESPONSES[key[0], context.version >= 4])
+        _encoded[key] = context.encode(_response(key[0], all_features=context.version >= 4))
     context.respond_encoded(_encoded[key])
 
 
