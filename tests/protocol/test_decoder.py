@@ -167,7 +167,7 @@ def test_errors_name_the_field_and_its_position() -> None:
     assert len(decode(8, 7, body).topics[0].partitions) == 3
     with pytest.raises(
         DecodeError,
-        match=r"OffsetCommitRequest v7: topics\.partitions claims 3 items, more than bytes are"
+        match=r"OffsetCommitRequest v7: topics\.partitions claims 3 items, more than fit"
         r" left \(at byte 23 of 40\)",
     ):
         decode(8, 7, body[:40])
@@ -273,7 +273,7 @@ def test_string_is_limited_to_kafkas_maximum(length: int, place: int) -> None:
         decoded = request.group_id, request.member_id, request.protocols[0].name, request.reason
         assert len(decoded[place]) == length
     else:
-        with pytest.raises(DecodeError, match=f"has {length} bytes, more than a string may have"):
+        with pytest.raises(DecodeError, match=f"has {length} bytes, but a string may have at"):
             decode(11, 9, body)
 
 
