@@ -1,15 +1,17 @@
-"""Sockets -> coordinator -> log -> responses. Start with network/connection.py, then runtime/.
+"""The broker: from a request on a socket, through coordinator and log, to its response.
+
+Start with network/connection.py, then runtime/.
 
 network/            connections, requests and responses
 handlers/           one file per API key: from a request to a command, from a result to a response
 runtime/            runs the group and transaction coordinators: decide, append, apply, flush, reply
 event_loop/         cooperative tasks, timers, threads
-security/           who a client is, what it may do, and how much
+security/           authentication, authorization and limits of clients
 config/             broker configuration: keys, parsing, listeners
 broker.py           start and stop;  build.py: the parts of a node
 cluster.py          the nodes of one process
 maintenance.py      compaction and retention
-topic_metadata.py   topics as consumer groups see them: ids, hashes, regular expressions
+topic_metadata.py   topics for consumer groups: ids, hashes, regular expressions
 event_log.py        events of the coordinators, as log lines and as JSON lines in files
 fetch_sessions.py   fetch sessions (KIP-227);  client_telemetry.py: client instances (KIP-714)
 meta_properties.py  the cluster id of a data folder

@@ -37,8 +37,8 @@ from .security.tls import ServerTls
 
 # The path of the data folder of a broker that keeps everything in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Kafka notices that its data folder is gone only when it next creates a file. Until then a second
-# broker could be started on the same path.
+# Interval of the checks that the data folder still exists. (Kafka notices that it is gone only when
+# it next creates a file.) Until then a second broker could be started on the same path.
 FOLDER_CHECK_MS: Final = 1_000
 
 # The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the
@@ -60,7 +60,8 @@ class Broker:
     passed as `files`. Tests may also pass the clock (long polls use the wall clock even then), an
     `interceptor` of requests, and a `listener` for the coordinators' events.
 
-    `start` and `stop` belong to one event loop. A stopped broker cannot be started again.
+    `start` and `stop` must be called on the same event loop. A stopped broker cannot be started
+    again.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Construct the components of a broker: the shared ones, then those of each node."""
+"""Constructs the components of a broker: first the shared ones, then those of each node."""
 
 import asyncio
 import secrets
@@ -189,7 +189,7 @@ class BrokerComponents:
         self.outbox = Outbox(watchdog.call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Not its callbacks but its tasks are measured, so that the log names the request.
+        # Its tasks are timed instead of its callbacks, so that the log names the request.
         self.scheduler = Scheduler(
             asyncio.get_running_loop().call_soon, self.sync_pool.run, on_slice=self._slice_ended
         )
@@ -199,7 +199,7 @@ class BrokerComponents:
             call_soon=watchdog.call_soon,
             sync_all=self.sync_pool,
             write_ahead=self.write_ahead,
-            # Send in the same iteration of the event loop.
+            # Responses are sent in the same iteration of the event loop.
             on_flush_end=self.outbox.send,
         )
 
@@ -383,7 +383,8 @@ class BrokerComponents:
         return [each for each in (log, own) if each is not None]
 
     def _transaction_publisher(self, node_id: int) -> Callable[[TransactionEvent], None]:
-        """Commits are logged only with `kohort.events=all`: there may be thousands per second."""
+        """Return a publisher of transaction events. It logs commits only with `kohort.events=all`,
+        because there may be thousands per second."""
         log = None
         if self._events is not None:
             write = self._events.listener(node_id)
@@ -397,7 +398,7 @@ class BrokerComponents:
         return publish
 
     def _event_log(self, cluster_id: str) -> EventLog:
-        """One event log for all nodes."""
+        """Return the event log of all nodes."""
         events = EventLog(
             self._storage.folder,
             self._storage.files,

@@ -1,4 +1,4 @@
-"""Client instances and their subscriptions to metrics (KIP-714): which metrics a client pushes, how
+"""Client instances and their metrics subscriptions (KIP-714): which metrics a client pushes, how
 often, and whether a request comes too early.
 
 There is no receiver of metrics, so they are discarded. Upstream: ClientMetricsManager,
@@ -32,12 +32,12 @@ COMPRESSION_TYPES: Final = range(5)
 _RETRIED: Final = (ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type)
 
 Attributes = Mapping[str, str]
-"""Of a client; the keys are those that patterns can match."""
+"""The attributes of a client that patterns can match."""
 
 
 class Subscription(NamedTuple):
-    """`patterns`: compiled regular expressions, by attribute; all of them must match. None: one
-    cannot be compiled."""
+    """A client metrics subscription. `patterns` are compiled regular expressions by attribute, all
+    of which must match; None if one cannot be compiled."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -72,7 +72,7 @@ class ClientInstance:
     id: UUID
     subscription_id: int
     version: int
-    """The version of the subscriptions that the other fields result from."""
+    """The version of the subscriptions from which the other fields were computed."""
     metrics: tuple[str, ...]
     push_interval_ms: int
     last_get_ms: int = 0
@@ -82,7 +82,7 @@ class ClientInstance:
     expires_ms: int = 0
 
     def get(self, now_ms: int) -> None:
-        """The client requests its subscription. Raises ApiError."""
+        """Record that the client requests its subscription. Raises ApiError."""
         if now_ms - max(self.last_get_ms, self.last_push_ms) >= self.push_interval_ms:
             self.last_get_ms = now_ms
         elif self.last_error not in _RETRIED:
@@ -90,7 +90,7 @@ class ClientInstance:
         self.last_error = ErrorCode.none
 
     def push(self, request: Any, bytes_max: int, now_ms: int) -> None:
-        """The client pushes metrics (kio's PushTelemetryRequest). Raises ApiError."""
+        """Record that the client pushes metrics (kio's PushTelemetryRequest). Raises ApiError."""
         try:
             self._validate_push(request, bytes_max, now_ms)
             self.last_error = ErrorCode.none
@@ -126,7 +126,8 @@ class ClientTelemetry:
         self._instances: dict[UUID, ClientInstance] = {}
         self._version = 0
         self._subscriptions: list[Subscription] = []
-        # What the subscriptions were parsed from. Each change creates another dictionary.
+        # The configs that the subscriptions were parsed from. Each change creates another
+        # dictionary.
         self._texts: list[Mapping[str, str]] = []
 
     def __len__(self) -> int:
@@ -144,7 +145,7 @@ class ClientTelemetry:
         self, instance_id: UUID | None, attributes: Attributes
     ) -> tuple[ClientInstance, bool]:
         """Return the instance, and whether it was created. A change of any subscription resets it.
-        None: a new client, which gets an id."""
+        A new client, whose `instance_id` is None, gets an id."""
         self._update_subscriptions()
         now_ms = self._clock.now_ms()
         found = None if instance_id is None else self._instances.pop(instance_id, None)
@@ -177,7 +178,7 @@ class ClientTelemetry:
 
 
 def _hash_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The order of Java's HashSet, which subscription ids depend on."""
+    """Return the names in the order of Java's HashSet, which subscription ids depend on."""
     listed = list(names)
     buckets = bucket_count(len(listed))
     return tuple(sorted(listed, key=lambda name: bucket(string_hash(name), buckets)))

@@ -1,4 +1,4 @@
-"""Events of the coordinators: log lines, and the event log, JSON lines in `<data>/events/`.
+"""Publishes events of the coordinators: as log lines, and as JSON lines in `<data>/events/`.
 
 docs/events.md describes event types and columns. The event log is not durable: no request waits for
 it, nothing is synced, and a failing disk loses only event lines. Files are named after the number
@@ -87,7 +87,7 @@ class EventLog:
         self._lost = 0
 
     def listener(self, node_id: int) -> Listener:
-        """The listener for the coordinators of one node."""
+        """Return the listener for the coordinators of one node."""
 
         def listen(event: CoordinatorEvent) -> None:
             if not self._buffer:
@@ -155,7 +155,7 @@ class EventLog:
         return file
 
     def _names(self) -> list[str]:
-        """The files, oldest first."""
+        """Return the names of the files, oldest first."""
         return sorted(name for name in self._files.list(self._folder) if _NAME.fullmatch(name))
 
     def _reopen(self) -> File:

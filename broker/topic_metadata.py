@@ -1,4 +1,4 @@
-"""The topics of the cluster as coordinators of consumer groups see them (KIP-848): ids, partition
+"""Topic metadata for the coordinators of consumer groups (KIP-848): ids, partition
 counts, hashes, and regular expressions over names."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ _NEXT: Final = re2.compile(
 
 
 class ClusterTopics:
-    """Implements coordinator/decision.py: TopicMetadata."""
+    """The topics of the cluster (coordinator/decision.py: TopicMetadata)."""
 
     def __init__(self, view: TopicsView) -> None:
         self._view = view
@@ -111,7 +111,7 @@ class ClusterTopics:
         high, low = divmod(topic.id.int, 1 << 64)
         name = topic.name
         fields = [_MAGIC, _ID.pack(high, low), name.encode("utf-16-le"), _INT32.pack(len(name))]
-        # Partitions have no racks in kohort: every node has a copy of each.
+        # Partitions have no racks in kohort: all nodes share one copy of the data.
         fields += map(_INT32.pack, (partitions, *range(partitions)))
         hashed = _signed(xxh3_64_intdigest(b"".join(fields)))
         self._hashes[topic.id] = partitions, hashed
@@ -205,8 +205,8 @@ def _problem_of_re2j(regex: str) -> str | None:
 
 
 def _options(bytes_max: int) -> Any:
-    """Patterns come from clients: RE2 matches in linear time, and rejects patterns that need more
-    than the given memory."""
+    """Return options for patterns of clients: RE2 matches in linear time, and rejects patterns that
+    need more than the given memory."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = bytes_max

@@ -7,12 +7,12 @@ records.py           the records inside a batch
 codecs.py            gzip, snappy, lz4, zstd
 group_commit.py      one flush for all appends during the previous flush
 write_ahead.py       one shared file, synced instead of many logs
-recovery.py          the valid part of a log's files: opening, inspection, repair
+recovery.py          finds the valid part of a log's files when it is opened, inspected or repaired
 segment_manifest.py  cache of scan results, so that opening skips verified batches
-cleanup.py           the part of a log that has expired or can be compacted
+cleanup.py           decides which part of a log has expired or can be compacted
 cleaner.py           compaction: keeps the newest record of each key
 segment_swap.py      crash-safe replacement of segments by a cleaned one
-producer_state.py    producers and their transactions, read from the batches
+producer_state.py    state of idempotent and transactional producers, read from the batches
 transaction_index.py aborted transactions in `.txnindex` files, for Kafka and its tools
 checkpoint.py        Kafka's text files: start offsets, cleaned offsets, topic ids
 cache_files.py       disposable files next to a log: names, framing, removal

@@ -20,7 +20,7 @@ from .errors import CorruptBatch, InvalidRecord, UnsupportedMagic
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
 
-# The length field does not count the base offset and itself.
+# The length field counts neither the base offset nor itself.
 LENGTH_END = 12
 # The checksum covers everything from the attributes on.
 CRC_START = 21
@@ -171,7 +171,7 @@ def check(buffer: bytes, position: int, end: int) -> BatchHeader:
     header = read_header(buffer, position)
     if header.last_offset_delta < 0 or header.count < 0:
         raise InvalidRecord(
-            f"a batch with last offset delta {header.last_offset_delta} and {header.count} records"
+            f"invalid last offset delta {header.last_offset_delta} or count {header.count}"
         )
     return header
 
@@ -246,8 +246,8 @@ class BatchProducer(NamedTuple):
 class BatchBuilder:
     """Builds an uncompressed batch. It has no sequence numbers unless it is transactional: as in
     Kafka, each transactional batch begins with 0. `size` is the current size of the batch in bytes,
-    so that the caller can start another batch before reaching a limit. `producer` is that of the
-    transaction."""
+    so that the caller can start another batch before reaching a limit. `producer` is the producer
+    of the transaction."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 
@@ -265,7 +265,7 @@ class BatchBuilder:
         timestamp_ms: int,
         headers: Iterable[Header] = (),
     ) -> None:
-        """Append a record with key, value and headers."""
+        """Append a record."""
         timestamp_delta = self._timestamp_delta(timestamp_ms)
         record = encode_record(self.count, timestamp_delta, key, value, headers)
         self._parts.append(record)

@@ -5,8 +5,8 @@ offsets.derived     the committed offsets and groups of a partition (offsets/sna
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
 Every file is verified when read and may be deleted at any time, in which case the log is read.
-`*.derived` must be durably removed before bytes of the log are removed or replaced: compaction
-removes tombstones, and a stale cache would resurrect the deleted offsets.
+`*.derived` files must be durably removed before bytes of the log are removed or replaced:
+compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
 
 Files are written under a temporary name (`segments.new.derived`), then renamed.
 """

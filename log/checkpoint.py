@@ -49,9 +49,9 @@ class OffsetCheckpoint:
     def set(
         self, partition: str, offset: int, is_deleted: Callable[[], bool] = lambda: False
     ) -> None:
-        """`is_deleted`, here and below, is called under the lock. If the partition has been
-        deleted, nothing is written, so that a new partition with its name does not inherit the
-        offset."""
+        """Set the offset of a partition. `is_deleted`, here and in `advance`, is called under the
+        lock. If the partition has been deleted, nothing is written, so that a new partition of the
+        same name does not inherit the offset."""
         with self._writing:
             if self._offsets.get(partition) != offset and not is_deleted():
                 self._write(self._offsets | {partition: offset})
@@ -66,7 +66,7 @@ class OffsetCheckpoint:
                 self._write(self._offsets | higher)
 
     def remove(self, *partitions: str) -> None:
-        """Remove entries in one write: the file has a line for each partition."""
+        """Remove entries with a single rewrite of the file."""
         with self._writing:
             removed = self._offsets.keys() & partitions
             if removed:
@@ -108,7 +108,7 @@ class PartitionCheckpoints:
         """Cleaner offsets: everything below has been compacted."""
 
     def remove(self, *partitions: str) -> None:
-        """Remove the entries of deleted partitions, so that new partitions with their names start
+        """Remove the entries of deleted partitions, so that new partitions of the same names start
         at 0."""
         self.start_offsets.remove(*partitions)
         self.cleaned_offsets.remove(*partitions)

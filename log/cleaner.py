@@ -1,6 +1,6 @@
 """Compaction of a log's closed segments: keeps the newest record of each key, with its offset.
 
-A run first builds an OffsetMap of the dirty section, then rewrites all segments below that point,
+A run first builds an OffsetMap of the dirty section, then rewrites all segments below its end,
 merging small ones, and swaps them in. The active segment is not touched. Segments already swapped
 in are kept if a run is aborted. cleanup.py decides which part of a log is cleanable. Upstream:
 Cleaner, MemoryRecords.filterTo.

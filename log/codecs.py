@@ -31,7 +31,7 @@ def compress(codec: int, data: bytes) -> bytes:
         return data
     if codec == 1:
         return zlib.compress(data, wbits=31)
-    # Imported only when the first compressed batch is processed.
+    # cramjam is imported only when the first compressed batch is processed.
     import cramjam
 
     if codec == 2:
@@ -63,7 +63,8 @@ def _lz4_frame(data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Raises InvalidRecord for invalid data, an unknown codec, or more than `bytes_max`."""
+    """Decompress the records of a batch. Raises InvalidRecord for invalid data, an unknown codec,
+    or more than `bytes_max`."""
     if codec == 1:
         return _gunzip(data, bytes_max)
     import cramjam

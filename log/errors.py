@@ -46,7 +46,7 @@ class OffsetOutOfRange(LogError):
 
 
 class InvalidProducerEpoch(LogError):
-    """A producer with an older epoch has been fenced (INVALID_PRODUCER_EPOCH)."""
+    """The producer has been fenced by a newer epoch (INVALID_PRODUCER_EPOCH)."""
 
 
 class InvalidTransaction(LogError):
@@ -55,7 +55,7 @@ class InvalidTransaction(LogError):
 
 
 class OutOfOrderSequence(LogError):
-    """The sequence number is not the next one of its idempotent producer."""
+    """The sequence number is not the next one expected from the idempotent producer."""
 
 
 class CleaningStopped(LogError):

@@ -44,7 +44,7 @@ class File(Protocol):
         `size` is unchanged, but bytes beyond it may be on the disk: `truncate(size)` first."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer only at the end of the file."""
+        """Return up to `size` bytes; fewer only at the end of the file."""
 
     def rewrite(self, position: int) -> None:
         """Rewrite everything from `position` on, so that the next sync writes it: after a failed
@@ -64,13 +64,13 @@ class Files(Protocol):
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Names in the folder, sorted; empty if it does not exist."""
+        """Return the sorted names in the folder; empty if it does not exist."""
 
     def exists(self, path: Path) -> bool: ...
 
     def make_folder(self, folder: Path) -> None:
         """Create the folder unless it exists. The parent must exist, so that a removed data
-        directory is not silently recreated. Durable once the parent is synced."""
+        directory is not silently recreated. The folder is durable once its parent is synced."""
 
     def read_bytes(self, path: Path) -> bytes: ...
 
@@ -88,11 +88,11 @@ class Files(Protocol):
         """Make creations, renames and removals in the folder durable."""
 
     def disk_space(self, folder: Path) -> tuple[int, int]:
-        """Total and usable bytes of the folder's volume; -1 when unknown."""
+        """Return the total and the usable bytes of the folder's volume; -1 if unknown."""
 
     def boot_id(self) -> str:
-        """Identifies the boot of the machine: while it is unchanged, unsynced writes survive in the
-        page cache. Empty if unknown."""
+        """Return an id of the machine's last boot; empty if unknown. While it is unchanged,
+        unsynced writes survive in the page cache."""
 
     def lock(self, path: Path) -> Lock:
         """Lock the file `path`; raises BlockingIOError when another process holds it."""
@@ -100,7 +100,7 @@ class Files(Protocol):
 
 # --- the disk
 
-# Interval of an append's checks for a removed file. Such a check costs as much as a write.
+# Interval at which appends check whether the file was removed. The check costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
 # Bytes that `rewrite` reads and writes at a time.
 CHUNK_BYTES = 1024 * 1024
@@ -131,8 +131,9 @@ def _is_removed(fd: int) -> bool:
 
 
 class DiskFile:
-    """`preallocate_bytes` of zeros are kept allocated beyond the end, so that a sync need not
-    update the file size. They are truncated at close or, after a crash, by recovery."""
+    """A file on disk. `preallocate_bytes` of zeros are kept allocated beyond the end, so that a
+    sync need not update the file size. They are truncated at close or, after a crash, by
+    recovery."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -253,7 +254,7 @@ class DiskLock:
 
 
 class DiskFiles:
-    """The operating system's files. For `preallocate_bytes` see DiskFile."""
+    """The operating system's file system. For `preallocate_bytes` see DiskFile."""
 
     def __init__(self, *, preallocate_bytes: int = 0) -> None:
         # posix_fallocate is missing on macOS.
@@ -381,8 +382,8 @@ _NAME_BYTES_MAX: Final = 255
 
 
 def suffixed_folder(folder: Path, number: int, suffix: str) -> Path:
-    """`topic-partition.id-suffix`: Kafka's name for deleted and stray folders, which cannot clash
-    with topic folders. Long topic names are truncated."""
+    """Return `topic-partition.id-suffix`, Kafka's name for a deleted or stray folder, which cannot
+    clash with topic folders. Long topic names are truncated."""
     topic, _, index = folder.name.rpartition("-")
     ending = f"-{index}.{number:032x}-{suffix}"
     return folder.with_name(topic[: _NAME_BYTES_MAX - len(ending)] + ending)

@@ -1,11 +1,11 @@
 """Group commit: appends during a flush are batched into the next flush.
 
 A flush writes one batch per log and then makes it durable. With durability `fsync` all written logs
-are synced in parallel; if there are several, a single sync of the write-ahead log may replace them
-(write_ahead.py). With `os`, only logs for which a sync was requested are synced (flush.messages of
-a topic); with `none`, no log is synced. Then the callbacks of each log are called with None or the
-error. There are no coroutines: `call_soon` of the event loop and a way to sync in threads are
-passed in.
+are synced in parallel; if there are several logs, a single sync of the write-ahead log may replace
+their syncs (write_ahead.py). With `os`, only logs for which a sync was requested are synced
+(flush.messages of a topic); with `none`, no log is synced. Then the callbacks of each log are
+called with None or the error. There are no coroutines: `call_soon` of the event loop and a way to
+sync in threads are passed in.
 """
 
 import logging
@@ -84,8 +84,8 @@ class GroupCommit:
         producer: BatchProducer | None = None,
     ) -> object:
         """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
-        `producer` is that of their transaction. Return the same token for everything that shares
-        the flush. Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a
+        `producer` is the producer of their transaction. Return a token, the same for all appends in
+        a flush. Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a
         separate batch."""
         pending = self._pending.get(log)
         if pending is None:

@@ -2,8 +2,9 @@
 
 One thread appends and reads; `sync` may run concurrently in another. Nothing below `synced_offset`
 is ever lost, though part of it may be durable only in the write-ahead log (write_ahead.py). After a
-failed write nothing more is appended. Readers address records by offset, never by segment index:
-compaction replaces segments, and retention removes the oldest ones. Upstream: UnifiedLog, LocalLog.
+failed sync, or a failed write that cannot be undone, appends are rejected. Readers address records
+by offset, never by segment index: compaction replaces segments, and retention removes the oldest
+ones. Upstream: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     # Maximum batch size; enforced by callers of `append`.
     max_message_bytes: int = 1_048_588
-    # Stored in batches that are built here.
+    # Stored in batches that the log builds (append_built).
     leader_epoch: int = 0
     # Whether open, roll and truncate sync: otherwise a power loss could undo served data, a later
     # segment could survive an earlier one, and truncated records could reappear. False for logs
@@ -155,7 +156,7 @@ class Log:
                     segment.dirty = True
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
-        """Everything below `recovery_point` is known to be durable."""
+        """Load the files. Everything below `recovery_point` is known to be durable."""
         self.load_count += 1
         self._swap = None  # reopen() completes it
         self.producers.clear()
@@ -590,7 +591,7 @@ class Log:
     # --- leader epochs, which are in each batch header (upstream: LeaderEpochFileCache)
 
     def leader_epochs(self) -> list[tuple[int, int]]:
-        """(epoch, first offset) of each leader epoch, in order; the current one is last."""
+        """Return (epoch, first offset) of each leader epoch, in order; the current one is last."""
         start_offset, current = self.start_offset, self.config.leader_epoch
         begun: list[tuple[int, int]] = []
         for segment in self._segments:
@@ -602,9 +603,9 @@ class Log:
     # --- deleting the oldest records
 
     def delete_before(self, offset: int) -> None:
-        """Hide everything below `offset` from readers, and remove the segments that end there. Not
-        persistent: the caller must durably store `offset` first and pass it to `open`. Raises
-        OffsetOutOfRange beyond the end; OSError when a segment could not be removed."""
+        """Hide everything below `offset` from readers, and remove the segments that end there. This
+        is not persistent: the caller must durably store `offset` first and pass it to `open`.
+        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed."""
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         self._deleted_before = max(offset, self._deleted_before)
@@ -674,8 +675,9 @@ class Log:
 
     def finish_swap(self) -> CooperativeTask[None]:
         """Complete the pending swap, if any. After an OSError, retry before replacing other
-        segments. Deliberately not a generator: with Python 3.12+, mypyc generators propagating an
-        exception trigger a warning, which is fatal with -W error."""
+        segments."""
+        # Not a generator: with Python 3.12+, a mypyc generator that propagates an exception
+        # triggers a warning, which is fatal with -W error.
         return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)
 
     def _swap_finished(self) -> None:

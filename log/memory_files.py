@@ -79,7 +79,7 @@ class ByPath(MutableMapping[Path, V], Generic[V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    # The inherited views find each value by its path.
+    # The inherited views are slower: they look up each value by its path.
     def values(self) -> ValuesView[V]:
         return self._values.values()
 
@@ -163,7 +163,7 @@ class MemoryFiles:
                 del self.contents[path]
 
     def _tree(self, path: Path) -> Iterator[Path]:
-        """Yield everything inside of a folder, then the path itself."""
+        """Yield everything inside a folder, then the path itself."""
         if path in self.folders:
             for name in self.list(path):
                 yield from self._tree(path / name)
@@ -273,6 +273,6 @@ class ChunkedFiles(MemoryFiles):
 
     def _chunks(self, path: Path) -> Chunks:
         content = self._content(path)
-        if not isinstance(content, Chunks):  # of a lock
+        if not isinstance(content, Chunks):  # the file of a lock
             content = self.contents[path] = Chunks(content)
         return content

@@ -1,6 +1,6 @@
 """Producer state of a log: sequence numbers and transactions.
 
-Derived from the batches of the log, whenever one is appended or found when the log is opened.
+The state is derived from the batches of the log, when they are appended and when the log is opened.
 Upstream: ProducerStateManager, ProducerAppendInfo, TransactionIndex, CleanedTransactionMetadata.
 """
 
@@ -44,7 +44,7 @@ _HEADER_COST_BYTES = 4 * 1024
 
 class EndMarker(NamedTuple):
     """The record of a control batch that ends a transaction. `kind` is ABORT, COMMIT or another
-    number. `transaction_version` is that of the request to write the marker, if known; it is not
+    number. `transaction_version` is taken from the request to write the marker, if known; it is not
     stored."""
 
     kind: int
@@ -87,8 +87,8 @@ class BatchMetadata(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """`first_offset` is that of the first record of the transaction, `last_offset` that of its
-    marker. `last_stable_offset` is that of the log when the marker was appended."""
+    """An aborted transaction, from its first record (`first_offset`) to its marker (`last_offset`).
+    `last_stable_offset` is the last stable offset of the log when the marker was appended."""
 
     first_offset: int
     producer_id: int
@@ -97,12 +97,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class Verification:
-    """The verification of a producer whose first batches arrived before the partition was in its
-    transaction: the epoch and the lowest sequence number of these batches. With `adds`, the
-    requests add the partition (KIP-890).
+    """The verification of a producer whose first batches arrived before the partition was part of
+    its transaction: the epoch and the lowest sequence number of these batches. With `adds`, the
+    produce requests add the partition (KIP-890).
 
-    The batches are appended with it only while it is the producer's current one: a marker that is
-    written in the meantime ends their transaction. Upstream: VerificationStateEntry,
+    The batches may be appended only while this is the producer's current verification: a marker
+    written in the meantime ends the transaction. Upstream: VerificationStateEntry,
     VerificationGuard."""
 
     __slots__ = ("adds", "epoch", "lowest_sequence")
@@ -114,7 +114,7 @@ class Verification:
 
 
 class ProducerState:
-    """A producer of a partition. `first_offset` is that of its open transaction, or None."""
+    """A producer of a partition. `first_offset` is where its open transaction begins, or None."""
 
     __slots__ = (
         "batches",
@@ -158,7 +158,7 @@ class ProducerStates:
         return len(self._producers)
 
     def __bool__(self) -> bool:
-        """Whether state would be lost if the batches in the log were not read again."""
+        """Whether there is state that only reading all batches of the log again would restore."""
         return bool(self._producers or self._aborted)
 
     def clear(self) -> None:
@@ -263,7 +263,7 @@ class ProducerStates:
             )
 
     def validate_epoch(self, producer_id: int, epoch: int, partition: str) -> None:
-        """Raises InvalidProducerEpoch if the producer has written in a newer epoch."""
+        """Raise InvalidProducerEpoch if the producer has written in a newer epoch."""
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
             raise InvalidProducerEpoch(
@@ -296,7 +296,7 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        # Since KIP-890 the marker's epoch is higher than that of the transaction. Without an open
+        # Since KIP-890 the marker's epoch is higher than the transaction's. Without an open
         # transaction, a marker may be written again.
         has_own_epoch = (
             marker.transaction_version >= EPOCH_BUMP_VERSION and producer.first_offset is not None
@@ -319,8 +319,8 @@ class ProducerStates:
     def begin_verification(
         self, header: BatchHeader, partition: str, *, adds: bool
     ) -> Verification:
-        """Begin the verification of a transactional batch, or continue that of an earlier one. It
-        is valid until a batch or a marker of the producer is appended. Raises
+        """Begin the verification of a transactional batch, or reuse the one that an earlier batch
+        began. It is valid until a batch or a marker of the producer is appended. Raises
         InvalidProducerEpoch."""
         producer_id, epoch, sequence = (
             header.producer_id,
@@ -340,9 +340,9 @@ class ProducerStates:
         return verification
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
-        """Record a batch of the log that has a producer id. `batch` is read if it is a control
-        batch. `now_ms` is 0 if the batch was found in the log: its expiration time then begins with
-        the first query."""
+        """Record a batch of the log that has a producer id. `batch` is read only if it is a control
+        batch. `now_ms` is 0 if the batch was found in the log: the producer's expiration time then
+        begins with the first query."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
         if producer is None:
@@ -390,8 +390,8 @@ class ProducerStates:
 
     def forget_aborted(self, markers: Collection[int]) -> None:
         """Forget the aborted transactions whose markers, given by their offsets, were removed by
-        compaction. For a reader they would never end, and would hide later records of their
-        producers."""
+        compaction. Without a marker they would never end for readers, and would hide later records
+        of their producers."""
         self._aborted = [each for each in self._aborted if each.last_offset not in markers]
         self._aborted_ends = [each.last_offset for each in self._aborted]
 
@@ -423,8 +423,8 @@ def _last_append_ms(producer: ProducerState, now_ms: int) -> int:
 
 
 class LastBatch(NamedTuple):
-    """`data_offset` is the end of the last data batch of this epoch, or None if there is only a
-    marker."""
+    """The last batch of a producer. `data_offset` is the last offset of the last data batch in this
+    epoch, or None if there is only a marker."""
 
     data_offset: int | None
     epoch: int

@@ -1,4 +1,4 @@
-"""Reading the records inside a batch: decoded, or raw for compaction.
+"""Reads the records inside a batch: decoded, or raw for compaction.
 
 All lengths are checked, so malformed batches with a valid checksum cannot cause reads past the end.
 One-byte varints are decoded inline: these loops dominate loading and compaction.
@@ -17,7 +17,7 @@ from .errors import InvalidRecord
 
 
 class Record(NamedTuple):
-    """`timestamp` is in milliseconds; a null key or value is None; header names are text."""
+    """A decoded record. `timestamp` is in milliseconds; a null key or value is None."""
 
     offset: int
     timestamp: int

@@ -182,7 +182,7 @@ class _Recovery:
             copy.sync()
         finally:
             copy.close()
-        # Before truncating, so that a crash cannot lose the tail.
+        # Sync before truncating, so that a crash cannot lose the tail.
         self._files.sync_folder(path.parent)
         return path
 
@@ -316,8 +316,8 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Given two adjacent batches with contradictory offsets, return whether the first is wrong: if
-    the gap fits the first batch, and the third batch leaves no room for the second."""
+    """Given two adjacent batches with contradictory offsets, return whether the first is wrong:
+    there is room for it before the second, but no room for the second before the third."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)

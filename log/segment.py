@@ -51,7 +51,7 @@ def base_offset_of(name: str) -> int | None:
 
 
 def segment_bytes_in(folder: Path, files: Files) -> int:
-    """Total segment bytes of a log that is not open; 0 if the folder does not exist."""
+    """Return the total segment bytes of a log that is not open; 0 if the folder does not exist."""
     size = 0
     for name in files.list(folder):
         if base_offset_of(name) is not None:
@@ -201,7 +201,7 @@ class SparseIndex:
         return self._positions[-1] if self._positions else 0
 
     def to_bytes(self) -> bytes:
-        """All entries, in native byte order."""
+        """Return all entries, in native byte order."""
         return b"".join(map(array.tobytes, (self._offsets, self._positions, self._running_max)))
 
     def load(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """`segments.derived`: the state of a log's segments, so that opening it scans only later batches.
 
-With durability `fsync` it covers synced bytes only. Otherwise it covers everything, but is only
-valid until the machine reboots.
+With durability `fsync` the manifest covers only synced bytes. Otherwise it covers everything, but
+is valid only until the machine reboots.
 
 The file is disposable (cache_files.py): it is removed if it is torn, was written before a reboot,
 or does not match the segments, and before any bytes that it covers change; appending leaves it
@@ -30,7 +30,7 @@ from .errors import CorruptBatch
 from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
 
-# Native byte order, like the index; on another machine the magic does not match.
+# In native byte order, like the index: on a machine with another byte order it does not match.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty: everything was synced
 # Base offset, size, end offset; first timestamp, largest timestamp and its position; last epoch;

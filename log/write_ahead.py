@@ -81,7 +81,7 @@ class WriteAheadLog:
             self._remove_leftovers()
 
     def _list(self) -> list[tuple[int, Path]]:
-        """(number, path) of the files, oldest first, including preserved torn files."""
+        """Return (number, path) of the files, oldest first, including preserved torn files."""
         matches = filter(None, map(_NUMBERED.match, self._files.list(self._folder)))
         return sorted((int(match[1]), self._folder / match.string) for match in matches)
 
@@ -240,7 +240,7 @@ class WriteAheadLog:
                 yield name, data[at : at + LENGTH_END + size]
                 at += LENGTH_END + size
             start = end
-        # Preallocated zeros.
+        # Zeros are preallocated space.
         if path in self._leftover_paths and data.count(0, start) != len(data) - start:
             self._preserve_torn_tail(path, data[start:])
 
@@ -278,7 +278,7 @@ class _LogFileSync:
         self._durable_offset = log.synced_offset
 
     def sync(self) -> None:
-        # Not further, because a later flush may be in progress and may fail.
+        # No further: a later flush may be in progress, and may fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
             self._log.close()  # the files opened by the sync

@@ -1,5 +1,5 @@
-"""The partitions of an internal topic, each used by one coordinator. Opens and recovers their logs,
-and writes them by group commit."""
+"""The partitions of an internal topic, each used by one coordinator: opens and recovers their logs,
+and writes to them by group commit."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -48,8 +48,8 @@ class CoordinatorTopic:
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
         """Return the log of a partition, ready to read. `failed` is the log that failed before, if
-        any. Its unsynced bytes are truncated: their requests were rejected, so they must not
-        reappear. Raises OSError, LogError while the disk still fails."""
+        any. Its unsynced bytes are truncated: the requests that wrote them were rejected, so their
+        records must not reappear. Raises OSError, LogError while the disk still fails."""
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:
@@ -72,5 +72,5 @@ class CoordinatorTopic:
         self._group_commit.on_durable(log, callback)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
-        """Fail everything waiting for the next flush, after a failed write or sync."""
+        """Fail all requests that wait for the next flush, after a failed write or sync."""
         self._group_commit.fail_pending(log, error)

@@ -1,4 +1,4 @@
-"""The partition of __consumer_offsets that contains a group, by Java's String.hashCode."""
+"""Maps a group to its partition of __consumer_offsets, by Java's String.hashCode."""
 
 from collections.abc import Sequence
 from struct import unpack

@@ -1,4 +1,5 @@
-"""Offsets committed in open transactions: pending until the marker of their producer.
+"""Offsets committed in open transactions. They are pending until the log contains the transaction
+marker of their producer.
 
 The coordinator applies the records in the order of the log, both live and when a log is loaded.
 Upstream: OffsetMetadataManager.replay, replayEndTransactionMarker.

@@ -1,8 +1,8 @@
-"""The records of __consumer_offsets as bytes: keys and values in Kafka's layout.
+"""Encodes and decodes the records of __consumer_offsets in Kafka's layout.
 
 A key is an int16 record type and its fields; a value is an int16 version and its fields, or null
-for a tombstone. Of records of groups that are not served (share and streams groups), only the group
-id is decoded; records of unknown types are not decoded at all. Upstream: CoordinatorRecordType,
+for a tombstone. For groups that kohort does not serve (share and streams groups), only the group id
+is decoded; records of unknown types are not decoded at all. Upstream: CoordinatorRecordType,
 GroupCoordinatorRecordSerde.
 """
 
@@ -35,7 +35,7 @@ from .records import (
     UnknownRecord,
 )
 
-# Type 0 has the same key as type 1. Kafka reads both and writes only 1 since 0.9.
+# Type 0 has the same key as type 1. Since 0.9 Kafka reads both and writes only type 1.
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
 _TYPES_OF_OTHER_GROUPS: Final = {
     **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), GroupType.SHARE),

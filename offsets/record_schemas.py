@@ -33,7 +33,7 @@ from .records import (
     UndecodableRecord,
 )
 
-# Most fields are in all versions.
+# Most fields exist in all versions.
 F = partial(FieldSpec, versions="0+")
 _tagged = partial(F, tagged="0+", tag=0)
 
@@ -310,8 +310,8 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
 
 
 class DictRecord(NamedTuple):
-    """A record as a dict with Kafka's field names. UUIDs in Kafka's text form; absent tagged fields
-    are omitted."""
+    """A record as a dict with Kafka's field names. UUIDs are in Kafka's text form; absent tagged
+    fields are omitted."""
 
     kind: str
     key: Mapping[str, Any]
@@ -324,7 +324,7 @@ def decode_as_dicts(
     value: bytes | None,
     specs: Mapping[int, RecordSpec] = MappingProxyType(RECORD_SPECS),
 ) -> DictRecord | None:
-    """Decode a record of any type; None for a type that is not declared. Raises
+    """Decode a record of any type. Return None for a type that is not declared. Raises
     UndecodableRecord."""
     if key is None:
         raise UndecodableRecord("record without a key")

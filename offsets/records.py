@@ -12,7 +12,7 @@ from ..assignors.server.model import TopicId
 
 
 class GroupType(StrEnum):
-    """As returned by ListGroups (upstream: Group.GroupType)."""
+    """The type of a group, as returned by ListGroups (upstream: Group.GroupType)."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"  # KIP-848
@@ -100,7 +100,7 @@ class GroupTombstone(NamedTuple):
 
 
 class ConsumerRecordType(IntEnum):
-    """Upstream: CoordinatorRecordType.CONSUMER_GROUP_…"""
+    """Record types of consumer groups (upstream: CoordinatorRecordType.CONSUMER_GROUP_…)."""
 
     GROUP_METADATA = 3
     PARTITION_METADATA = 4  # written before Kafka 4.1, now only deleted
@@ -305,7 +305,7 @@ class TransactionMetadata(NamedTuple):
 
 
 class TransactionRecord(NamedTuple):
-    """`metadata` is None for a tombstone."""
+    """A record of a transactional id; `metadata` is None for a tombstone."""
 
     transactional_id: str
     metadata: TransactionMetadata | None

@@ -68,8 +68,8 @@ def open_snapshot(
             found = _read(file)
         except OSError:
             found = None
-        # Checked on every load: a log that has been truncated may later look unchanged, once
-        # records have been appended.
+        # The offsets are checked on every load: once records have been appended to a truncated log,
+        # the truncation can no longer be detected.
         if found is not None:
             snapshot, snapshot_end = found
             if start_offset <= snapshot.start_offset and snapshot_end <= end_offset:
@@ -80,7 +80,7 @@ def open_snapshot(
 
 
 def _read(file: File) -> tuple[Snapshot, int] | None:
-    """Return the snapshot and the log end offset when it was completed. Raises OSError."""
+    """Return the snapshot and the log end offset at the time it was completed. Raises OSError."""
     size = _FOOTER.size + FRAME_OVERHEAD_BYTES
     try:
         footer = unframe(_MAGIC, file.read(max(file.size - size, 0), size))
@@ -174,5 +174,5 @@ class SnapshotWriter:
         OSError."""
         self.steps.close()
         if not self._has_started:
-            self._file.close()  # otherwise it is still in use by the table
+            self._file.close()  # otherwise the table still uses it
         self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))

@@ -1,7 +1,7 @@
 """The offsets store: the partitions of `__consumer_offsets`, each a log in Kafka's record format.
 
-Appends records by group commit, and loads partitions from their snapshots and logs. The resulting
-state is held by the table (offsets) and the coordinator (groups).
+The store appends records by group commit, and loads partitions from their snapshots and logs. The
+resulting state is held by the table (offsets) and the coordinator (groups).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +66,7 @@ class OffsetsStore(CoordinatorTopic):
             ]
             producer = BatchProducer(first.producer_id, first.producer_epoch, is_control=True)
         elif isinstance(first, TransactionalOffsetCommit):
-            # All records of a decision are of the same transaction.
+            # All records of a decision belong to the same transaction.
             encoded = [
                 encode_record(each.commit)
                 for each in records

@@ -64,7 +64,8 @@ class OffsetsTable:
             self._grow(1)
 
     def remove(self, record: OffsetTombstone) -> None:
-        """Remove an offset, if present: compaction may keep tombstones without the commit."""
+        """Remove an offset if it is present. Compaction may keep a tombstone whose commit it has
+        removed."""
         group_id = record.group_id
         offsets = self._groups.get(group_id)
         if offsets is None or offsets.pop(f"{record.topic}-{record.partition}", None) is None:
@@ -277,7 +278,8 @@ class OffsetsCache:
         self._tables: dict[OffsetsTable, Callable[[], File]] = {}
 
     def new_table(self, new_spill: Callable[[], File]) -> OffsetsTable:
-        """`new_spill` creates a file for evicted groups; it may raise OSError."""
+        """Return an empty table. `new_spill` creates a file for evicted groups; it may raise
+        OSError."""
         if not self._offsets_max:
             return OffsetsTable()
         table = OffsetsTable(self._grow)

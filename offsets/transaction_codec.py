@@ -1,4 +1,4 @@
-"""Encodes and decodes the records of __transaction_state, in Kafka's bytes.
+"""Encodes and decodes the records of __transaction_state in Kafka's format.
 
 Upstream: TransactionLog, TransactionLogKey and TransactionLogValue.
 """
@@ -63,7 +63,7 @@ TRANSACTION_SPEC: Final = RecordSpec(
 
 
 TRANSACTION_SPECS: Final = {0: TRANSACTION_SPEC}
-"""By record type, for `decode_as_dicts`."""
+"""Record type -> spec, for `decode_as_dicts`."""
 
 
 def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
@@ -78,8 +78,8 @@ def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_transaction(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """Decode a record; None for a key of an unknown version, which Kafka ignores as well. Raises
-    UndecodableRecord."""
+    """Decode a record. Return None for a key of an unknown version, which Kafka ignores as well.
+    Raises UndecodableRecord."""
     if key is None or len(key) < INT16.size:
         raise UndecodableRecord("record of __transaction_state without a key")
     if INT16.unpack_from(key)[0] != 0:

@@ -1,7 +1,7 @@
 """The API table: APIs and versions served by kohort, and by older Kafka releases.
 
-ApiVersions, request routing and the table in the README are derived from it. Importing it loads
-neither kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio support.
+ApiVersions, request routing and the table in the README are derived from it. Importing this module
+loads neither kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio support.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """An API and its served versions. Those from `flexible_from` on have tagged fields, compact
-    lengths and the newer headers (KIP-482)."""
+    """An API and its served versions. Versions from `flexible_from` on have tagged fields, compact
+    lengths and newer headers (KIP-482)."""
 
     key: int
     name: str
@@ -22,7 +22,7 @@ class Api:
     max_version: int
     flexible_from: int
     max_version_in_2_8: int | None = None
-    """Highest version in Kafka 2.8; None if it did not have the API."""
+    """Highest version in Kafka 2.8; None if that release does not have the API."""
     max_version_in_3_9: int | None = None
     advertised_from: int | None = None
     """The lowest version listed in ApiVersions, if different from `min_version`."""
@@ -52,7 +52,7 @@ class Api:
 # kafka-python's kafka/protocol/broker_version_data.py.
 APIS: tuple[Api, ...] = (
     # librdkafka before 2.8 assumes that a broker without Produce v0 lacks message format v2
-    # (KAFKA-18659), so Kafka 4 advertises v0 but rejects 0 to 2.
+    # (KAFKA-18659), so Kafka 4 advertises v0 but rejects v0 to v2.
     Api(0, "Produce", 3, 13, 9, 9, 11, advertised_from=0),
     Api(1, "Fetch", 4, 18, 12, 12, 17),
     Api(2, "ListOffsets", 1, 11, 6, 6, 9),
@@ -110,7 +110,8 @@ APIS: tuple[Api, ...] = (
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
-    # Kafka without a receiver of client metrics, as here, serves these two, but does not list them.
+    # Like Kafka without a receiver of client metrics, kohort serves these two but does not list
+    # them.
     Api(71, "GetTelemetrySubscriptions", 0, 0, 0, is_listed=False),
     Api(72, "PushTelemetry", 0, 0, 0, is_listed=False),
     Api(74, "ListConfigResources", 0, 1, 0),
@@ -139,7 +140,7 @@ NEWEST: Final = "kafka-4.x"
 
 
 def _profile(max_versions: Iterable[int | None]) -> Profile:
-    # The lowest versions are those of Kafka 4.
+    # All profiles use the lowest versions of Kafka 4.
     return MappingProxyType(
         {
             api.key: replace(api, max_version=version)

@@ -1,4 +1,4 @@
-"""The addresses of brokers, as clients are given them: `HOST:PORT[,HOST:PORT…]`."""
+"""Parser for `bootstrap.servers`: `HOST:PORT[,HOST:PORT…]`."""
 
 from typing import Final, NamedTuple
 
@@ -29,5 +29,5 @@ def addresses(bootstrap: str) -> list[Address]:
             raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
         found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
     if not found:
-        raise ValueError("missing address of a broker: expected HOST:PORT")
+        raise ValueError("missing broker address: expected HOST:PORT")
     return found

@@ -21,7 +21,7 @@ accepts in one request. Above this limit the connection is closed and a warning 
 no such limit."""
 
 RESPONSE_BYTES_MAX: Final = 100 * MIB
-"""Bytes of one response. A small request can request the same large value many times; librdkafka
+"""Bytes of one response. A small request can name the same large value many times; librdkafka
 accepts 100 MB (receive.message.max.bytes). Above this limit the connection is closed and a warning
 is logged."""
 
@@ -30,17 +30,18 @@ RESPONSE_ITEMS_MAX: Final = 500_000
 them takes up to 250 MB. Exceeding this limit also closes the connection."""
 
 AUTO_CREATED_MAX: Final = 100
-"""Topics that one Metadata request creates (auto.create.topics.enable). The client gets
+"""Topics that one Metadata request may create (auto.create.topics.enable). The client gets
 LEADER_NOT_AVAILABLE for the others and retries; Kafka has no such limit."""
 
 ACLS_PER_REQUEST_MAX: Final = 10_000
-"""ACLs that one request creates or deletes (upstream: MAX_RECORDS_PER_USER_OP). Above this limit
+"""ACLs that one request may create or delete (upstream: MAX_RECORDS_PER_USER_OP). Above this limit
 nothing is changed, and the client gets POLICY_VIOLATION or INVALID_REQUEST."""
 
 EXPANSION_MAX: Final = 32
 """Maximum decompressed size of a batch, as a multiple of max.message.bytes. It applies if the
-broker must decompress the batch to read timestamps or the keys of a compacted topic. Text
-compresses to a tenth. Above this limit the client gets INVALID_RECORD; Kafka has no such limit."""
+broker must decompress the batch to read timestamps or the keys of a compacted topic. Text typically
+compresses to a tenth of its size. Above this limit the client gets INVALID_RECORD; Kafka has no
+such limit."""
 
 DECOMPRESSED_BYTES_MAX: Final = 128 * MIB
 """Maximum decompressed bytes of any batch: 100 times the default max.message.bytes."""
@@ -57,11 +58,11 @@ sync files. Other groups wait (Kafka: group.coordinator.background.threads)."""
 HOST_LOOKUPS_MAX: Final = 2
 """Host names that are looked up at the same time, in the threads that also sync files (for client
 quotas of IP addresses and max.connections.per.ip.overrides). Without a name server, each lookup
-takes seconds; others wait. Kafka looks names up one after the other."""
+takes seconds; other lookups wait. Kafka looks up one name at a time."""
 
 HOSTS_MAX: Final = 1_000
 """Host names whose addresses are cached. Most of them are unknown names from rejected requests.
-Other names are looked up again."""
+Names that are not cached are looked up again."""
 
 RECORD_HEADERS_MAX: Final = 100_000
 """Headers of one validated record. Validating this many takes 50 ms; producers add a handful. Above
@@ -75,7 +76,7 @@ first thousand; Kafka lists all."""
 
 INLINE_ITEMS_MAX: Final = 5_000
 """Maximum number of items of a request or response that is decoded or encoded on the event loop,
-which takes up to 10 ms. Larger ones are processed in a worker thread."""
+which takes up to 10 ms. Larger messages are processed in a worker thread."""
 
 FIRST_STEPS_MAX: Final = 50
 """Steps of a request that run immediately (`in_slices`), unless they take longer than a slice of
@@ -125,7 +126,8 @@ class MemoryBudget(Generic[K]):
 
 
 class ConcurrencyLimit:
-    """Limits the number of concurrent operations; others wait, in order."""
+    """Limits the number of concurrent operations. Further operations wait and start in FIFO
+    order."""
 
     def __init__(self, operations_max: int) -> None:
         self._free = operations_max
@@ -138,7 +140,8 @@ class ConcurrencyLimit:
         self._start()
 
     def begin_now(self, *, may_exceed: bool = False) -> bool:
-        """Begin an operation if the limit allows it or may be exceeded. Return whether it began."""
+        """Begin an operation if the limit allows it, or in any case with `may_exceed`. Return
+        whether it began."""
         if self._free <= 0 and not may_exceed:
             return False
         self._free -= 1
@@ -149,8 +152,8 @@ class ConcurrencyLimit:
         self._start()
 
     def _start(self) -> None:
-        # Without this check, operations that end as they start, such as those of lost connections,
-        # would recurse.
+        # Without this check, operations that end while they start, because their connection is
+        # lost, would recurse.
         if self._is_starting:
             return
         self._is_starting = True

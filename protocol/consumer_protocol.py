@@ -33,7 +33,7 @@ class Assignment(NamedTuple):
     user_data: bytes | None = None
 
 
-# Most fields are in all versions.
+# Most fields exist in all versions.
 F = partial(FieldSpec, versions="0+")
 _PARTITIONS: Final = (F("topic", "string"), F("partitions", "[]int32"))
 _topic_partitions = partial(

@@ -1,4 +1,4 @@
-"""Decoders: bytes become messages, by code that is generated once for each schema.
+"""Generates a decoder for each message schema. Decoders turn bytes into messages.
 
 Input is untrusted. Array counts are checked against the remaining bytes before anything is
 allocated, strings are limited to 32,767 bytes, and nothing is read beyond the end. Decoders are as
@@ -42,8 +42,8 @@ def compile_decoder(
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 
-    # Decoding with errors="replace" costs 10 ns per string, so it is only used after strict
-    # decoding failed.
+    # Decoding with errors="replace" costs 10 ns per string, so it is used only after strict
+    # decoding has failed.
     @cache
     def replacing() -> Decoder:
         return _DecoderSource(schema, JAVA_ERRORS, as_dict=as_dict, limit=limit).compile(error)
@@ -53,7 +53,7 @@ def compile_decoder(
 
 
 def compile_finder(schema: Schema, error: type[Exception], name: str) -> FieldLocator:
-    """Return a function that finds the numeric fields called `name`, in order."""
+    """Return a function that finds the numeric fields called `name`, in order of position."""
     return _DecoderSource(schema, JAVA_ERRORS, find=name).compile(error)
 
 
@@ -74,9 +74,10 @@ class _Fixed(NamedTuple):
 
 
 class _DecoderSource:
-    """Generates the source of one decoder; used once. Adjacent fields of fixed size, plus a length
-    that follows them, form a run, which is unpacked with one struct. `p` is the position in the
-    buffer. It may run past the end, which is checked last."""
+    """Generates the source of one decoder; each instance is used once. Adjacent fields of fixed
+    size, plus a length that follows them, form a run, which is unpacked with one struct. In the
+    generated code, `p` is the position in the buffer. It may exceed the end, which is checked
+    last."""
 
     def __init__(
         self,
@@ -506,7 +507,7 @@ _MAY_GROW: Final = STRING_BYTES_MAX // 3
 
 def _check_string_size(size: int) -> None:
     if size > STRING_BYTES_MAX:
-        raise ValueError(f"has {size} bytes, more than a string may have ({STRING_BYTES_MAX})")
+        raise ValueError(f"has {size} bytes, but a string may have at most {STRING_BYTES_MAX}")
 
 
 def _long_string(buffer: bytes, position: int, errors: str) -> tuple[str | None, int]:
@@ -523,13 +524,13 @@ def _long_string(buffer: bytes, position: int, errors: str) -> tuple[str | None,
 
 
 def _too_many_items(count: int) -> ValueError:
-    return ValueError(f"claims {count} items, more than bytes are left")
+    return ValueError(f"claims {count} items, more than fit into the remaining bytes")
 
 
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
 
 
-# These values are cached: few distinct durations and ids occur, and constructing them is slow.
+# These values are cached: they are slow to construct, and few distinct durations and ids occur.
 @lru_cache(1024)
 def _duration(milliseconds: int) -> datetime.timedelta:
     try:

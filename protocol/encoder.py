@@ -1,11 +1,12 @@
-"""Encoders: messages become bytes, by code that is generated once for each schema.
+"""Generates an encoder for each message schema. Encoders turn messages into bytes.
 
 An encoder reads attributes of any object (a kio message of any version, or kohort's own tuples).
-Unknown attributes are ignored; missing ones get the schema's default, and missing throttle times 0.
+Unknown attributes are ignored; for missing ones, the encoder writes the schema's default, and 0 for
+throttle times.
 
 Runs of adjacent fixed-size fields are packed with one struct; the first run starts with the frame
 size and response header. The pieces are joined at the end, so large records are copied once, or not
-at all if the caller takes the list.
+at all if the caller takes the list of buffers.
 """
 
 import datetime
@@ -38,12 +39,12 @@ NAME_LENGTH_MAX: Final = 249
 
 STRING_BYTES_PER_ITEM: Final = 256
 NUMBERS_PER_ITEM: Final = 50
-"""For arrays of numbers, which are packed in one call. Together with RESPONSE_ITEMS_MAX, this
-limits the bytes of strings or numbers in a response to about RESPONSE_BYTES_MAX."""
+"""A long string counts as one item per 256 bytes, and an array of numbers as one item per 50
+numbers. Together with RESPONSE_ITEMS_MAX, this limits a response to about RESPONSE_BYTES_MAX."""
 
 THROTTLE_TIME: Final = "throttle_time"
 
-# Arrays of these are packed by one struct.
+# Arrays of these types are packed with one struct.
 _NUMBERS: Final = frozenset(
     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float64"}
 )
@@ -63,18 +64,19 @@ def compile_frame_encoder(
     items_max: int | None = None,
     too_many: Callable[[], Exception] = ManyItems,
 ) -> Callable[[Any, int], Any]:
-    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. It raises ResponseTooLarge.
+    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`, and
+    ResponseTooLarge for more than RESPONSE_BYTES_MAX bytes.
 
-    With `flexible_header`, the header is response header v1, which ends with tagged fields.
-    Messages with more than `items_max` items in arrays raise `too_many` before they take memory.
-    Long strings and arrays of numbers count as several items.
+    With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
+    message with more than `items_max` array items, it raises `too_many()` before it allocates
+    memory. Long strings and arrays of numbers count as several items.
     """
     source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
 
 
 class _EncoderSource:
-    """Generates the source of one encoder; used once."""
+    """Generates the source of one encoder; each instance is used once."""
 
     def __init__(
         self,
@@ -131,7 +133,7 @@ class _EncoderSource:
         schema, error = self._schema, self._error
         self._code.scope["failed"] = lambda message, reason: error(explain(schema, message, reason))
         self._code.scope["too_large"] = lambda size: ResponseTooLarge(
-            f"{schema.title} of {size} bytes is larger than a response may be "
+            f"{schema.title} of {size} bytes exceeds the maximum size of a response "
             f"({RESPONSE_BYTES_MAX}): request less data at a time"
         )
         source = [
@@ -242,7 +244,7 @@ class _EncoderSource:
         if not nullable:
             self._fields(struct, local)
             return
-        # A marker byte precedes it, negative for null (KIP-893).
+        # A marker byte precedes the structure; it is negative for null (KIP-893).
         self._flush()
         code.line(f"if {local} is None: {self._sink}(b'\\xff')")
         with code.block("else:"):
@@ -343,7 +345,8 @@ class _EncoderSource:
             differs = f"{local} is not {default} and {local} != {default}"
             tag = code.constant("tag", unsigned_varint(field.tag or 0))
             if field.struct is not None and field.nullable and field.default is not None:
-                # Null is not the default, so it is written as one byte, without a structure.
+                # Null differs from the default, so it is written, as a marker byte without a
+                # structure.
                 code.line(f"if {local} is None: {tags}.append({tag} + b'\\x01\\x00')")
                 differs = f"{local} is not None and {differs}"
             with code.block(f"if {local if field.is_array else differs}:"):
@@ -495,7 +498,7 @@ def _string_problem(value: Any) -> str | None:
     except UnicodeEncodeError:
         return "has a character that UTF-8 cannot encode"
     if size > STRING_BYTES_MAX:
-        return f"has {size} bytes, more than a string may have ({STRING_BYTES_MAX})"
+        return f"has {size} bytes, but a string may have at most {STRING_BYTES_MAX}"
     return None
 
 

@@ -1,23 +1,23 @@
 """Protocol errors of a peer. Each closes the connection, as in Kafka.
 
-`ErrorCode` is kio's: the error codes inside responses. The exceptions here never get a response,
-because the client might not understand it. The one exception is ApiVersions in a version
-that is not served (KIP-511), see framing.py.
+Malformed requests get no response, because the client might not understand it. Only ApiVersions in
+a version that is not served gets one (KIP-511, framing.py). The error codes inside responses are
+kio's `ErrorCode`.
 
 What Kafka 4.3 does, observed with raw frames:
 
     frame size negative or above socket.request.max.bytes    closes immediately, reads no body
     frame size 0 to 9, too short for a header                closes
     unknown API key, or one not served by this listener      closes
-    version below or above the served ones, Produce 0 too    closes
+    version that is not served, including Produce v0         closes
     ApiVersions in an unknown version, including -1           responds in v0, error 35, listing only
                                                              ApiVersions itself
       ... with a malformed header (v2 for all above 2)       closes
       ... with a malformed body                              responds
     malformed body, null in a non-nullable field             closes
     bytes after the end of the body                          ignored, responds
-    client_id null (any negative length)                     responds
-    malformed UTF-8                                          responds; becomes U+FFFD
+    null client_id (any negative length)                     responds
+    malformed UTF-8                                          becomes U+FFFD, responds
     unknown tagged fields, in header or body                 ignored, responds
     valid requests before a malformed one                    responds to them, then closes
 """

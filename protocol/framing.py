@@ -1,12 +1,12 @@
-"""Frames and request headers, which surround the messages on a connection.
+"""Splits the bytes of a connection into frames, and decodes request headers.
 
-A frame is an int32 size and that many bytes: a request header, then the body of the request.
+A frame is an int32 size, followed by that many bytes: a request header and the body of the request.
 Received bytes are copied once, because frames outlive the receive buffer. Only the received bytes
 of an incomplete frame are stored, regardless of its announced size.
 
-Request header v1 is API key, version, correlation id and client id; v2, of flexible versions, adds
-tagged fields (KIP-482). The client id has an int16 length in both, so it can be decoded without
-knowing the header version.
+Request header v1 consists of API key, version, correlation id and client id. Header v2, used by
+flexible versions, adds tagged fields (KIP-482). In both, the client id has an int16 length, so it
+can be decoded without knowing the header version.
 """
 
 from io import BytesIO
@@ -175,16 +175,16 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     body: int
-    """Where the body begins in the buffer."""
+    """Position of the body in the buffer."""
 
 
 _new: Final = tuple.__new__
 
 
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
-    """Decode the header of the frame at buffer[start:end]. ApiVersions is returned in every
-    version, served or not: an unserved version gets UNSUPPORTED_VERSION in a v0 response, and its
-    body is not decoded. Raises UnknownApi, UnsupportedVersion, InvalidHeader."""
+    """Decode the header of the frame at buffer[start:end]. ApiVersions is accepted in every
+    version: one that is not served gets UNSUPPORTED_VERSION in a v0 response, and its body is not
+    decoded. Raises UnknownApi, UnsupportedVersion, InvalidHeader."""
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
     except StructError:

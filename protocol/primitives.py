@@ -1,9 +1,9 @@
-"""Kafka's primitive types: reading them within bounds, writing them as bytes.
+"""Reads and writes Kafka's primitive types.
 
 All numbers are big-endian. Flexible versions (KIP-482) write lengths as unsigned varints, plus one
 so that zero means null, and end each structure with tagged fields. Fields of records in a batch use
-zig-zag varints. Readers raise ValueError for invalid encodings; their callers add the name of the
-field. Upstream: ByteUtils, Readable, Writable.
+zig-zag varints. Readers raise ValueError for invalid encodings and beyond the end; their callers
+add the name of the field. Upstream: ByteUtils, Readable, Writable.
 """
 
 import codecs

@@ -1,5 +1,4 @@
-"""ACLs: who may do what with a resource (KIP-11, KIP-290), and the index that finds those of a
-resource.
+"""ACLs (KIP-11, KIP-290), and an index that finds the ACLs that apply to a resource.
 
 The enums have the names and codes of the protocol. Upstream: AclBinding, AclBindingFilter,
 AclCache.
@@ -11,14 +10,15 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
-"""Stands for every resource of the type as a literal name, and for every host as a host."""
+"""As a literal resource name it stands for every resource of the type; as a host, for every
+host."""
 EVERYONE: Final = "User:*"
 """The principal of ACLs that apply to every principal."""
 CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class _ProtocolEnum(IntEnum):
-    """A code that this version does not support becomes UNKNOWN."""
+    """An enum of the protocol, in which unsupported codes become UNKNOWN."""
 
     @classmethod
     def _missing_(cls, value: object) -> "_ProtocolEnum":  # noqa: ARG003
@@ -101,7 +101,8 @@ SUPPORTED_OPERATIONS: Final[Mapping[AclResourceType, tuple[AclOperation, ...]]] 
     AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
     AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
-"""What clients can do with resources of a type (upstream: AclEntry.supportedOperations)."""
+"""The operations that clients can perform on resources of a type (upstream:
+AclEntry.supportedOperations)."""
 
 
 class AclPermission(_ProtocolEnum):

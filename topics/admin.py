@@ -36,8 +36,8 @@ class PlannedTopic(NamedTuple):
 
 
 def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = ()) -> None:
-    """Validate that the topic can be created. As in Kafka, its name may collide with those that are
-    `created` by the same request. Raises ApiError."""
+    """Validate that the topic can be created. As in Kafka, its name may collide with the names of
+    topics `created` by the same request. Raises ApiError."""
     if name == KAFKA_METADATA_TOPIC:
         prohibited = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.invalid_request, prohibited)
@@ -54,16 +54,16 @@ def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = 
 
 
 def check_not_reserved(name: str) -> None:
-    """Reject changes to the topics of coordinators: their partitions determine where groups and
-    transactions are, and the coordinators have them open. (Kafka allows them, but then loses
-    groups.)"""
+    """Reject changes to the topics of coordinators: the number of their partitions determines the
+    partition of each group and transactional id, and the coordinators have them open. (Kafka allows
+    such changes, but then loses groups.)"""
     if is_reserved(name):
         message = f"Topic '{name}' is reserved by the broker."
         raise ApiError(ErrorCode.invalid_topic_exception, message)
 
 
 def plan_topic(topics: TopicRegistry, new: NewTopic, created: Container[str] = ()) -> PlannedTopic:
-    """Validate a new topic and determine its partitions and overrides; see check_new_topic."""
+    """Validate a new topic (see check_new_topic), and determine its partitions and overrides."""
     check_new_topic(topics, new.name, created)
     try:
         overrides = validate_overrides(topics.configs, new.configs)
@@ -133,7 +133,8 @@ def check_replication_factor(topics: TopicRegistry, requested: int = DEFAULT) ->
 
 
 def check_placement(topics: TopicRegistry, factor: int = 1, prefix: str = "") -> None:
-    """Validate that new partitions can have this many replicas. `prefix`: of the error message."""
+    """Validate that new partitions can have this many replicas. `prefix` begins the error
+    message."""
     brokers = sum(not topics.is_cordoned(topics.configs.at(each)) for each in topics.nodes.up)
     if not brokers:
         problem = "All brokers are currently fenced, or have all their log directories cordoned."

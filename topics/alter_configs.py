@@ -62,7 +62,7 @@ def alter_configs(
         authorize()
         check_operations(changes, "Unknown operation {} for config {}")
         before = {} if replace else topics.configs.client_metrics.get(name, {})
-        # Kafka's controller does not know the types of these keys: none is a list.
+        # Kafka's controller does not know the types of these keys, so it treats none as a list.
         _configure_client_metrics(topics, name, changed({}, before, changes), validate_only)
     elif kind == ResourceType.BROKER_LOGGER and not replace:
         authorize()
@@ -125,7 +125,7 @@ def _configure_topic(
 def _configure_group(
     topics: TopicRegistry, group_id: str, overrides: Mapping[str, str], validate_only: bool
 ) -> None:
-    """The group need not exist, and its deletion does not delete its configuration."""
+    """Configure a group. It need not exist, and its deletion does not delete its configuration."""
     if not group_id:
         raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
     try:

@@ -16,7 +16,7 @@ from .group_configs import validate_dynamic_bounds
 from .registry import TopicRegistry
 
 _OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]*+)\.(.*+)", re.DOTALL)
-# Files and passwords of TLS, which belong to a listener.
+# TLS files and passwords, which can be set only per listener.
 _ONLY_OF_LISTENER: Final = (
     "ssl.key.password",
     "ssl.keystore.certificate.chain",
@@ -29,7 +29,7 @@ _ONLY_OF_LISTENER: Final = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-# Keys that are not about TLS and SASL, but that brokers cannot share either.
+# Other keys whose values brokers cannot share.
 _OF_ONE_BROKER: Final = (
     CORDONED_LOG_DIRS,
     "listener.security.protocol.map",
@@ -37,10 +37,10 @@ _OF_ONE_BROKER: Final = (
     "principal.builder.class",
 )
 _NETWORK_THREADS: Final = "num.network.threads"
-# Keys that all brokers can share, even with the prefix of a listener.
+# Keys whose values all brokers can share, even with the prefix of a listener.
 _LIMITS_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate")
 _OF_ANY_LISTENER: Final = (*_LIMITS_OF_LISTENER, _NETWORK_THREADS)
-# A change can at most double or halve them.
+# Numbers of threads, which a change can at most double or halve.
 _THREADS: Final = (
     "background.threads",
     "num.io.threads",
@@ -65,8 +65,9 @@ def configure_broker(
     *,
     validate_only: bool,
 ) -> None:
-    """Replace the dynamic values of a node or, if `resource` is EVERY_BROKER, of all. `named`: the
-    keys in the request. Raises ApiError; `authorize` is called before the controller's part."""
+    """Replace the dynamic values of a node or, if `resource` is EVERY_BROKER, of all nodes. `named`
+    are the keys in the request. `authorize` is called before the validation that Kafka's controller
+    does. Raises ApiError."""
     try:
         _validate(topics, topics.configs.at(node_id), resource, overrides, named)
     except InvalidConfigValue as error:
@@ -120,8 +121,8 @@ def _reject(problem: str, names: Iterable[str]) -> None:
 
 
 def _fixed(keys: ConfigDef, overrides: Collection[str], named: Iterable[str]) -> Iterator[str]:
-    """Yield the keys that cannot change while a broker runs. With a prefix, any key can, even if
-    Kafka does not know it."""
+    """Yield the keys that cannot change while a broker runs. A key with a listener's prefix can
+    always change, even if Kafka does not know it."""
     for name in named:
         key = keys.get(name)
         if name in overrides and key is not None and key.read_only:
@@ -137,8 +138,8 @@ def key_of(keys: ConfigDef, name: str) -> ConfigKey | None:
 
 
 def _parsed(keys: ConfigDef, overrides: Mapping[str, str]) -> dict[str, Value]:
-    """Return the values by name. Unknown keys, and fixed ones of a listener, may have any value, as
-    in Kafka, and are left out."""
+    """Return the parsed values by name. As in Kafka, unknown keys and read-only keys of a listener
+    may have any value; they are left out."""
     values: dict[str, Value] = {}
     for name, text in overrides.items():
         key = key_of(keys, name)
@@ -146,7 +147,7 @@ def _parsed(keys: ConfigDef, overrides: Mapping[str, str]) -> dict[str, Value]:
             continue
         values[name] = key.parse(text)
         if key.type is ConfigType.CLASS and values[name] != key.default:
-            # There are no Java classes.
+            # kohort cannot load Java classes.
             reason = f"Class {text} could not be found."
             raise InvalidConfigValue.of(key.name, text, reason)
     return values
@@ -159,9 +160,10 @@ def _belongs_to_one_broker(keys: ConfigDef, name: str) -> bool:
 
 
 def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]) -> bool:
-    """Whether the key can change in Kafka, but not in kohort. The current value is accepted, except
-    for a single listener: with the same location, Kafka reads a file of TLS again; and except for
-    passwords: clients that may not change them, which is checked later, could guess them."""
+    """Whether the key can change in Kafka but not in kohort. The current value is accepted, with
+    two exceptions: for a single listener, because Kafka reads a TLS file again even if its location
+    is unchanged; and for passwords, because permissions are checked later, so that clients without
+    permission could guess them."""
     key = key_of(configs.broker.config_def, name)
     if key is None or not key.at_startup:
         return False
@@ -204,7 +206,7 @@ def _validate_cordoned(values: Mapping[str, Value], log_dirs: Container[str]) ->
 def _validate_reconfiguration(
     before: Configs, after: Configs, overrides: Mapping[str, str], values: Mapping[str, Value]
 ) -> None:
-    """Validate what the parts of a broker would not accept while they run (upstream: the
+    """Validate values that the parts of a broker may reject while they run (upstream: the
     implementations of Reconfigurable and BrokerReconfigurable). The first error is reported."""
     for problem in _problems(before, after, overrides, values):
         error = f"org.apache.kafka.common.config.ConfigException: {problem}"
@@ -268,7 +270,7 @@ def _problems_of_listeners(
     before: Configs, overrides: Mapping[str, str], values: Mapping[str, Value]
 ) -> Iterator[str]:
     """Yield problems of limits and threads that are set for all listeners or for an existing one.
-    Zero is allowed at startup only."""
+    Zero is allowed only at startup."""
     for name, text in overrides.items():
         match = _OF_LISTENER.fullmatch(name)
         if match is not None and match[1] not in before.listener_names:

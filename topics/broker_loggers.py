@@ -2,7 +2,8 @@
 (KIP-412).
 
 Upstream: LoggingController, ConfigAdminManager.validateLogLevelConfigs. `root` is the logger
-`kohort`, above all others: in a test, other loggers belong to the test.
+`kohort`, the parent of the broker's other loggers: in a test process, Python's root logger belongs
+to the test.
 """
 
 import logging
@@ -25,13 +26,13 @@ _LEVELS: Final = {
 
 
 def logger_levels() -> Mapping[str, str]:
-    """The effective level of each logger, by name."""
+    """Return the effective level of each logger, by name."""
     names = sorted(name for name in logging.root.manager.loggerDict if name.startswith(f"{_ALL}."))
     return {name: _name(_logger(name).getEffectiveLevel()) for name in (ROOT, *names)}
 
 
 def alter_loggers(changes: Iterable[ConfigChange], *, validate_only: bool) -> None:
-    """Change all or, if one is invalid, none. Raises ApiError with Kafka's messages."""
+    """Apply all changes, or none if one is invalid. Raises ApiError with Kafka's messages."""
     changes = list(changes)
     known = logger_levels()
     for each in changes:
@@ -67,5 +68,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _name(level: int) -> str:
-    """The name of the highest level that is not above this one."""
+    """Return the name of the highest level that is not above this one."""
     return next((name for name, least in reversed(_LEVELS.items()) if level >= least), "TRACE")

@@ -1,4 +1,4 @@
-"""The keys of subscriptions to metrics of clients (KIP-714): type, default, validation.
+"""The keys of client metrics subscriptions (KIP-714): type, default, validation.
 
 Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies them.
 """
@@ -31,17 +31,20 @@ CLIENT_METRICS_KEYS: Final = config_def(
             ConfigType.LIST,
             (),
             no_empty_items,
-            "Prefixes of the names of metrics; `*`: all.",
+            "Prefixes of metric names; `*` stands for all.",
         ),
         ConfigKey(
-            "interval.ms", ConfigType.INT, INTERVAL_MS_DEFAULT, doc="How often clients push them."
+            "interval.ms",
+            ConfigType.INT,
+            INTERVAL_MS_DEFAULT,
+            doc="How often clients push metrics.",
         ),
         ConfigKey(
             "match",
             ConfigType.LIST,
             (),
             no_empty_items,
-            "Regular expressions for attributes of clients: `client_id=orders-.*`.",
+            "Regular expressions for client attributes: `client_id=orders-.*`.",
         ),
     )
 )

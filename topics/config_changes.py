@@ -12,7 +12,7 @@ from .group_configs import GROUP_KEYS
 
 
 class Operation(IntEnum):
-    """With their protocol ids."""
+    """Kinds of changes, with their protocol ids."""
 
     SET = 0
     DELETE = 1
@@ -21,7 +21,7 @@ class Operation(IntEnum):
 
 
 OPERATIONS: Final = frozenset(Operation)
-# Quotas of replication, which Kafka keeps apart from the broker's other keys (upstream:
+# Replication quotas, which Kafka keeps apart from the broker's other keys (upstream:
 # DynamicConfig.Broker).
 _QUOTAS: Final = (
     "follower.replication.throttled.rate",
@@ -37,7 +37,7 @@ class ConfigChange(NamedTuple):
 
 
 def check_changes(changes: list[ConfigChange]) -> None:
-    """Raise ApiError if there are two changes of a key, or one without its value."""
+    """Raise ApiError if a key is changed twice, or if a value is missing."""
     if any(count > 1 for count in Counter(each.key for each in changes).values()):
         raise ApiError(ErrorCode.invalid_request, "Error due to duplicate config keys")
     if nulls := [c.key for c in changes if c.text is None and c.operation != Operation.DELETE]:
@@ -46,7 +46,8 @@ def check_changes(changes: list[ConfigChange]) -> None:
 
 
 def check_operations(changes: Iterable[ConfigChange], message: str) -> None:
-    """Raise ApiError for an unknown operation. `message`: with its number and its key."""
+    """Raise ApiError for an unknown operation. `message` has placeholders for its number and its
+    key."""
     for key, operation, _ in changes:
         if operation not in OPERATIONS:
             raise ApiError(ErrorCode.invalid_request, message.format(operation, key))
@@ -55,7 +56,8 @@ def check_operations(changes: Iterable[ConfigChange], message: str) -> None:
 def changed(
     keys: ConfigDef, before: Mapping[str, str], changes: Iterable[ConfigChange]
 ) -> dict[str, str]:
-    """Return the values after the changes. Raises ApiError if one is not possible for its key."""
+    """Return the values after the changes. Raises ApiError if a change is not possible for its
+    key."""
     after = dict(before)
     for change in changes:
         if change.operation == Operation.DELETE:

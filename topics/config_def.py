@@ -1,7 +1,7 @@
 """Typed configuration keys: parsing, validation, and the messages for invalid values.
 
-Topics and the broker each have a `ConfigDef`, a set of keys. The messages are those of Kafka's
-ConfigDef in INVALID_CONFIG responses.
+Topics and the broker each have a `ConfigDef`, a set of keys. The error messages are those of
+Kafka's ConfigDef.
 """
 
 import math
@@ -118,7 +118,7 @@ def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
 
 
 def parse_decimal(text: str) -> float | None:
-    """Like Double.parseDouble; None if it would throw."""
+    """Like Double.parseDouble; return None if Java would throw an exception."""
     if match := HEXADECIMAL.fullmatch(text):
         try:
             return float.fromhex(match[1])

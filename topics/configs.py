@@ -1,4 +1,4 @@
-"""The effective configuration of a topic or a group: overrides, the broker's values, defaults."""
+"""Resolves the effective configuration of topics and groups: overrides, broker values, defaults."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -31,8 +31,8 @@ def static_number(broker: StaticBrokerConfig, key: str) -> int:
 
 
 class ConfigSynonym(NamedTuple):
-    """A source of a key's value. `factor` converts it to the unit of the topic key; `text` is how
-    it was written, if a client set it."""
+    """A source of a key's value. `factor` converts it to the unit of the topic key; `text` is the
+    value as a client wrote it, if a client set it."""
 
     name: str
     value: Value
@@ -42,15 +42,15 @@ class ConfigSynonym(NamedTuple):
 
     @property
     def in_topic_unit(self) -> Value:
-        """-1 (unlimited) is not converted."""
+        """The value in the unit of the topic key. -1 (unlimited) is not converted."""
         if self.factor == 1 or not isinstance(self.value, int):
             return self.value
         return self.value * self.factor if self.value >= 0 else -1
 
 
 class TopicSettings(NamedTuple):
-    """The keys needed to produce, fetch and maintain, parsed once per change. Fields are named
-    after their keys, with underscores."""
+    """The values needed for producing, fetching and maintenance, parsed once per change. Fields are
+    named after their keys, with underscores."""
 
     cleanup_policy: tuple[str, ...]
     delete_retention_ms: int
@@ -92,7 +92,7 @@ class ConsumerGroupConfig(NamedTuple):
 
 
 class Configs:
-    """Resolves topic, group and broker keys. The overrides are modified by the registry only."""
+    """Resolves topic, group and broker keys. Only the registry modifies the overrides."""
 
     def __init__(self, broker: StaticBrokerConfig, node_id: int) -> None:
         self.broker = broker
@@ -143,7 +143,7 @@ class Configs:
             self.client_metrics.pop(name, None)
 
     def clear(self) -> None:
-        """Remove all that clients have configured, except topics."""
+        """Remove everything that clients have configured, except the overrides of topics."""
         for overrides in (self.dynamic, self.groups, self.client_metrics, self._consumer_groups):
             overrides.clear()
 
@@ -158,20 +158,20 @@ class Configs:
         return stored if in_sync is None else {MIN_INSYNC_REPLICAS: in_sync, **stored}
 
     def broker_number(self, name: str) -> int:
-        """The effective value of a broker key."""
+        """Return the effective value of a numeric broker key."""
         value = self.effective(self._sources(((name, 1),))[0])
         assert isinstance(value, int)
         return value
 
     def broker_text(self, name: str) -> str:
-        """The effective value of a broker key that is a string."""
+        """Return the effective value of a broker key of type string."""
         value = self.effective(self._sources(((name, 1),))[0])
         assert isinstance(value, str)
         return value
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The data folder, as it is configured."""
+        """The data folder, as configured."""
         folders = self.broker["log.dirs"] or self.broker["log.dir"]
         assert isinstance(folders, tuple)
         return folders
@@ -191,7 +191,7 @@ class Configs:
         return frozenset(each.partition("://")[0].strip().lower() for each in listeners)
 
     def dynamic_texts(self, name: str) -> list[tuple[str, ConfigSource]]:
-        """The dynamic values of any broker key, in order of precedence."""
+        """Return the dynamic values of any broker key, in order of precedence."""
         stored = (
             (self.dynamic.get(str(self.node_id), {}), ConfigSource.DYNAMIC_BROKER),
             (self.every_broker, ConfigSource.DYNAMIC_DEFAULT_BROKER),
@@ -199,13 +199,14 @@ class Configs:
         return [(texts[name], source) for texts, source in stored if name in texts]
 
     def broker_synonyms(self, name: str) -> list[ConfigSynonym]:
-        """Every source of a broker key's value, in order of precedence."""
+        """Return every source of a broker key's value, in order of precedence."""
         related = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)
         return _listed(name, self._sources(next(related, ((name, 1),))))
 
     def effective(self, source: ConfigSynonym) -> Value:
-        """The value. A dynamic value of the broker is capped, because the bounds may have been
-        different when it was stored (upstream: GroupCoordinatorConfig.clampDynamicConfigs)."""
+        """Return the effective value. A dynamic value of the broker is capped, because the bounds
+        may have been different when it was stored (upstream:
+        GroupCoordinatorConfig.clampDynamicConfigs)."""
         bound = BOUNDS_OF_BROKER_KEYS.get(source.name)
         if bound is None or not isinstance(source.value, int):
             return source.value
@@ -214,7 +215,7 @@ class Configs:
     # --- topics
 
     def synonyms(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
-        """Every source of a topic key's value, in order of precedence."""
+        """Return every source of a topic key's value, in order of precedence."""
         names = BROKER_SYNONYMS.get(key, ())
         sources = self._sources(names)
         if names and names[0][0] not in self.broker:
@@ -224,7 +225,7 @@ class Configs:
         return _override(TOPIC_KEYS, key, overrides, ConfigSource.DYNAMIC_TOPIC) + listed
 
     def value(self, key: str, overrides: Mapping[str, str]) -> Value:
-        """The effective value of a topic key."""
+        """Return the effective value of a topic key."""
         override = _override(TOPIC_KEYS, key, overrides, ConfigSource.DYNAMIC_TOPIC)
         for synonym in override + self._sources(BROKER_SYNONYMS.get(key, ())):
             if synonym.value is not None:
@@ -232,7 +233,7 @@ class Configs:
         return TOPIC_KEYS[key].default
 
     def _sources(self, names: Iterable[tuple[str, int]]) -> list[ConfigSynonym]:
-        """Every source of a value for these broker keys, in order of precedence."""
+        """Return every source of a value for these broker keys, in order of precedence."""
         keys = [(self.broker.config_def[n], factor) for n, factor in names if n in self.broker]
         dynamic = [
             ConfigSynonym(key.name, key.parse(text), source, factor, text)
@@ -252,7 +253,7 @@ class Configs:
         return dynamic + static + defaults
 
     def settings(self, overrides: Mapping[str, str]) -> TopicSettings:
-        """The settings of a topic with these overrides."""
+        """Return the settings of a topic with these overrides."""
         values: dict[str, Any] = {
             field: self.value(field.replace("_", "."), overrides) for field in TopicSettings._fields
         }
@@ -261,7 +262,7 @@ class Configs:
     # --- groups
 
     def group_synonyms(self, key: str, overrides: Mapping[str, str]) -> list[ConfigSynonym]:
-        """Every source of a group key's value, in order of precedence."""
+        """Return every source of a group key's value, in order of precedence."""
         override = _override(GROUP_KEYS, key, overrides, ConfigSource.DYNAMIC_GROUP)
         name = broker_synonym(key)
         if name is not None and name in self.broker:
@@ -273,8 +274,7 @@ class Configs:
         ]
 
     def consumer_group(self, group_id: str) -> ConsumerGroupConfig:
-        """The effective values of a group of the consumer protocol. Once they are resolved, this
-        takes only two lookups."""
+        """Return the effective values for a group of the consumer protocol. They are cached."""
         at = self.node_id, group_id if group_id in self.groups else None
         resolved = self._consumer_groups.get(at)
         if resolved is None:
@@ -293,7 +293,7 @@ class Configs:
         effective = self._capped(BOUNDS_OF_BROKER_KEYS[f"group.{key}"], stored)
         if effective != stored:
             _log.warning(
-                "Group config %s=%d of group %s is outside of the broker's bounds: "
+                "Group config %s=%d of group %s is outside the broker's bounds: "
                 "its effective value is %d",
                 *(key, stored, group_id, effective),
             )

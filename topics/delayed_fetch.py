@@ -1,7 +1,7 @@
 """Delayed fetches, which wait for more bytes. No clock and no I/O.
 
-Appends report their size to the partition's delayed fetches, so that logs need not be re-read (as
-Kafka's DelayedFetch does).
+Each append reports its size to the partition's delayed fetches, so that logs need not be read
+again, as they are by Kafka's DelayedFetch.
 """
 
 from collections.abc import Callable

@@ -86,8 +86,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
-    """Bytes that count towards fetch.min.bytes. If the data was limited, this is the limit itself,
-    even if the complete batches are smaller (upstream: DelayedFetch)."""
+    """Return the bytes that count towards fetch.min.bytes. If the data was limited, this is the
+    limit itself, even if the complete batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0

@@ -1,7 +1,7 @@
 """Every group key of Kafka 4.3: type, default, bounds, and the validation of overrides.
 
-Upstream: GroupConfig. kohort has no share and streams groups: their keys are validated, stored and
-described, without effect.
+Upstream: GroupConfig. kohort has no share or streams groups: their keys are validated, stored and
+described, but have no effect.
 """
 
 import re
@@ -141,7 +141,7 @@ _WITHOUT_BROKER_KEY: Final = frozenset(
 
 
 def broker_synonym(key: str) -> str | None:
-    """The broker key that defines the default of a group key."""
+    """Return the broker key that defines the default of a group key."""
     return None if key in _WITHOUT_BROKER_KEY else f"group.{key}"
 
 
@@ -206,7 +206,7 @@ def validate_group_overrides(broker: StaticBrokerConfig, overrides: Mapping[str,
 
 
 def validate_dynamic_bounds(broker: StaticBrokerConfig, values: Mapping[str, Value]) -> None:
-    """Raise InvalidConfigValue for values of broker keys outside of the bounds of group keys."""
+    """Raise InvalidConfigValue for values of broker keys outside the bounds of group keys."""
     for name, value in values.items():
         if (bound := BOUNDS_OF_BROKER_KEYS.get(name)) is not None:
             _check_bound(broker, bound, name, value)

@@ -97,7 +97,7 @@ def _counts(imported: Iterable[RegistryRecord]) -> str:
 
 
 def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
-    """Topic -> partitions, according to the folders. The offsets topic comes first."""
+    """Return topic -> partitions, according to the folders. The offsets topic comes first."""
     partitions: dict[str, list[int]] = {}
     for name in files.list(folder):
         match = _PARTITION.fullmatch(name)
@@ -158,7 +158,7 @@ def _try_read_metadata(folder: Path, files: Files) -> KafkaMetadata | None:
 
 
 def _log_skipped(topic: str, reason: str) -> None:
-    _log.warning("%s is not imported, its folders stay as they are: %s", topic, reason)
+    _log.warning("%s is not imported, and its folders are left unchanged: %s", topic, reason)
 
 
 def _topic_id(
@@ -171,13 +171,13 @@ def _topic_id(
     ids.discard(None)
     if len(ids) > 1:
         shown = sorted(map(str, ids))
-        raise LogError(f"the folders {name}-… belong to several topics: {shown}")
+        raise LogError(f"the folders {name}-… belong to different topics: {shown}")
     return ids.pop() if ids else None
 
 
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
     if known is None:
-        # The retention is unknown: keep everything.
+        # The retention is unknown, so everything is kept.
         if name == OFFSETS_TOPIC:
             return offsets_topic(configs.broker)[1]
         if name == TRANSACTION_TOPIC:

@@ -10,7 +10,7 @@ TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_TOPIC: Final = "__share_group_state"
 KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of Kafka's controllers; in kohort, the log of the topic registry replaces it."""
-# Reserved: the registry's log directory is next to the topics' directories.
+# Reserved, because the registry's folder is next to the folders of the topics.
 REGISTRY_TOPIC: Final = "__kohort_topics"
 # Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.
 NAME_LENGTH_MAX: Final = 249
@@ -38,7 +38,8 @@ def topic_name_error(name: str) -> str | None:
 
 
 def validate_topic_name(name: str, value: Value) -> None:
-    """Validator for config keys that name a topic; "" is allowed. Raises InvalidConfigValue."""
+    """Validate the value of a config key that names a topic; "" is allowed. Raises
+    InvalidConfigValue."""
     if value and (error := topic_name_error(str(value))):
         raise InvalidConfigValue.of(name, value, error)
     if is_internal(str(value)):
@@ -51,10 +52,10 @@ def collision_key(name: str) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Whether clients may not write to the topic."""
+    """Whether the topic is internal: clients may not write to it."""
     return is_reserved(name) or name == SHARE_TOPIC
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the topic belongs to a coordinator of the broker, which alone creates it."""
+    """Whether the topic belongs to a coordinator of the broker; clients cannot create it."""
     return name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)

@@ -79,8 +79,8 @@ class AppendError(ApiError):
 
 
 class ProduceContext(NamedTuple):
-    """Shared by all batches of a request. `now_ms`, for the expiration of producers, never goes
-    back; `wall_ms` is compared with timestamps and may be adjusted. `zstd_allowed` is True since
+    """What the batches of a request share. `now_ms`, used to expire producers, is monotonic;
+    `wall_ms`, compared with timestamps, is adjusted to the wall clock. `zstd_allowed` is True since
     Produce v7: clients that use it can be expected to have consumers with zstd (KIP-110)."""
 
     now_ms: int
@@ -165,7 +165,8 @@ def _append(
 
 
 def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """Return the batch that fills `data`; since Produce v3 there must be exactly one."""
+    """Return the batch in `data` and its header; since Produce v3 there must be exactly one
+    batch."""
     size = len(data)
     if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
         if data[MAGIC_AT] > 2:
@@ -252,7 +253,7 @@ def _validate_records(
 def _validate_each(
     partition: Partition, header: BatchHeader, all_records: Iterable[Record], *, low: int, high: int
 ) -> CooperativeTask[None]:
-    """Raises AppendError with the errors of all records, up to RECORD_ERRORS_MAX."""
+    """Raise AppendError with the errors of all records, up to RECORD_ERRORS_MAX."""
     settings = partition.settings
     is_append_time = settings.has_append_time
     without_key, bad_timestamp = list[RecordError](), list[RecordError]()

@@ -1,4 +1,4 @@
-"""The topic registry and the client-visible view of it.
+"""The topic registry, and the view of it that clients have.
 
 The registry's log is the source of truth; `_apply` is the only writer of the state, both live and
 on replay. Changes are appended and applied synchronously, and become durable later (`on_durable`).
@@ -60,7 +60,7 @@ RETRY_FAILED_MS: Final = 1_000
 
 class TopicRegistry:
     """All topics, in order of creation. `folder` is the data directory, `new_id` generates topic
-    ids, `call_soon` is that of the event loop. Raises OSError, LogError,
+    ids, `call_soon` is the method of the event loop. Raises OSError, LogError,
     UndecodableRegistryRecord."""
 
     def __init__(
@@ -143,7 +143,8 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
-            # Requests that wait for an earlier change are repeated, but change nothing themselves.
+            # Retry here: a repeated request may only wait for an earlier change, without changing
+            # anything.
             self._recover_again()
             callback(error)
         else:
@@ -151,8 +152,8 @@ class TopicRegistry:
 
     @property
     def metadata_offsets(self) -> tuple[int, int]:
-        """The end offset of the registry's log, and the end of what survives a crash of the process
-        or, with fsync, of the machine."""
+        """The end offset of the registry's log, and the offset before which it survives a crash of
+        the process or, with fsync, of the machine."""
         log = self._registry_log
         is_synced = self._group_commit.durability == "fsync"
         return log.end_offset, log.synced_offset if is_synced else log.end_offset
@@ -163,12 +164,12 @@ class TopicRegistry:
         return str(self.folder.absolute())
 
     def is_cordoned(self, configs: Configs) -> bool:
-        """Whether no new partition may be placed on the node with these configs. A folder that was
-        the data folder in an earlier start does not count, as in Kafka."""
+        """Whether no new partition may be placed on the node with these configs. As in Kafka, a
+        folder that was the data folder only before a restart does not count."""
         return any(each in ("*", self.log_dir, *configs.log_dirs) for each in configs.cordoned)
 
     def disk_space(self) -> tuple[int, int]:
-        """Total and usable bytes of the data folder's volume; -1 when unknown."""
+        """Return the total and the usable bytes of the data folder's volume; -1 if unknown."""
         return self._files.disk_space(self.folder)
 
     # --- changes; requests of clients are validated in admin.py
@@ -221,7 +222,7 @@ class TopicRegistry:
         self._change(GroupConfigRecord(group_id, configs))
 
     def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
-        """Set the configs of a subscription to metrics of clients; empty: delete it."""
+        """Set the configs of a client metrics subscription; empty configs delete it."""
         self._change(ClientMetricsRecord(name, configs))
 
     def set_scram_credential(
@@ -273,7 +274,7 @@ class TopicRegistry:
         self.on_leader_change(topic, partition, before_id)
 
     def allocate_producer_id(self) -> int:
-        """Allocate a producer id; respond only once it is durable."""
+        """Allocate a producer id. The caller may respond with it only once it is durable."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
             self._reserve_producer_ids()
@@ -303,7 +304,7 @@ class TopicRegistry:
         self._group_commit.on_durable(self._registry_log, on_durable)
 
     def new_topic_id(self) -> uuid.UUID:
-        # Like those of Kafka's Uuid.randomUuid, ids never start with "-".
+        # As with Kafka's Uuid.randomUuid, ids never start with "-".
         while (id_ := self._new_id()) in self._by_id or id_.bytes[0] >> 2 == 62:
             continue
         return id_
@@ -349,8 +350,8 @@ class TopicRegistry:
                 self.security.apply(record)
 
     def _configure_topics(self) -> None:
-        """Adopt new defaults. Computing settings takes 0.1 ms, and most topics share the same
-        ones."""
+        """Apply new defaults to all topics. Topics with the same overrides share their settings,
+        because computing them takes 0.1 ms."""
         settings: dict[tuple[tuple[str, str], ...], dict[int, TopicSettings]] = {}
         for topic in self:
             shared = settings.setdefault(tuple(topic.overrides.items()), {})
@@ -435,7 +436,7 @@ class TopicRegistry:
         self._next_producer_id = self._durable_producer_ids_end = self._producer_ids_end
 
     def _recover_again(self) -> None:
-        """After a failed recovery, the disk may work again."""
+        """Retry a failed recovery: the disk may work again."""
         if self._now_ms() >= self._retry_ms:
             self._undo_if_failed(LogFailed(str(self._registry_log.failed)))
 
@@ -477,7 +478,7 @@ class TopicRegistry:
 
 
 class TopicsView:
-    """The topics that clients can read: those of the registry, and the mirror.
+    """The topics that clients can read: the topics of the registry, and the mirror.
 
     The mirror is the offsets topic under a second, non-internal name, for readers that ignore
     internal topics, such as Spark's Kafka connector. It shares the logs. It is not in the registry,
@@ -493,7 +494,7 @@ class TopicsView:
 
     @property
     def mirror(self) -> Topic | None:
-        """None if disabled or if the offsets topic does not exist yet."""
+        """The mirror; None if it is disabled or if the offsets topic does not exist yet."""
         offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
         if offsets_topic is None:
             return None

@@ -72,15 +72,15 @@ class GroupConfigRecord(NamedTuple):
 
 
 class ClientMetricsRecord(NamedTuple):
-    """A subscription to metrics of clients (KIP-714); empty: it was deleted."""
+    """A client metrics subscription (KIP-714); `configs` is empty if it was deleted."""
 
     name: str
     configs: Mapping[str, str]
 
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""The clients that a quota is for, as pairs of type and name in the order of the types. The types
-are user and client-id, or ip. The name None stands for all that have no quota of their own."""
+"""The clients to which a quota applies, as pairs of type and name, sorted by type. The types are
+user and client-id, or ip. The name None stands for all clients without a quota of their own."""
 
 
 class ClientQuotaRecord(NamedTuple):
@@ -329,15 +329,16 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
 
 
 def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
-    """One record per batch: a corrupt last batch is treated as torn and truncated, so it should
-    lose only one record."""
+    """Return a batch with only this record: a corrupt last batch is treated as torn and truncated,
+    which should lose only one record."""
     batch = BatchBuilder()
     batch.add(*encode(record), now_ms)
     return batch.finish(offset)
 
 
 def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
-    """Live records in a canonical order: topics by creation, leaders after their topic."""
+    """Return the live records in a canonical order: topics by creation, leaders after their
+    topic."""
     latest: dict[tuple[Any, ...], RegistryRecord] = {}
     for record in stored:
         key = _key(record)
@@ -414,9 +415,9 @@ class CorruptRegistry(LogError):
 
 
 def check_registry(folder: Path, files: Files) -> None:
-    """Raise CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end;
-    OSError. Read-only. Opening would truncate the log at the corruption and lose all later topics.
-    A torn tail is harmless: its requests were never acknowledged."""
+    """Raise CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end.
+    This only reads the log, whereas opening it would truncate it at the corruption and lose all
+    later topics. A torn tail is harmless: its requests were never acknowledged. Raises OSError."""
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
     for name in names:
@@ -426,7 +427,7 @@ def check_registry(folder: Path, files: Files) -> None:
             corruption = next((each for each in items if isinstance(each, Corruption)), None)
             if corruption and (name != names[-1] or not _is_torn_tail(file, corruption)):
                 raise CorruptRegistry(
-                    "the registry of topics is corrupt, and the topics after the corruption "
+                    "the topic registry is corrupt, and the topics after the corruption "
                     f"would be lost: {registry.name}/{name}: {corruption.reason} "
                     f"(at byte {corruption.position})"
                 )
@@ -447,6 +448,6 @@ def _is_torn_tail(file: File, corruption: Corruption) -> bool:
     try:
         check(batch, 0, len(batch))
     except LogError:
-        # The following zeros were preallocated.
+        # A torn batch may be followed by preallocated zeros.
         return is_zero_from(file, corruption.position + header.size)
     return False  # only its offsets are wrong

@@ -1,4 +1,4 @@
-"""SCRAM credentials (RFC 5802), as Kafka stores them: never the password itself.
+"""SCRAM credentials (RFC 5802), as Kafka stores them: without the password itself.
 
 Upstream: ScramCredential, ScramFormatter.
 """
@@ -15,7 +15,7 @@ ITERATIONS_MAX: Final = 16384
 
 
 class ScramMechanism(IntEnum):
-    """As numbered in the protocol (KIP-554)."""
+    """The SCRAM mechanisms, as numbered in the protocol (KIP-554)."""
 
     SHA_256 = 1
     SHA_512 = 2

@@ -1,4 +1,4 @@
-"""Who may connect and do what: the SCRAM credentials, ACLs and client quotas of a cluster."""
+"""The SCRAM credentials, ACLs and client quotas of a cluster."""
 
 from collections.abc import Callable, Mapping
 
@@ -17,7 +17,7 @@ __all__ = ["SecurityState"]
 
 
 class SecurityState:
-    """Changed only by the registry, with its records."""
+    """The state is changed only by the registry, which applies its records."""
 
     def __init__(self) -> None:
         self.acls = Acls()

@@ -31,24 +31,24 @@ class Nodes:
 
     @property
     def quorum_leader_id(self) -> int:
-        """The id of the process as the only controller of a KRaft cluster. It is that of the first
-        node even while this node is stopped, because the topic registry keeps running."""
+        """The id of the only controller of the KRaft cluster: the first node, even while it is
+        stopped, because the topic registry keeps running."""
         return self.ids[0]
 
     def replicas(self, index: int) -> tuple[int, ...]:
-        """Replicas of a partition, preferred leader first."""
+        """Return the replicas of a partition, preferred leader first."""
         first = index % len(self.ids)
         return self.ids[first:] + self.ids[:first]
 
     def in_sync(self, index: int) -> tuple[int, ...]:
-        """The replicas that are up."""
+        """Return the replicas that are up."""
         return tuple(id_ for id_ in self.replicas(index) if id_ in self.up)
 
     def offline(self, index: int) -> tuple[int, ...]:
         return tuple(id_ for id_ in self.replicas(index) if id_ not in self.up)
 
     def elect(self, index: int) -> int:
-        """The first replica that is up; NO_LEADER if none is."""
+        """Return the first replica that is up; NO_LEADER if none is."""
         for id_ in self.replicas(index):
             if id_ in self.up:
                 return id_
@@ -84,8 +84,8 @@ class Partition:
         self.delayed_fetches = DelayedFetches()
         self.unflushed_records = 0
         self.awaiting_sync: list[int] = []
-        """Base offsets of the batches that are acknowledged after a sync, in order. Only batches
-        before the first one are served."""
+        """Base offsets, in order, of the batches that are acknowledged only after a sync. Readers
+        see only the batches before the first of them."""
         self.flush_is_scheduled = False
         """Whether the flush.ms timer is set."""
         self._data_folder = data_folder
@@ -104,7 +104,7 @@ class Partition:
 
     @property
     def folder(self) -> Path:
-        # Not an attribute, which would take half of the time of creating 10,000 partitions.
+        # Not an attribute: it would take half the time of creating 10,000 partitions.
         return self._data_folder / self.name
 
     @property
@@ -128,7 +128,7 @@ class Partition:
         return self._log
 
     def reopen(self, end_offset: int | None = None) -> Log:
-        """Reopen the log from its files. The caller ensures that nothing uses the old one. Appends
+        """Reopen the log from its files. The caller ensures that nothing uses the open log. Appends
         from `end_offset` on were rejected, and are truncated. If that fails, the next opening
         retries it; until then nothing may read or compact the log."""
         if end_offset is not None:
@@ -199,7 +199,8 @@ class Partition:
 
     def close_failed(self) -> None:
         """Close the log after a failed write or sync. The next opening truncates the batches in
-        `awaiting_sync`, whose producers got an error, and writes other unsynced ones again."""
+        `awaiting_sync`, whose producers received an error, and writes other unsynced batches
+        again."""
         log, awaiting_sync = self._log, self.awaiting_sync
         self.close()
         if log is not None:
@@ -256,7 +257,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def settings_at(self, node_id: int) -> TopicSettings:
-        """Settings of partitions led by this node; nodes may have different defaults."""
+        """Return the settings of partitions led by this node; nodes may have different defaults."""
         if node_id not in self._settings:
             self._settings[node_id] = self._configs.at(node_id).settings(self.overrides)
         return self._settings[node_id]

@@ -1,4 +1,4 @@
-"""Removing the folders of deleted topics, a few per iteration of the event loop.
+"""Removes the folders of deleted topics, a few per iteration of the event loop.
 
 Only folders known to belong to a deleted topic are removed; any other folder that conflicts with a
 new partition is renamed.
@@ -28,8 +28,8 @@ LOOKED_UP_MAX: Final = 100
 
 
 class FolderDeletion:
-    """`deleted_names` are deleted topics that may still have folders; `call_soon` schedules a
-    callback on the event loop."""
+    """Removes the folders of partitions. `deleted_names` are deleted topics that may still have
+    folders; `call_soon` schedules a callback on the event loop."""
 
     def __init__(
         self,

@@ -4,5 +4,5 @@ broker_config.py   BrokerConfig: the values a broker runs with, validated
 keys.py            every key: type, default, bounds
 ignored_keys.py    keys of Kafka that have no effect in kohort
 sources.py         properties files, environment variables, `key=value` overrides
-listeners.py       `listeners` and `advertised.listeners`;  users.py: users and passwords in keys
+listeners.py       `listeners` and `advertised.listeners`;  users.py: `kohort.users`
 """

@@ -56,8 +56,8 @@ class BrokerConfig(Mapping[str, Value]):
     def __init__(
         self, values: Mapping[Str, Str] | None = None, origins: Mapping[Str, Str] | None = None
     ) -> None:
-        """Defaults overridden by `values`. Values that are missing in `origins` have the origin
-        `code`. Raises ConfigError."""
+        """`values` override the defaults. Their origins are in `origins`; the origin of all others
+        is `code`. Raises ConfigError."""
         of = origins or {}
         self._settings = dict(_DEFAULTS)
         # Values by their complete names: listener.name.NAME.KEY.
@@ -131,12 +131,12 @@ class BrokerConfig(Mapping[str, Value]):
         return self._settings[key].origin
 
     def source(self, key: Str) -> ConfigSource:
-        """The origin as DescribeConfigs reports it."""
+        """Return the origin as DescribeConfigs reports it."""
         default = self._settings[key].origin == "default"
         return ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
 
     def text(self, key: Str) -> Str | None:
-        """The value in properties syntax; None if unset. Passwords are hidden."""
+        """Return the value in properties syntax; None if unset. Passwords are hidden."""
         value = self[key]
         if value is not None and ALL_KEYS[key].type is ConfigType.PASSWORD:
             return HIDDEN
@@ -191,8 +191,8 @@ class BrokerConfig(Mapping[str, Value]):
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
         """The addresses advertised to clients, by listener. Port 0 is replaced by the bound port.
-        Default: those of the listeners, or the host name if they bind all interfaces, as in
-        Kafka."""
+        By default they are the addresses of the listeners or, for a listener on all interfaces, the
+        host name, as in Kafka."""
         key = "advertised.listeners"
         if not self.list(key):
             return tuple(each._replace(host=reachable(each.host)) for each in self.listeners)
@@ -220,7 +220,7 @@ class BrokerConfig(Mapping[str, Value]):
     # --- problems
 
     def warnings(self) -> Iterator[Str]:
-        """One warning for each setting without effect, such as a misspelled key."""
+        """Yield one warning for each setting without effect, such as a misspelled key."""
         for problem in self.unknown_keys():
             yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
         ignored = [key for key in self._unknown if is_ignored(key)]
@@ -267,7 +267,7 @@ class BrokerConfig(Mapping[str, Value]):
         )
 
     def unknown_keys(self, *, in_environment: Bool = True) -> Iterator[Str]:
-        """One line for each key unknown to both kohort and Kafka. Without `in_environment`,
+        """Yield one line for each key unknown to both kohort and Kafka. Without `in_environment`,
         environment variables such as KAFKA_BOOTSTRAP_SERVERS, which may be for other programs, are
         ignored."""
         for key, _, origin in self._unknown.values():

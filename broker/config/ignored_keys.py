@@ -1,6 +1,6 @@
 """Keys of Kafka features that kohort lacks: replication, controllers, share and streams groups,
-tiered storage. A server.properties may contain them, clients can describe those of Kafka 4.3, and
-change those that are dynamic.
+tiered storage. A server.properties may contain them. Clients can describe the keys of Kafka 4.3,
+and change the dynamic ones.
 
 Source: AbstractKafkaConfig.CONFIG_DEF of Kafka 4.3, and KafkaConfig.configNames of Kafka 3.9, the
 last version with ZooKeeper.
@@ -21,10 +21,10 @@ from ...topics.config_def import (
 __all__ = ["DESCRIBED_KEYS", "IGNORED_KEYS", "PROVIDER_PREFIX"]
 
 PROVIDER_PREFIX: Final = "config.providers."
-"""Of keys that contain the name of a provider: `config.providers.file.class`."""
+"""Prefix of the keys that contain the name of a provider: `config.providers.file.class`."""
 
-# Name, type, default (-: none), lower bound of dynamic keys; dynamic; internal: only described if
-# it is set.
+# Name, type, default (`-` for none), `from` and the lower bound of a dynamic key, `dynamic`,
+# `internal` (the key is described only if it is set).
 _OF_KAFKA_4: Final = """
     add.partitions.to.txn.retry.backoff.max.ms int 100
     add.partitions.to.txn.retry.backoff.ms int 20

@@ -60,7 +60,8 @@ NO_JITTER: Final = "segments are rolled without jitter"
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
     """Return a constructor for keys of this type. A key with the default None may be unset.
-    `dynamic` keys can be changed while a broker runs, in kohort only if not `at_startup`."""
+    `dynamic` keys can be changed while a broker runs; kohort reads those that are `at_startup` only
+    when it starts."""
 
     def key(
         name: str,
@@ -116,7 +117,8 @@ def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
 
 
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
-    """A check that Kafka makes when all keys are known, with the message of Scala's `require`."""
+    """Return a validator for a condition that Kafka checks with Scala's `require`, with its
+    message."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int)
@@ -163,8 +165,8 @@ KOHORT: Final = (
     _text(
         "kohort.durability",
         "fsync",
-        "What an acknowledged commit survives: `fsync` a power failure, `os` a crash of the "
-        "process, `none` nothing (all data is in memory).",
+        "What an acknowledged commit survives: a power failure (`fsync`), a crash of the process "
+        "(`os`), or neither (`none`: all data is in memory).",
         one_of(*get_args(Durability)),
     ),
     _text(
@@ -172,7 +174,7 @@ KOHORT: Final = (
         "on",
         "The event log in the folder `events` of the data folder: `off`; `on`: rebalances and "
         "member changes with their causes, and aborted transactions; `all`: also every accepted "
-        "commit and every change of a transaction. Never with durability `none`.",
+        "commit and every change of a transaction. With durability `none` there is no event log.",
         one_of("off", "on", "all"),
     ),
     _int(
@@ -186,8 +188,8 @@ KOHORT: Final = (
         0,
         "How many committed offsets to keep in memory, across all groups; all of them if this is 0 "
         "or with durability `none`. Each takes about 120 bytes in a group with ten offsets and 360 "
-        "in a group with one, plus its metadata. Others are read from files next to the log when "
-        "they are needed, and take 210 bytes per group.",
+        "in a group with one, plus its metadata. The others are read from files next to the log "
+        "when they are needed, and take 210 bytes per group.",
         at_least(0),
     ),
     _text(
@@ -223,14 +225,14 @@ KOHORT: Final = (
         True,
         "Recognise requests that a client repeats (heartbeats, commits, offset fetches) by their "
         "bytes instead of decoding them again. Takes at most 64 KiB of memory per connection. "
-        "`false` changes nothing but speed.",
+        "`false` affects only speed.",
     ),
     _password(
         "kohort.users",
         None,
         "Users who can authenticate with PLAIN and both SCRAM mechanisms on every listener: "
-        "`alice:alice-secret,bob:bob-secret`. A comma, a backslash, and a colon in a name are "
-        "escaped by a backslash.",
+        "`alice:alice-secret,bob:bob-secret`. Commas, backslashes, and colons in names are "
+        "escaped with a backslash.",
     ),
 )
 
@@ -238,13 +240,15 @@ NETWORK: Final = (
     _list(
         "listeners",
         ("PLAINTEXT://127.0.0.1:9092",),
-        "Where the broker listens. Kafka's default is all interfaces.",
+        "The addresses on which the broker listens. By default, Kafka listens on all interfaces.",
         not_empty,
         dynamic=True,
         at_startup=True,
     ),
     _list(
-        "advertised.listeners", None, "The address that clients receive; default: the listener's."
+        "advertised.listeners",
+        None,
+        "The addresses that clients receive; by default, those of `listeners`.",
     ),
     _text(
         "listener.security.protocol.map",
@@ -302,7 +306,7 @@ NETWORK: Final = (
     _text(
         "max.connections.per.ip.overrides",
         "",
-        "Other limits for some addresses or host names: `10.0.0.1:100,build:200`.",
+        "Different limits for some addresses or host names: `10.0.0.1:100,build:200`.",
         _hosts_with_counts,
         dynamic=True,
     ),
@@ -334,10 +338,15 @@ STORAGE: Final = (
         ("kohort-data",),
         "The data folder, unless `log.dirs` is set. Kafka's default is in /tmp.",
     ),
-    _list("log.dirs", None, "The data folder, exactly one; `--data-dir` sets it as well."),
+    _list("log.dirs", None, "The data folder; only one is supported. `--data-dir` sets it too."),
     _topic_default("log.segment.bytes"),
     _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
-    _int("log.roll.hours", 168, "`log.roll.ms` in hours; used if that is not set.", at_least(1)),
+    _int(
+        "log.roll.hours",
+        168,
+        "Age in hours at which a segment is rolled, if `log.roll.ms` is not set.",
+        at_least(1),
+    ),
     _topic_default(
         "log.roll.jitter.ms",
         default=None,
@@ -348,7 +357,7 @@ STORAGE: Final = (
     _int(
         "log.roll.jitter.hours",
         0,
-        "The same in hours, if `log.roll.jitter.ms` is not set.",
+        "`log.roll.jitter.ms` in hours, if that key is not set.",
         at_least(0),
         no_effect=NO_JITTER,
     ),
@@ -379,9 +388,17 @@ STORAGE: Final = (
         ),
     ),
     _int(
-        "log.retention.minutes", None, "The same in minutes, if `log.retention.ms` is not set.", ANY
+        "log.retention.minutes",
+        None,
+        "Retention time in minutes, if `log.retention.ms` is not set.",
+        ANY,
     ),
-    _int("log.retention.hours", 168, "The same in hours, if neither of the two above is set.", ANY),
+    _int(
+        "log.retention.hours",
+        168,
+        "Retention time in hours, if it is not set in minutes or ms.",
+        ANY,
+    ),
     _topic_default("log.retention.bytes"),
     _long(
         "log.retention.check.interval.ms",
@@ -415,7 +432,7 @@ STORAGE: Final = (
 )
 
 TOPICS: Final = (
-    _bool("auto.create.topics.enable", True, "Whether Metadata creates unknown topics."),
+    _bool("auto.create.topics.enable", True, "Whether Metadata requests create unknown topics."),
     _bool("delete.topic.enable", True, "Whether topics can be deleted."),
     _int("num.partitions", 1, "Default number of partitions.", at_least(1)),
     _int("default.replication.factor", 1, "Default number of replicas.", ANY),
@@ -579,7 +596,7 @@ CONSUMER_GROUPS: Final = (
     _list(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer", "streams"),
-        "The group protocols that are enabled. There are no share and streams groups.",
+        "The group protocols that are enabled. kohort has no share or streams groups.",
         list_of("consumer", "classic", "share", "streams", may_be_empty=False),
     ),
     _group_default("group.consumer.session.timeout.ms"),
@@ -597,16 +614,16 @@ CONSUMER_GROUPS: Final = (
     _list(
         "group.consumer.assignors",
         ("uniform", "range"),
-        "The assignors that members of such a group can choose from; the first one is the default. "
-        "Kafka also accepts names of Java classes.",
+        "The assignors that members of consumer groups can choose from; the first one is the "
+        "default. Kafka also accepts names of Java classes.",
         list_of("uniform", "range", may_be_empty=False),
     ),
     _text(
         "group.consumer.migration.policy",
         "bidirectional",
-        "Which groups with members are converted: `upgrade` classic groups to the consumer "
-        "protocol, `downgrade` the other way, `bidirectional` both, `disabled` neither. Groups "
-        "without members are always converted.",
+        "Which groups with members are converted: classic groups to the consumer protocol "
+        "(`upgrade`), consumer groups to the classic protocol (`downgrade`), both "
+        "(`bidirectional`) or neither (`disabled`). Groups without members are always converted.",
         one_of_ignoring_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
     ),
     _int(
@@ -662,7 +679,7 @@ TLS: Final = (
     _password(
         "ssl.truststore.certificates",
         None,
-        "These certificates in PEM, instead of a file.",
+        "The certificates of the authorities in PEM, instead of a file.",
         dynamic=True,
     ),
     _text(
@@ -690,7 +707,8 @@ SASL: Final = (
     _list(
         "sasl.enabled.mechanisms",
         ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-        "The mechanisms of listeners with SASL: these and OAUTHBEARER. Kafka's default is GSSAPI.",
+        "The mechanisms of SASL listeners. OAUTHBEARER is supported, too. Kafka's default is "
+        "GSSAPI.",
         list_of(*MECHANISMS, may_be_empty=False),
         dynamic=True,
     ),
@@ -704,8 +722,8 @@ SASL: Final = (
     _class(
         "sasl.server.callback.handler.class",
         None,
-        "Only Kafka's `OAuthBearerValidatorCallbackHandler`, which "
-        "`sasl.oauthbearer.jwks.endpoint.url` implies.",
+        "Only Kafka's `OAuthBearerValidatorCallbackHandler` is supported; "
+        "`sasl.oauthbearer.jwks.endpoint.url` implies it.",
     ),
     _int(
         "sasl.server.max.receive.size",
@@ -729,7 +747,7 @@ SASL: Final = (
         "sasl.oauthbearer.jwks.endpoint.url",
         None,
         "A file with the keys of signed tokens (JWKS), as a URL: `file:///etc/jwks.json`. It is "
-        "read when the broker starts. Without it, tokens are not signed.",
+        "read when the broker starts. Without this key, tokens are not signed.",
     ),
     _list(
         "sasl.oauthbearer.expected.audience",
@@ -761,7 +779,7 @@ QUOTAS: Final = (
     _int(
         "controller.quota.window.num",
         11,
-        "The same for the quota `controller_mutation_rate`.",
+        "Number of samples of the rate of `controller_mutation_rate`.",
         at_least(1),
     ),
     _int("controller.quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
@@ -811,7 +829,7 @@ BROKER_KEYS: Final = config_def(
 )
 
 ALL_KEYS: Final[ConfigDef] = {**BROKER_KEYS, **DESCRIBED_KEYS}
-"""Also those of Kafka that have no effect here: clients can describe them."""
+"""All keys, including those of Kafka that have no effect in kohort: clients can describe them."""
 
 LISTENER_PREFIX: Final = "listener.name."
 LISTENER_KEYS: Final = (

@@ -39,7 +39,7 @@ class SecurityProtocol(StrEnum):
 
 
 class Listener(NamedTuple):
-    """Port 0 means any free port; an empty host means all interfaces."""
+    """A listener of the broker. Port 0 means any free port; an empty host means all interfaces."""
 
     name: str
     host: str
@@ -58,7 +58,7 @@ class Listener(NamedTuple):
 
 
 def reachable(host: str) -> str:
-    """The host name under which other machines can reach a socket bound to `host`."""
+    """Return the host name under which other machines can reach a socket bound to `host`."""
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 
@@ -74,7 +74,9 @@ def parse_listeners(
     ]
     listeners = tuple(listener for listener in parsed if listener is not None)
     if not listeners:
-        raise ConfigError(f"no listeners for clients in {where}: for example {EXAMPLE}.")
+        raise ConfigError(
+            f"no listeners for clients in {where}: expected one, for example {EXAMPLE}."
+        )
     names = Counter(listener.name for listener in listeners)
     for name, count in names.items():
         if count > 1:

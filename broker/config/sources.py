@@ -1,4 +1,4 @@
-"""Where settings are written: a properties file, environment variables, `key=value` overrides.
+"""The sources of settings: a properties file, environment variables, `key=value` overrides.
 
 Each source yields (key, text, origin); values are parsed elsewhere.
 """
@@ -41,7 +41,8 @@ class RawSetting(NamedTuple):
 
 
 def key_of(variable: str) -> str:
-    """KAFKA_NUM_PARTITIONS -> num.partitions, by the rule of Kafka's images (`__` is `_`)."""
+    """Return the key of a variable by the rule of Kafka's images: KAFKA_NUM_PARTITIONS stands for
+    num.partitions, and `__` for `_`."""
     name = variable.removeprefix(VARIABLE_PREFIX).lower().replace("___", "-").replace("__", "\0")
     return name.replace("_", ".").replace("\0", "_")
 
@@ -64,7 +65,7 @@ def from_overrides(overrides: Iterable[str]) -> Iterator[RawSetting]:
 
 
 def from_file(path: Path) -> Iterator[RawSetting]:
-    """A file in Java's properties format."""
+    """Read a file in Java's properties format. Raises ConfigError."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

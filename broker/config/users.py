@@ -33,6 +33,6 @@ def parse_users(text: str) -> dict[str, str]:
 
 
 def format_users(users: Mapping[str, str]) -> str:
-    """The inverse of `parse_users`."""
+    """Return the text from which `parse_users` returns these users."""
     pairs = ([SPECIAL.sub(r"\\\g<0>", each) for each in item] for item in users.items())
     return ",".join(map(":".join, pairs))

@@ -1,4 +1,4 @@
-"""What runs on the event loop besides the connections.
+"""Cooperative tasks, timers and threads of the broker's event loop.
 
 scheduler.py  cooperative tasks, in short slices
 timers.py     the clock and deadlines

@@ -63,7 +63,7 @@ class ScheduledTask:
         finally:
             self._is_running = False
         if self._task is None:
-            task.close()  # cancelled itself
+            task.close()  # the task has cancelled itself
         return step
 
 
@@ -119,7 +119,7 @@ class Scheduler:
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Cancel all tasks. Call `stopped` once no thread works for them."""
+        """Cancel all tasks. Call `stopped` once no thread runs one of their steps."""
         self._is_stopped = True
         runnable, self._runnable = self._runnable, deque()
         for scheduled in runnable:

@@ -22,7 +22,7 @@ class SyncPool:
     def __init__(self, watchdog: Watchdog) -> None:
         self._loop = asyncio.get_running_loop()
         self._run_timed = watchdog.run
-        # The executor starts threads at the first flush, not with the broker.
+        # The executor starts its threads at the first flush.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
     def __call__(

@@ -1,6 +1,6 @@
 """The broker's clock, and its deadlines on the event loop.
 
-All timeouts (group deadlines, long polls, intervals) use it, so that a test can control time.
+All timeouts (group deadlines, long polls, intervals) use them, so that a test can control time.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Wall-clock time at the start plus monotonic time since then: adjusting the system clock
-    expires no session, and deadlines and timestamps are comparable."""
+    """Wall-clock time at the start plus monotonic time since then: an adjustment of the system
+    clock does not expire sessions, and deadlines and timestamps are comparable."""
 
     def __init__(self) -> None:
         self._epoch_ns = time.time_ns() - time.monotonic_ns()
@@ -97,14 +97,14 @@ class Timers:
         return timer
 
     def fire(self) -> None:
-        """Call everything that is due, the earliest first, and arm for the next deadline."""
+        """Call all callbacks that are due, the earliest first, and arm for the next deadline."""
         self._disarm()
         now = self._clock.now_ms()
         try:
             while (popped := self._deadlines.pop_due(now)) is not None:
                 popped[0].callback()
         finally:
-            # Done even if a callback has raised an exception.
+            # Even if a callback has raised an exception.
             self._arm()
 
     def _fire_slice(self) -> None:

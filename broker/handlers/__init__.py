@@ -2,5 +2,7 @@
 read or a change, and responds. Code behind the handlers is independent of request versions.
 
 kNN_*.py           one API each; the docstring names its key and what each version added
-common.py          helpers: leaders and brokers, failed responses
+authorization.py   what the client of a request may do
+transactions.py    coordinators of transactional ids, verification of partitions
+common.py          leaders and brokers, failed responses, failed authentication
 """

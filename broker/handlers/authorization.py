@@ -1,6 +1,6 @@
-"""What the client of a request may do, for handlers. Without an authorizer it may do everything.
+"""What the client of a request may do. Without an authorizer, it may do everything.
 
-Denials are logged unless the request succeeds without the resource, as a request for a list does.
+Denials are logged, except where the response merely omits the resource, as in lists.
 Upstream: AuthHelper.
 """
 
@@ -111,13 +111,15 @@ def config_denial(
 
 
 def cluster_denial(context: RequestContext, operation: AclOperation) -> tuple[ErrorCode, str]:
-    """Return the error with Kafka's message, in which the request is a list of Java objects."""
+    """Return the error and its message. In Kafka's message, the request is a list of Java
+    objects."""
     message = f"Request {context.route.api.name} needs {operation.name} permission."
     return ErrorCode.cluster_authorization_failed, message
 
 
 def topic_filter(context: RequestContext, node: Node) -> TopicFilter | None:
-    """Return a function for coordinators, or None if there is no authorizer."""
+    """Return a function with which coordinators filter the topics that the client may describe;
+    None if there is no authorizer."""
     authorizer = node.security.authorizer
     if authorizer is None:
         return None
@@ -131,7 +133,7 @@ def topic_filter(context: RequestContext, node: Node) -> TopicFilter | None:
 
 
 def topic_operations(context: RequestContext, node: Node, name: str) -> int:
-    """Return the bit field of the operations that the client may do (KIP-430)."""
+    """Return the bit field of the operations that the client may perform (KIP-430)."""
     return _allowed_operations(context, node, Resource(AclResourceType.TOPIC, name))
 
 
@@ -140,7 +142,7 @@ def group_operations(context: RequestContext, node: Node, group_id: str) -> int:
 
 
 def cluster_operations(context: RequestContext, node: Node) -> int:
-    """Return 0 if the client may not even describe the cluster."""
+    """Return the bit field of the operations; 0 if the client may not even describe the cluster."""
     if not allows_cluster(context, node, AclOperation.DESCRIBE):
         return 0
     return _allowed_operations(context, node, CLUSTER)

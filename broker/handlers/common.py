@@ -1,4 +1,4 @@
-"""Shared by several handlers: leaders and brokers, failed responses."""
+"""Helpers of handlers: leaders and brokers, failed responses, failed authentication."""
 
 import logging
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from ..security.sasl import unexpected
 
 _log: Final = logging.getLogger("kohort.requests")
 
-# Bounds the memory for clients with random ids.
+# Bounds the memory that clients with random ids can use.
 WARNINGS_MAX: Final = 1000
 
 ERROR_MESSAGES: Final = {
@@ -64,7 +64,7 @@ def current_leader(partition: Partition) -> CurrentLeader:
 
 
 def brokers(context: RequestContext, node: Node) -> list[BrokerResponse]:
-    """Every node that is up, with its address for clients of the same listener. Empty if the
+    """Return every node that is up, with its address for clients of the same listener. Empty if the
     listener is not advertised."""
     listener = context.client.listener.name
     rack = node.config.str("broker.rack") or None

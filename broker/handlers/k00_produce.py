@@ -274,9 +274,9 @@ def _append_all(
     node: Node,
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """`verified` contains the error of a partition that is not in the producer's transaction, and
-    the verification of a partition that is. Partitions that are missing from it already have
-    records of the transaction."""
+    """Append all batches, then respond. `verified` contains the errors of partitions that are not
+    in the producer's transaction, and the verifications of those that are. A partition that is
+    missing from it already has records of the transaction."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -372,7 +372,7 @@ def _verify(
     rejected: Mapping[TopicPartition, ErrorCode],
 ) -> None:
     """Verify that the partitions are in the producer's transaction, or add them to it; then append.
-    `header` is that of one of the producer's batches."""
+    `header` is the header of one of the producer's batches."""
     support = _support(context)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -443,7 +443,7 @@ def _sync_at_deadline(node: Node, partition: Partition) -> None:
 
 
 def _errors(response: ProduceResponse) -> str:
-    """Log the errors of a request with acks=0; its client gets no response."""
+    """Describe the errors of a request with acks=0 for the log; its client gets no response."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
         for topic in response.responses

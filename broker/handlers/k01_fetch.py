@@ -254,7 +254,8 @@ class _Fetch:
         return requests
 
     def _allows(self, name: str | None) -> bool:
-        """`name` is None for a topic id that has never been known."""
+        """Return whether the client may read a topic; `name` is None for an id that was never
+        known."""
         context, node = self.context, self.node
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
         key = None if is_follower else name
@@ -341,7 +342,7 @@ class _Fetch:
     def _finish(
         self, requests: list[PartitionRequest], data: list[PartitionData], size: int
     ) -> Iterator[None]:
-        """Respond. `size`: of the data, in bytes."""
+        """Respond with the data; `size` is its size in bytes."""
         self._cancel()
         context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
@@ -413,7 +414,7 @@ def requested_partitions(context: RequestContext) -> Generator[None, None, Cache
 
 
 def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
-    """The partitions to remove from the session."""
+    """Return the partitions to remove from the session."""
     by_id = is_by_id(context)
     forgotten: list[PartitionKey] = []
     for topic in context.request.forgotten_topics_data:
@@ -425,8 +426,8 @@ def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
 def _without_topic(
     context: RequestContext, node: Node, partition: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
-    """The error for an unknown topic. If its id was resolved before, the name decides the error
-    (upstream: FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
+    """Return the error for an unknown topic. If its id was resolved before, the name decides the
+    error (upstream: FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
     if not is_by_id(context):
         return None, UNKNOWN_PARTITION
     if partition.name is None:
@@ -444,7 +445,7 @@ def _missing_rank(request: PartitionRequest) -> int:
 
 
 def _unknown_server_error(context: RequestContext) -> FetchResponse:
-    """The request failed as a whole. Since v13 the response then has no entries for partitions."""
+    """Return the response to a request that fails as a whole. Since v13 it has no partitions."""
     error = ErrorCode.unknown_server_error
     request = context.request
     topics = []
@@ -465,7 +466,7 @@ def _free_in_steps(*lists: list[Any]) -> Iterator[None]:
 def _topic_responses(
     context: RequestContext, results: Iterable[_Result]
 ) -> Generator[None, None, list[TopicResponse]]:
-    """Adjacent partitions of a topic share an entry."""
+    """Return the responses by topic. Adjacent partitions of a topic share an entry."""
     by_id = is_by_id(context)
     topics: list[TopicResponse] = []
     key: Any = None
@@ -487,7 +488,8 @@ def _partition_response(
         return PartitionResponse(data.partition_index, data.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
     was_read = data.error is NONE and data.diverging is None
-    # Aborted transactions are null: not requested, or not read (upstream: FetchPartitionData).
+    # Aborted transactions are null if they were not requested or not read (upstream:
+    # FetchPartitionData).
     response = PartitionResponse(
         partition_index=data.partition_index,
         error_code=data.error,

@@ -124,8 +124,8 @@ def _respond(
 
 
 def _check_ids(context: RequestContext) -> ErrorCode | None:
-    """Error of a request that uses topic ids before v12, or has a topic with neither name nor
-    id."""
+    """Return the error of a request that uses topic ids before v12, or has a topic with neither
+    name nor id."""
     topics = context.request.topics
     # v10 and v11 have the field, but topic ids are not supported before v12 (KAFKA-14391).
     if context.version in (10, 11) and any(
@@ -197,9 +197,9 @@ def _is_creator(context: RequestContext, node: Node, name: str) -> bool:
 
 
 def _create(context: RequestContext, node: Node, name: str, created: set[str]) -> Topic | None:
-    """Create the topic with the broker's defaults. Return None if it cannot be created, or not
-    yet; as in Kafka, which responds before it tries, the client gets no reason. `created`: those of
-    the request."""
+    """Create the topic with the broker's defaults. Return None if it cannot be created, or not yet.
+    As in Kafka, which responds before it creates topics, the client gets no reason. `created` are
+    the topics that this request has created."""
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
     if name == TRANSACTION_TOPIC:

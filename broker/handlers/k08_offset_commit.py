@@ -46,7 +46,7 @@ class OffsetCommitResponse(NamedTuple):
     topics: Sequence[TopicResponse]
 
 
-# Topics that are looked up in one step, which takes about 0.1 ms.
+# Partitions that are looked up in one step, which takes about 0.1 ms.
 PARTITIONS_PER_STEP: Final = 100
 
 
@@ -182,7 +182,7 @@ class Commit:
         self._pipelined_max = 0
 
     def _command_max(self, node: Node) -> int:
-        """The number of such requests that fit into one batch, at least one. Pipelining must not
+        """Return how many such requests fit into one batch, at least one. Pipelining must not
         cause an error that a single request would not get."""
         if node.group_config.reports_commits:
             return 1  # each accepted request is an event

@@ -71,8 +71,8 @@ def _allows_all(context: RequestContext, node: Node) -> bool:
 
 
 class Fetch:
-    """Cached per repeated request: the commands, and the encoded response, which is rebuilt only
-    when results differ."""
+    """An OffsetFetch that may be repeated: its commands, and the encoded response, which is rebuilt
+    only when the results differ."""
 
     __slots__ = ("_commands", "_encoded", "_request", "_results")
 
@@ -196,8 +196,8 @@ class _NamedTopic(NamedTuple):
 def _resolve(
     context: RequestContext, node: Node, topics: Iterable[Any]
 ) -> tuple[list[_NamedTopic], list[TopicResponse]]:
-    """The topics with their names, and the responses for unknown ids and topics that the client may
-    not describe."""
+    """Return the topics with their names, and the responses for unknown ids and topics that the
+    client may not describe."""
     named: list[_NamedTopic] = []
     rejected: list[TopicResponse] = []
     for topic in topics:

@@ -76,7 +76,8 @@ def _find(
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe any of the keys: as in Kafka, it is authorized first."""
+    """Whether the client may describe any of the keys; as in Kafka, other clients create no
+    topic."""
     request = context.request
     keys = request.coordinator_keys if context.version >= 4 else (request.key,)
     return any(_denied(context, node, key, reports=False) is None for key in keys)
@@ -89,7 +90,8 @@ def _respond_with_leaders(
     is_new: bool,
     error: OSError | None,
 ) -> None:
-    """`is_new`: this request created the topic, which Kafka does after it has responded."""
+    """Respond once the topic is durable. `is_new` means that this request has created it; Kafka
+    creates it only after it has responded."""
     if error is not None or (is_new and not node.config.bool("kohort.auto.create.immediate")):
         # Clients retry.
         _respond(context, node, lambda _key: None)

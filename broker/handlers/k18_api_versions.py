@@ -69,7 +69,7 @@ def _response(name: str, *, all_features: bool) -> ApiVersionsResponse:
     )
 
 
-# By profile and version. Encoding sixty APIs would take most of the time of a request.
+# Responses by profile and version. Encoding sixty APIs would take most of the time of a request.
 _encoded: dict[tuple[str, int], EncodedResponse] = {}
 
 ILLEGAL = ApiVersionsResponse(ErrorCode.illegal_sasl_state, ())

@@ -53,8 +53,8 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 
 def _denied(context: RequestContext, node: Node) -> CooperativeTask[ErrorCode | None]:
-    """A producer without a transactional id may write idempotently if it may write to any topic
-    (KIP-679)."""
+    """Return the error if the client is not authorized. A producer without a transactional id may
+    write idempotently if it may write to any topic (KIP-679)."""
     transactional_id = context.request.transactional_id
     if transactional_id is not None:
         if not allows_transactional_id(context, node, AclOperation.WRITE, transactional_id):

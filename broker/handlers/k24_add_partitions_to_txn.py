@@ -116,7 +116,8 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
-    """Topics and partitions are those of the request, including empty and repeated ones."""
+    """Return the response. It has the topics and partitions of the request, including empty and
+    repeated ones."""
     responses = [
         TopicResponse(
             topic.name,

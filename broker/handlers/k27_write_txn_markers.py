@@ -33,7 +33,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         denied = [_response(each, [error] * len(_partitions(each))) for each in markers]
         context.respond(Message(markers=denied))
         return
-    # Other partitions are not in the response.
+    # Markers without partitions are not in the response.
     markers = [each for each in markers if _partitions(each)]
     results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
     for place, each in enumerate(markers):

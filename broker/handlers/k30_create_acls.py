@@ -73,7 +73,7 @@ def _respond(
 
 
 def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> CreationResponse | None:
-    """The response if the request fails as a whole."""
+    """Return the response if the request fails as a whole, otherwise None."""
     if not allows_cluster(context, node, AclOperation.ALTER):
         return CreationResponse(*cluster_denial(context, AclOperation.ALTER))
     if node.security.authorizer is None:

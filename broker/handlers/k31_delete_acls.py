@@ -61,7 +61,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _failure(context: RequestContext, node: Node) -> FilterResponse | None:
-    """The response if the request fails as a whole."""
+    """Return the response if the request fails as a whole, otherwise None."""
     if not allows_cluster(context, node, AclOperation.ALTER):
         return FilterResponse(*cluster_denial(context, AclOperation.ALTER))
     if node.security.authorizer is None:
@@ -70,7 +70,8 @@ def _failure(context: RequestContext, node: Node) -> FilterResponse | None:
 
 
 def _invalid(acl_filter: AclFilter) -> str | None:
-    """Upstream: AclControlManager.validateFilter."""
+    """Return Kafka's message if the filter is invalid (upstream:
+    AclControlManager.validateFilter)."""
     if UNKNOWN in (acl_filter.resource_type, acl_filter.pattern_type):
         return "Unknown patternFilter."
     if UNKNOWN in (acl_filter.operation, acl_filter.permission):

@@ -136,7 +136,7 @@ def _is_set(node: Node, key: str) -> bool:
 
 
 def _described(key: ConfigKey) -> ConfigKey:
-    """Kafka does not know the keys of its authorizer."""
+    """Return the key as Kafka describes it: it does not know the keys of its authorizer."""
     return replace(key, type=ConfigType.UNKNOWN, read_only=True) if key.name in AUTHORIZER else key
 
 
@@ -179,7 +179,7 @@ def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[
 
 
 def _describe_group(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Any group id is valid, whether the group exists or not."""
+    """Describe a group. Any group id is valid, whether the group exists or not."""
     group_id = resource.resource_name
     if not group_id:
         raise ApiError(ErrorCode.invalid_request, "Group name must not be empty")
@@ -193,7 +193,7 @@ def _describe_group(context: RequestContext, node: Node, resource: Any) -> list[
 
 
 def _describe_client_metrics(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Any name is valid, whether there is such a subscription or not."""
+    """Describe a client metrics subscription. Any name is valid, whether it exists or not."""
     name = resource.resource_name
     if not name:
         message = "Client metrics subscription name must not be empty"
@@ -227,8 +227,8 @@ def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -
 def _requested(
     resource: Any, keys: ConfigDef, is_set: Callable[[str], bool] = lambda _key: False
 ) -> list[str]:
-    """Null and an empty list both request all keys. Unknown keys are ignored, as are internal keys
-    that are not set."""
+    """Return the names of the requested keys. Null and an empty list both request all keys. Unknown
+    keys are ignored, as are internal keys that are not set."""
     requested = resource.configuration_keys or keys
     return [
         name

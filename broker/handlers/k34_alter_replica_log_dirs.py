@@ -58,7 +58,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _move(node: Node, topic: str, index: int, path: str) -> ErrorCode:
-    """Upstream: ReplicaManager.alterReplicaLogDirs."""
+    """Return the error, if any (upstream: ReplicaManager.alterReplicaLogDirs)."""
     if len(f"{topic}-{index}") + FUTURE_SUFFIX_LENGTH > FILE_NAME_MAX:
         return ErrorCode.invalid_topic_exception
     if path != node.topics.log_dir:

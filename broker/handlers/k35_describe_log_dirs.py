@@ -57,7 +57,8 @@ def _response(partition: Partition) -> Message:
 def _requested(
     context: RequestContext, node: Node
 ) -> Generator[None, None, list[tuple[str, list[Partition]]]]:
-    """Topics and partitions that do not exist are omitted, as in Kafka."""
+    """Return the requested partitions by topic. Those that do not exist are omitted, as in
+    Kafka."""
     topics = context.request.topics
     if topics is None:
         return [(topic.name, topic.partitions) for topic in node.topics]

@@ -31,7 +31,7 @@ def handle(context: RequestContext, node: Node) -> None:
         return
     if sasl.principal is not None:
         context.client.principal = sasl.principal
-    # Not null, as in Kafka.
+    # The message is empty, not null, as in Kafka.
     context.respond(_response(ErrorCode.none, "", token, lifetime_ms))
 
 

@@ -52,7 +52,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         for topic in list(node.topics):
             indexes = range(len(topic.partitions))
             elected = yield from _elect_each(node, election, topic.name, indexes)
-            # Omitted if no election is needed.
+            # Partitions that need no election are omitted.
             not_needed = ErrorCode.election_not_needed
             responses = [each for each in elected if each.error_code is not not_needed]
             topics.append(TopicResponse(topic.name, responses))
@@ -89,7 +89,8 @@ def _elect_each(
 
 
 def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode, str | None]:
-    """Upstream: ReplicationControlManager.electLeader."""
+    """Elect the preferred leader if possible; return the error and its message (upstream:
+    ReplicationControlManager.electLeader)."""
     if node.topics.get(topic) is None:
         return ErrorCode.unknown_topic_or_partition, f"No such topic as {topic}"
     partition = node.topics.partition(topic, index)

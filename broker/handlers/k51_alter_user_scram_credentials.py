@@ -64,7 +64,7 @@ def _respond(context: RequestContext, responses: list[UserResponse], error: OSEr
 
 
 def _validated(node: Node, requested: Any) -> Change:
-    """Raises ApiError."""
+    """Return the change that a deletion or an upsertion requests. Raises ApiError."""
     user = requested.name
     if not user:
         raise ApiError(ErrorCode.unacceptable_credential, "Username must not be empty")

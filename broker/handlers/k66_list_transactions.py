@@ -1,4 +1,4 @@
-"""ListTransactions (key 66, KIP-664): those that this node coordinates. Always flexible.
+"""ListTransactions (key 66, KIP-664): the transactions that this node coordinates. Always flexible.
 
 v1 duration_filter (KIP-994) · v2 transactional_id_pattern (KIP-1152).
 """

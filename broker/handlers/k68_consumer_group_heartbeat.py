@@ -82,7 +82,7 @@ def _command(context: RequestContext, node: Node) -> ConsumerGroupHeartbeat:
 
 
 def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
-    """The partitions of the same topic may be in several items."""
+    """Return the owned partitions. Several items of the request may be of the same topic."""
     owned: dict[Any, list[int]] = {}
     for topic in topics:
         owned.setdefault(topic.topic_id, []).extend(topic.partitions)

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71, KIP-714): which metrics the client is to push.
+"""GetTelemetrySubscriptions (key 71, KIP-714): which metrics the client should push.
 
 Not listed in ApiVersions, because there is no receiver of metrics.
 """

@@ -1,7 +1,7 @@
 """PushTelemetry (key 72, KIP-714): the metrics of a client, which are discarded.
 
-Not listed in ApiVersions, because there is no receiver of metrics. Kafka decompresses them even
-without a receiver.
+Not listed in ApiVersions, because there is no receiver of metrics. Even without a receiver, Kafka
+decompresses the metrics.
 """
 
 from uuid import UUID
@@ -38,7 +38,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 
 def _decompress(codec: int, metrics: bytes, node: Node) -> CooperativeTask[None]:
-    """Raises InvalidRecord."""
+    """Decompress the metrics, only to validate them. Raises InvalidRecord."""
     limit = node.cluster.decompressions
     yield from begin(limit)
     try:

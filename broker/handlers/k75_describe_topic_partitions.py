@@ -57,7 +57,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _names(context: RequestContext, node: Node) -> list[str]:
-    """The requested topics, or all topics, sorted, starting at the cursor."""
+    """Return the requested topics, or all topics, sorted, starting at the cursor."""
     request = context.request
     cursor = request.cursor
     requested = [each.name for each in request.topics] or [each.name for each in node.view]

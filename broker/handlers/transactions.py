@@ -1,5 +1,5 @@
-"""Shared by the handlers of transactional requests: the coordinator of a transactional id, and
-whether a partition is in the transaction of a producer.
+"""Helpers for transactional requests: find the coordinator of a transactional id, and verify that
+partitions are in a producer's transaction.
 
 Upstream: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.
 """
@@ -42,7 +42,7 @@ def coordinator_of(node: Node, transactional_id: str) -> Node | None:
 def submit(
     node: Node, command: TransactionCommand, respond: Callable[[Any, Any], None], request: Any
 ) -> None:
-    """Submit a command to the coordinator of this node: it is the node that the client chose."""
+    """Submit a command to the coordinator of this node, which the client has chosen."""
     if not command.transactional_id:
         respond(request, transaction_error(command, ErrorCode.invalid_request))
         return

@@ -50,8 +50,8 @@ RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
 class Connection(asyncio.BufferedProtocol):
-    """`opened` and `closed` are called with the connection. All connections of an event loop share
-    `inbox`: no other connection runs between `get_buffer` and `buffer_updated`.
+    """The connection of a client. `opened` and `closed` are called with it. All connections of an
+    event loop share `inbox`: no other connection runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
     write buffer is full; the socket buffers the rest.
@@ -286,8 +286,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _authenticate(self, sasl: SaslAuthenticator, frames: list[Frame]) -> list[Frame]:
         """Handle frames one after the other until the client has authenticated and the next frame
-        is not a SaslHandshake. Return the remaining frames, which are handled like those of any
-        client."""
+        is not a SaslHandshake. Return the remaining frames, which need no authentication."""
         keys = [api_key_of(*frame) for frame in frames]
         for index, frame in enumerate(frames):
             if self._is_ended:
@@ -451,7 +450,8 @@ class Connection(asyncio.BufferedProtocol):
             self._muted_by = context
 
     def throttle(self, ms: int) -> None:
-        """Of several pipelined requests, the longest throttle time applies."""
+        """Mute the channel for this time. Of several pipelined requests, the longest time
+        applies."""
         timers = self._node.client_timers
         end_ms = timers.now_ms() + ms
         if self._transport is None or (self._throttled and self._throttled.deadline_ms >= end_ms):

@@ -1,4 +1,4 @@
-"""Responses combined from several results."""
+"""Combines several results into one response."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,8 +26,8 @@ class Gather:
 
 
 def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[Any]:
-    """Merge the topics that a handler rejected, entirely or in part, with those that the
-    coordinator decided. Topics are tuples whose last item is their partitions.
+    """Merge topics that a handler rejected, entirely or in part, with the coordinator's result.
+    Topics are tuples whose last item is their partitions.
 
     As in upstream's OffsetCommitResponse.Builder and OffsetDeleteResponse.Builder, rejected
     partitions come first, and so do their topics. The entries of a topic that is requested twice

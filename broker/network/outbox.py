@@ -1,4 +1,4 @@
-"""When the responses of connections are sent."""
+"""Sends the responses of connections, once per iteration of the event loop."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Sender(Protocol):
 
 
 class Outbox:
-    """Connections with responses that are ready to be sent. All are flushed once per iteration of
-    the event loop, but only one of those that send records from files."""
+    """Connections with responses that are ready to be sent. In each iteration of the event loop all
+    of them are flushed, but only one of the connections that send records from files."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon

@@ -71,8 +71,8 @@ class Route:
 
     decode(buffer, start of the body, its end) returns kio's message of the request; handle(context,
     node) is the entry point of the handler module; encode(response, correlation id) returns the
-    whole frame. Both raise ManyItems for messages that are too long for the event loop;
-    `decode_long` and `encode_long`, for the codec thread, do not. `find_varying` locates
+    whole frame. `decode` and `encode` raise ManyItems for messages that are too long for the event
+    loop; `decode_long` and `encode_long`, for the codec thread, do not. `find_varying` locates
     VARYING_FIELD, the field in which otherwise identical requests may differ. `pipelined_max`
     limits how many are handled together (1 if the handler mutes the channel).
     """
@@ -102,8 +102,8 @@ class Routes:
         self._bare_token: Route | None = None
 
     def find(self, key: int, version: int) -> Route:
-        """Raises UnknownApi and UnsupportedVersion for APIs and versions that the profile does not
-        serve."""
+        """Return the route. Raises UnknownApi or UnsupportedVersion if the profile does not serve
+        the API or the version."""
         route = self._routes.get((key, version))
         return self._new_route(key, version) if route is None else route
 
@@ -198,8 +198,8 @@ class RequestMeter(Protocol):
         supports THROTTLING_QUOTA_EXCEEDED, and this raises ApiError with it (KIP-599)."""
 
     def allows_auto_creation(self, partitions: int) -> bool:
-        """Record that a Metadata request creates partitions, unless its client is already over its
-        quota. The request is not throttled."""
+        """Return whether a Metadata request may create partitions, because its client is not over
+        its quota, and record them. The request is not throttled."""
 
 
 class Interceptor(Protocol):
@@ -330,8 +330,7 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def encode(self, message: Any) -> EncodedResponse:
-        """The encoded message, for `respond_encoded` of any context of this route. Raises
-        ManyItems."""
+        """Encode `message` for `respond_encoded` of any context of this route. Raises ManyItems."""
         frame = self.route.encode(message, 0)
         return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])
 
@@ -393,7 +392,7 @@ def in_slices(
 
 
 def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
-    """Run the steps of a request, which ends with its response; see `in_slices`."""
+    """Run the steps of a request; see `in_slices`."""
     end = 0.0
     for count, step in enumerate(steps, 1):
         scheduler = node.cluster.scheduler

@@ -1,4 +1,4 @@
-"""`--log-level debug`: one line per request and one per response, as an interceptor.
+"""An interceptor for `--log-level debug`: logs one line per request and one per response.
 
     < k12 Heartbeat v4 #17 orders/consumer-1 (rdkafka at /127.0.0.1)
     > k12 Heartbeat #17 rebalance_in_progress, 16 bytes, 0.4 ms

@@ -53,14 +53,14 @@ class Server:
         self._waiting: set[socket.socket] = set()
         self._cancel_waiting: Callable[[], None] | None = None
         self._connections: set[Connection] = set()
-        # The IP addresses of connections that count for limits.
+        # The IP addresses of the connections that count towards limits.
         self._addresses: dict[Connection, str] = {}
         self._all_closed: asyncio.Event | None = None
         self._is_stopping = False
         self._tls: ServerTls | None = None
 
     def limit(self, listener: Listener, limits: ConnectionLimits, idle: IdleConnections) -> None:
-        """Apply limits to the connections of sockets."""
+        """Apply limits to the connections of sockets, but not to in-process clients."""
         self._name, self._limits, self._idle = listener.name, limits, idle
         limits.add_listener(listener, lambda: list(self._addresses))
 

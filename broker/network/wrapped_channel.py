@@ -1,10 +1,11 @@
-"""A channel between a request and its connection; it passes on what subclasses do not change."""
+"""The base class of channels between a request and its connection."""
 
 from .request import Channel, RequestContext
 
 
 class WrappedChannel:
-    """Not in request.py, because a class compiled by mypyc cannot have interpreted subclasses."""
+    """Passes on every call that a subclass does not override. It is not in request.py, because a
+    class compiled by mypyc cannot have interpreted subclasses."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

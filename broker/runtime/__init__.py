@@ -1,7 +1,7 @@
 """Runs the pure coordinators on the partitions of a node. Start with runtime.py.
 
-runtime.py              commands to the group coordinators: decide, append, apply, flush, reply
-transactions.py         the same for transactional ids
+runtime.py              runs commands of group coordinators: decide, append, apply, flush, reply
+transactions.py         runs commands of transaction coordinators
 transaction_markers.py  writes the markers that end transactions
 context.py              state per offsets partition
 loader.py               loads a partition

@@ -36,7 +36,7 @@ from ..event_loop.timers import Timer
 
 
 class CoordinatorState(Enum):
-    """Upstream: CoordinatorRuntime.CoordinatorState."""
+    """The state of a partition's coordinator (upstream: CoordinatorRuntime.CoordinatorState)."""
 
     LOADING = auto()
     ACTIVE = auto()
@@ -44,8 +44,8 @@ class CoordinatorState(Enum):
     CLOSED = auto()
 
 
-# A module constant: an enum attribute lookup costs as much as ten calls, and every command needs
-# it.
+# A module constant, because every command needs it: looking up an enum member costs as much as ten
+# calls.
 ACTIVE: Final = CoordinatorState.ACTIVE
 
 # Minimum time between attempts to open a partition whose log could not be opened.
@@ -133,7 +133,7 @@ class CoordinatorContext:
         self.state = CoordinatorState.FAILED
         self.log: Log | None = None
         self.failed_ms = 0
-        # The records still to be replayed while the partition is loading, in batches.
+        # The records still to be replayed while the partition is loading, by batch.
         self.replay: Iterator[list[OffsetsRecord]] | None = None
         # Token of the running cleanup of deleted topics.
         self.cleanup: object | None = None

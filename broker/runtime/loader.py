@@ -1,4 +1,4 @@
-"""Loading offsets partitions: replaying their logs into their coordinators.
+"""Loads offsets partitions by replaying their logs into their coordinators.
 
 Partitions are loaded one at a time, in steps between which requests are served; partitions that a
 request needs go first. Upstream: CoordinatorLoaderImpl.

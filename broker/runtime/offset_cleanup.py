@@ -1,4 +1,4 @@
-"""Cleanup of the committed offsets of deleted topics, in all groups.
+"""Tracks the cleanup of the committed offsets of deleted topics.
 
 The deletion of a topic is durable before its cleanup begins, and the name can be reused only after
 the cleanup is durable on all partitions (topics/registry.py). A cleanup that a crash or a failed

@@ -55,8 +55,8 @@ class CoordinatorRuntime:
     """Drives the coordinators of the offsets partitions that a node leads.
 
     `leads(partition)` returns whether this node leads it; when that changes, call `load` or
-    `unload`. `new_context(partition)` creates the context of a partition,
-    `new_coordinator(partition)` a coordinator and its offsets for a partition that is reloaded.
+    `unload`. `new_context(partition)` creates the context of a partition.
+    `new_coordinator(partition)` creates a coordinator and its offsets when a partition is reloaded.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class CoordinatorRuntime:
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
         """Decide `command` and call `respond(request, result)` once, now or later. It is not called
-        if a later request of the same member supersedes this one. Returns the ticket, for
+        if a later request of the same member supersedes this one. Return the ticket, for
         `forget`."""
         partition = self._store.partition_of(command.group_id)
         context = self._contexts.get(partition)
@@ -136,7 +136,7 @@ class CoordinatorRuntime:
     def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
         """Decide `command` in every partition and respond with the merged result. While a partition
         is loading, the whole command fails."""
-        # Partitions with data have been loading since the start; other partitions have no groups.
+        # Partitions with data are loaded from the start on; other partitions have no groups.
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
         errors = [self._error_unless_active(context, command) for context in contexts]
         if self._is_loading():
@@ -441,7 +441,8 @@ class CoordinatorRuntime:
     # --- failures
 
     def _reload(self, context: CoordinatorContext, error: OSError) -> None:
-        """Load the partition again after a failed flush: its memory is ahead of the disk."""
+        """Load the partition again after a failed flush: its state in memory is ahead of the
+        disk."""
         _log.debug(  # GroupCommit has logged the error
             "Reloading partition %d of __consumer_offsets after a failed flush: %s",
             context.partition,
@@ -573,7 +574,8 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
-        """Carry out the steps of a sweep; return False if the partition was lost meanwhile."""
+        """Carry out the steps of a sweep; return False if the partition was reloaded or
+        unloaded."""
         coordinator = context.coordinator
         try:
             step = next(sweep)

@@ -28,8 +28,8 @@ from ..network.gather import Gather
 
 _log = logging.getLogger("kohort.transactions")
 
-# Time between attempts to write a marker that could not be written (upstream:
-# request.timeout.ms and retries of the sender; here only a failing disk or a missing leader).
+# Time between attempts to write a marker that could not be written because the disk fails or the
+# partition has no leader (upstream: request.timeout.ms and retries of the sender).
 RETRY_MS: Final = 100
 
 # Partitions that are synced or get their marker in one step, which takes about 2 ms if their logs
@@ -37,7 +37,7 @@ RETRY_MS: Final = 100
 PARTITIONS_PER_STEP: Final = 10
 
 Written = Callable[[ErrorCode], None]
-"""written(error): called once the marker is durable in the configured sense."""
+"""written(error): called once the marker is as durable as `kohort.durability` requires."""
 
 
 class Done(Protocol):
@@ -48,7 +48,7 @@ class Done(Protocol):
 
 
 def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorCode:
-    """Validate the end marker of a producer against its state in the log."""
+    """Validate the end marker of a producer against its state in the log; return the error."""
     try:
         log.producers.validate_marker(producer.producer_id, producer.epoch, marker, log.folder.name)
     except InvalidProducerEpoch:
@@ -67,7 +67,7 @@ class EndOffsetTransactions(Protocol):
 
 
 class MarkerWriter:
-    """`end_offsets` writes markers to the offsets topic."""
+    """Writes markers to all partitions; `end_offsets` writes those to the offsets topic."""
 
     def __init__(
         self,

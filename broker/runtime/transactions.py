@@ -1,8 +1,8 @@
 """The transaction runtime of a node: decides commands of transactional ids, appends and applies
-their records, replies once these are durable, and has the markers of decided transactions written.
+their records, replies once these are durable, and starts the writing of markers.
 
-Works like the coordinator runtime (runtime.py), for __transaction_state. Its logs are short and are
-read in one step.
+It works like the coordinator runtime (runtime.py), for __transaction_state, whose logs are usually
+short enough to be read in one step.
 """
 
 import logging
@@ -42,7 +42,8 @@ from .transaction_markers import MarkerWriter
 
 _log = logging.getLogger("kohort.transactions")
 
-# Transactions that time out in one iteration of the event loop: about 10 ms with their markers.
+# Maximum number of transactions that time out in one iteration of the event loop. With their
+# markers they take about 10 ms.
 TIMEOUTS_PER_TURN: Final = 50
 
 
@@ -290,7 +291,7 @@ class TransactionRuntime:
 
         def write_all() -> CooperativeTask[None]:
             for place, markers in enumerate(outcome.markers):
-                if place:  # from a log that was loaded
+                if place:  # only after a log was loaded
                     yield None
                 self._write_markers(context, coordinator, markers, outcome.replies)
 
@@ -310,11 +311,12 @@ class TransactionRuntime:
         markers: Markers,
         replies: Sequence[tuple[int, TransactionResult]] = (),
     ) -> None:
-        """Write the markers, then complete the transaction. The client gets its reply before that:
-        normally immediately before, so that its next transaction can begin.
+        """Write the markers, then complete the transaction. The client gets its reply when the
+        markers have been written or the first attempt has failed, before the completion is durable,
+        so that its next transaction can begin.
 
         Once the partition has moved or is loaded again, only the new coordinator writes markers: a
-        retry of this one could end the next transaction of the producer."""
+        retry by this one could end the next transaction of the producer."""
 
         def is_current() -> bool:
             return context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
@@ -443,7 +445,8 @@ class TransactionRuntime:
         context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     def _reload(self, context: TransactionContext, error: OSError) -> None:
-        """Load the partition again after a failed flush: its memory is ahead of the disk."""
+        """Load the partition again after a failed flush: its state in memory is ahead of the
+        disk."""
         assert context.log is not None
         is_closed = context.state is CoordinatorState.CLOSED
         context.coordinator = self._new_coordinator()

@@ -1,4 +1,4 @@
-"""The authorizer: which client may do what, by the ACLs of the cluster.
+"""The authorizer: decides what a client may do, by the ACLs of the cluster.
 
 A client may do what an ACL allows, unless another ACL denies it. Upstream: StandardAuthorizer,
 StandardAuthorizerData, Authorizer.authorizeByResourceType.
@@ -69,7 +69,7 @@ class Denial(NamedTuple):
     rule: Acl | None
 
     def __str__(self) -> str:
-        """The line that Kafka writes to `kafka.authorizer.logger`, without the number of
+        """Return the line that Kafka writes to `kafka.authorizer.logger`, without the number of
         references."""
         rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
         type_, name = self.resource
@@ -81,9 +81,9 @@ class Denial(NamedTuple):
 
 
 class Authorizer:
-    """`acls` are those of the registry, which changes them. `super_users` are principals that may
-    do everything, such as `User:alice`. `allows_by_default` is the decision about resources that no
-    ACL applies to."""
+    """Authorizes clients. Only the registry changes `acls`. `super_users` are principals that may
+    do everything, such as `User:alice`. `allows_by_default` is the decision for resources to which
+    no ACL applies."""
 
     def __init__(
         self,
@@ -133,8 +133,8 @@ class Authorizer:
     ) -> CooperativeTask[bool]:
         """Return whether the client may perform the operation on any resource of the type, existing
         or not. Yields after each ACL of the client."""
-        # As in Kafka, a name that no ACL should contain: the result is that of super users and of
-        # the default.
+        # As in Kafka, this name stands for a resource without ACLs of its own: super users and the
+        # default allow the operation.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
             return True
         allowed: set[tuple[str, PatternType]] = set()

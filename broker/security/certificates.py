@@ -48,8 +48,8 @@ class CertificateAuthority:
         until: datetime | None = None,
     ) -> Path:
         """Write a private key (PKCS#8) and the certificate for it to a file of the folder, and
-        return its path. `names` are DNS names and addresses. `until` is the end of its validity, by
-        default after VALID_FOR."""
+        return its path. `names` are DNS names and addresses. `until` is the end of its validity; by
+        default it is valid for VALID_FOR."""
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,

@@ -61,8 +61,8 @@ class _Waiting:
 
 
 class ConnectionLimits:
-    """The connections of the sockets of a node. `timers` use the wall clock; `spawn` runs a task.
-    `changed` must be called when dynamic configs have changed."""
+    """Counts and limits the connections of a node's sockets. `timers` use the wall clock; `spawn`
+    runs a task. `changed` must be called when dynamic configs have changed."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class ConnectionLimits:
     def add_listener(
         self, listener: Listener, connections: Callable[[], Iterable[LimitedConnection]]
     ) -> None:
-        """`connections` returns the open connections."""
+        """Limit the connections of a listener; `connections` returns its open connections."""
         self._listeners[listener.name] = _ListenerState(listener, connections, Rate(self._window))
         self.changed()
 
     def changed(self) -> None:
-        """Adopt changed limits."""
+        """Apply changed limits."""
         self._total_max = self._number(MAX_CONNECTIONS)
         self._rate_max = self._number(CREATION_RATE)
         self._per_ip_max, overrides = self._per_ip()
@@ -114,9 +114,8 @@ class ConnectionLimits:
             self._ip_maxima = maxima
 
     def _per_ip(self) -> tuple[int, str]:
-        """Return the limit of an address, and the overrides. If no address could connect, the
-        stored values do not fit this start's static ones, and do not apply, as in Kafka: no client
-        could change them."""
+        """Return the limit per address, and the overrides. Dynamic values with which no address
+        could connect are ignored, as in Kafka: no client could change them."""
         count, overrides = self._number(PER_IP), self._configs.broker_text(PER_IP_OVERRIDES)
         if count == 0 and not overrides:
             return self._config.int(PER_IP), self._config.str(PER_IP_OVERRIDES)
@@ -151,7 +150,7 @@ class ConnectionLimits:
         )
 
     def wait(self, name: str, delay_ms: int, proceed: Callable[[], None]) -> Callable[[], None]:
-        """Call `proceed` after the delay, as soon as there is a slot. Returns a function that
+        """Call `proceed` after the delay, as soon as there is a slot. Return a function that
         cancels this."""
         waiting = _Waiting(name, self._timers.now_ms() + delay_ms, proceed)
         self._waiting.append(waiting)

@@ -1,8 +1,8 @@
-"""The name of a certificate's subject as Java writes it, which ACLs and mapping rules contain.
+"""Formats the name of a certificate's subject as Java does, for ACLs and mapping rules.
 
 Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has names only
-for those of RFC 2253. It writes others, such as an e-mail address, as the hexadecimal digits of
-their encoding.
+for the attributes of RFC 2253. It writes others, such as an e-mail address, as the hexadecimal
+digits of their encoding.
 """
 
 import re

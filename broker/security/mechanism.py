@@ -6,7 +6,7 @@ __all__ = ["AuthenticationFailed", "Exchange", "Identity", "InvalidCredentials"]
 
 
 class AuthenticationFailed(Exception):
-    """The client did not authenticate. The message is for the client and the log (upstream:
+    """The authentication failed. The message is for the client and the log (upstream:
     SaslAuthenticationException)."""
 
 
@@ -16,8 +16,8 @@ class InvalidCredentials(Exception):
 
 
 class Identity(NamedTuple):
-    """Who a client is, and until when its credentials are valid (milliseconds since 1970-01-01
-    UTC, or None)."""
+    """The user that a client has authenticated as, and when its credentials expire (milliseconds
+    since 1970-01-01 UTC; None if they do not expire)."""
 
     user: str
     expires_ms: int | None = None

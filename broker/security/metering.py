@@ -83,7 +83,7 @@ class Meter(WrappedChannel):
         self._throttle_ms = max(self._throttle_ms, throttle_ms)
 
     def _record_request(self) -> None:
-        """Record the request once, even if a fault of a test replaces its response."""
+        """Record the request once, even if an injected fault replaces its response."""
         if self._is_recorded:
             return
         self._is_recorded = True

@@ -1,7 +1,7 @@
 """SASL/OAUTHBEARER (RFC 7628): one token, a JWT, with the client's identity in one of its claims.
 
-Validators of unsecured tokens (upstream: OAuthBearerUnsecuredValidatorCallbackHandler) and of
-signed ones, with keys from a file (upstream: OAuthBearerValidatorCallbackHandler).
+There are validators for unsecured tokens (upstream: OAuthBearerUnsecuredValidatorCallbackHandler)
+and for tokens signed with keys from a file (upstream: OAuthBearerValidatorCallbackHandler).
 """
 
 import base64
@@ -34,7 +34,7 @@ AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
 ERROR_RECEIVED: Final = b"\x01"
 # Times in tokens are in seconds. Above this number (285 million years) a float is not exact.
 SECONDS_MAX: Final = 2**53
-# The algorithms of keys in a JWKS. Never `none`, and no HMAC: its key would be public.
+# The algorithms of keys in a JWKS. They include neither `none` nor HMAC, whose key would be public.
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -66,8 +66,8 @@ class TokenValidator(Protocol):
 
 
 class OAuthBearerExchange:
-    """`now_ms` returns the time of the system clock when it is called: a client may create its
-    token after the handshake."""
+    """An OAUTHBEARER authentication. `now_ms` returns the current time of the system clock: a
+    client may create its token after the handshake."""
 
     def __init__(self, validator: TokenValidator, now_ms: Callable[[], int]) -> None:
         self._validator = validator

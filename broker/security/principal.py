@@ -8,7 +8,7 @@ __all__ = ["ANONYMOUS", "INTERNAL", "Principal", "PrincipalMapper", "user"]
 
 
 class Principal(NamedTuple):
-    """Written as in ACLs: `User:alice`."""
+    """A principal, written as in ACLs: `User:alice`."""
 
     type: str
     name: str
@@ -51,7 +51,7 @@ class PrincipalMapper:
     Without rules, no name is valid."""
 
     def __init__(self, rules: str) -> None:
-        """Raises ValueError for rules that cannot be parsed."""
+        """Parse the rules. Raises ValueError."""
         self._rules: list[_Rule | None] = []  # None for DEFAULT
         self._text = rules
         position = 0
@@ -67,7 +67,7 @@ class PrincipalMapper:
             position = match.end()
 
     def name(self, distinguished: str) -> str:
-        """Raises ValueError if no rule matches."""
+        """Return the name of a certificate's principal. Raises ValueError if no rule matches."""
         for rule in self._rules:
             if rule is None:
                 return distinguished

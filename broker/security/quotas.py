@@ -2,8 +2,8 @@
 throttled (KIP-13, KIP-124, KIP-546, KIP-599).
 
 Upstream: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager. As in
-Kafka, each node has its own rates, and a quota is not shared by the users and clients that it
-applies to.
+Kafka, each node has its own rates, and the users and clients to which a quota applies do not share
+it.
 """
 
 import math
@@ -68,7 +68,7 @@ class Limit(NamedTuple):
 
 
 class Client(NamedTuple):
-    """A client as quotas see it. `id` is "" if it has no client id."""
+    """The client of a request. `id` is "" if it has no client id."""
 
     node_id: int
     user: str
@@ -131,7 +131,7 @@ class ClientQuotas:
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
-        """Adopt the changed quotas of an entity, or of all entities if it is None. The rates are
+        """Apply the changed quotas of an entity, or of all entities if it is None. The rates are
         kept."""
         self._limits.clear()
         if entity is None:
@@ -183,7 +183,8 @@ class ClientQuotas:
         if limit.value == math.inf:
             return 0
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
-        # Only this throttle time is bounded: the others last until the rate is back at the limit.
+        # Only request_percentage has a bound; other throttle times last until the rate is back at
+        # the limit.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
 
     def unrecord(self, key: str, client: Client, value: float) -> None:

@@ -1,4 +1,4 @@
-"""Rates of a quota over a sliding window of samples, and the time to throttle a client for.
+"""Measures rates over a sliding window of samples, and computes throttle times.
 
 Upstream: Rate, SampledStat, TokenBucket, QuotaUtils. Rates are per second.
 """
@@ -28,7 +28,7 @@ class _Sample:
 
 
 class Rate:
-    """Everything recorded within the window, divided by its length."""
+    """The sum of the values recorded within the window, divided by its length."""
 
     __slots__ = ("_current", "_samples", "_window")
 

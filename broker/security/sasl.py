@@ -1,11 +1,11 @@
-"""SASL: the authentication of one connection, and the settings of a listener.
+"""SASL: the authentication of a connection, and the SASL settings of a listener.
 
     INITIAL      ApiVersions, once, then SaslHandshake with the name of a mechanism
     EXCHANGE     SaslAuthenticate, or tokens without headers after SaslHandshake v0
     COMPLETE     every request, until the session expires; SaslHandshake begins again (KIP-368)
 
 Any other request closes the connection; ApiVersions and SaslHandshake in an EXCHANGE first get the
-error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, whose messages these are.
+error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, which has the same messages.
 """
 
 import logging
@@ -38,8 +38,8 @@ REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """`max_reauth_ms` is the longest session; 0 means no limit. In `new_exchange(now_ms)`, `now_ms`
-    returns the time of the system clock."""
+    """A mechanism of a listener. `max_reauth_ms` is the longest session; 0 means no limit. In
+    `new_exchange(now_ms)`, `now_ms` returns the time of the system clock."""
 
     new_exchange: Callable[[Callable[[], int]], Exchange]
     max_reauth_ms: int
@@ -65,7 +65,7 @@ class AuthenticationError(ProtocolError):
 
 
 class OtherMechanism(AuthenticationFailed):
-    """A re-authentication with another mechanism. The client gets no response."""
+    """A client re-authenticates with another mechanism. It gets no response."""
 
 
 class State(Enum):

@@ -1,4 +1,5 @@
-"""SASL/SCRAM (RFC 5802): the password is proved without being sent (upstream: ScramSaslServer).
+"""SASL/SCRAM (RFC 5802): the client proves its password without sending it (upstream:
+ScramSaslServer).
 
 C: n,,n=alice,r=<client's nonce>
 S: r=<client's and server's nonce>,s=<salt>,i=<iterations>
@@ -35,7 +36,8 @@ CLIENT_FINAL: Final = re.compile(
 
 
 class ScramExchange:
-    """`credential_of(user)` returns the user's credential; `nonce` is random, without commas."""
+    """A SCRAM authentication. `credential_of(user)` returns the user's credential; `nonce` is
+    random, without commas."""
 
     def __init__(
         self,

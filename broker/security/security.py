@@ -1,4 +1,4 @@
-"""What the nodes of a broker share for security, built from the configuration."""
+"""The security settings that the nodes of a broker share, built from the configuration."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -41,7 +41,7 @@ LOGIN_MODULES: Final = {
     **dict.fromkeys(SCRAM, "ScramLoginModule"),
 }
 JWKS_URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
-# Prefix of each of these names in the options of OAUTHBEARER.
+# Prefix of the OAUTHBEARER options for unsecured tokens.
 UNSECURED: Final = "unsecuredValidator"
 
 
@@ -49,7 +49,7 @@ UNSECURED: Final = "unsecuredValidator"
 class Security:
     quotas: ClientQuotas
     sasl: Mapping[str, SaslListener]
-    """How clients authenticate, by listener name; only for listeners with SASL."""
+    """The SASL settings of the listeners with SASL, by listener name."""
     authorizer: Authorizer | None
     """If None, every client may do everything."""
     on_failed_connection: OnFailed = field(default=lambda _client, _reason: None)
@@ -66,7 +66,7 @@ class Security:
 
 
 def new_security(config: BrokerConfig, topics: TopicRegistry, quotas: ClientQuotas) -> Security:
-    """Raises ConfigError."""
+    """Build the security settings. Raises ConfigError."""
     try:
         users = parse_users(config.str("kohort.users"))
     except ValueError as error:
@@ -96,7 +96,7 @@ def _authorizer(config: BrokerConfig, topics: TopicRegistry) -> Authorizer | Non
 
 
 class SaslConfig:
-    """Reads the configuration of one listener."""
+    """Reads the SASL configuration of one listener."""
 
     def __init__(self, config: BrokerConfig, listener: Listener, credentials: Credentials) -> None:
         self._config, self._listener, self._credentials = config, listener, credentials

@@ -1,5 +1,4 @@
-"""TLS of one listener, with PEM certificates from Kafka's keys or from the broker's own
-authority."""
+"""TLS of one listener, with configured PEM certificates or one from the broker's own authority."""
 
 import contextlib
 import socket
@@ -108,9 +107,9 @@ class _Context(ssl.SSLContext):
 
 
 class ServerTls:
-    """`folder` is that of the broker's own authority; `now_ms` is the broker's clock. When it has
-    passed the end of the broker's own certificate, clients get a certificate that has also expired
-    by their own clocks."""
+    """The TLS configuration of a listener. `folder` contains the broker's own authority; `now_ms`
+    is the broker's clock. When this clock has passed the end of the broker's own certificate,
+    clients get a certificate that has also expired by their own clocks."""
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class ServerTls:
         return self._folder / CA_FILE if self._is_own else None
 
     def context(self) -> ssl.SSLContext:
-        """The TLS context for the next connection."""
+        """Return the TLS context for the next connection."""
         if self._expires_ms is not None and self._now_ms() >= self._expires_ms:
             self.expire()
         return self._context
@@ -159,8 +158,8 @@ class ServerTls:
         _load(self._context, self._issue(until), None, "the broker's own authority")
 
     def principal(self, connection: ssl.SSLObject) -> Principal:
-        """The principal of a client according to its verified certificate. Raises ValueError if no
-        mapping rule applies to its name."""
+        """Return the principal of a client according to its verified certificate. Raises ValueError
+        if no mapping rule applies to its name."""
         certificate = connection.getpeercert(binary_form=True)
         if certificate is None:
             return ANONYMOUS
@@ -224,7 +223,7 @@ class ServerTls:
         return self._authority().issue(file, self._names, until=until)
 
     def _authority(self) -> CertificateAuthority:
-        """The broker's own authority (certificates.py)."""
+        """Return the broker's own authority (certificates.py). Raises ConfigError."""
         try:
             return CertificateAuthority(self._folder)
         except ImportError as error:

@@ -258,7 +258,7 @@ def test_keys_of_other_parts_of_kafka_have_no_effect(key: str) -> None:
             "listeners=CONTROLLER://:1",
             (
                 "no listeners for clients in listeners (from -o): "
-                "for example PLAINTEXT://127.0.0.1:9092."
+                "expected one, for example PLAINTEXT://127.0.0.1:9092."
             ),
         ),
         (

@@ -432,7 +432,7 @@ def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> Non
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.startswith(
-        "kohort serve: the data in data cannot be read (the registry of topics is corrupt, and the "
+        "kohort serve: the data in data cannot be read (the topic registry is corrupt, and the "
         f"topics after the corruption would be lost: __kohort_topics-0/{log.name}: checksum "
     )
     assert "`kohort log repair data` keeps the valid part" in done.stderr

@@ -63,7 +63,7 @@ def test_a_large_group_that_is_described_again_and_again(attack, times):
             assignments=[],
         )
     assert is_closed(target, "DescribeGroups", 5, groups=["large"] * times)
-    assert target.has_logged(f"is larger than a response may be ({RESPONSE_BYTES_MAX})")
+    assert target.has_logged(f"exceeds the maximum size of a response ({RESPONSE_BYTES_MAX})")
 
 
 @pytest.mark.row(5)

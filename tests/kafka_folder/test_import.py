@@ -349,5 +349,5 @@ def test_folder_of_an_unknown_topic_is_renamed_when_the_topic_is_created(data: P
 
 def test_partitions_with_different_topic_ids_are_rejected(data: Path) -> None:
     shutil.copy(data / "prices-0" / "partition.metadata", data / "orders-1")
-    with pytest.raises(Exception, match="belong to several topics"), serving(data):
+    with pytest.raises(Exception, match="belong to different topics"), serving(data):
         pass

@@ -26,7 +26,7 @@ def test_an_invalid_port_is_refused(text: str) -> None:
 
 
 def test_at_least_one_address_is_needed() -> None:
-    with pytest.raises(ValueError, match="missing address"):
+    with pytest.raises(ValueError, match="missing broker address"):
         addresses(" ,")
 
 

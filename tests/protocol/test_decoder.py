@@ -167,8 +167,8 @@ def test_errors_name_the_field_and_its_position() -> None:
     assert len(decode(8, 7, body).topics[0].partitions) == 3
     with pytest.raises(
         DecodeError,
-        match=r"OffsetCommitRequest v7: topics\.partitions claims 3 items, more than bytes are"
-        r" left \(at byte 23 of 40\)",
+        match=r"OffsetCommitRequest v7: topics\.partitions claims 3 items, more than fit"
+        r" into the remaining bytes \(at byte 23 of 40\)",
     ):
         decode(8, 7, body[:40])
     with pytest.raises(
@@ -273,7 +273,7 @@ def test_string_is_limited_to_kafkas_maximum(length: int, place: int) -> None:
         decoded = request.group_id, request.member_id, request.protocols[0].name, request.reason
         assert len(decoded[place]) == length
     else:
-        with pytest.raises(DecodeError, match=f"has {length} bytes, more than a string may have"):
+        with pytest.raises(DecodeError, match=f"has {length} bytes, but a string may have at most"):
             decode(11, 9, body)
 
 
@@ -287,7 +287,7 @@ def test_string_with_replacements_is_limited_to_kafkas_maximum() -> None:
     assert decode(12, 0, body(10_922)).group_id == "\ufffd" * 10_922
     assert decode(12, 4, compact_body(10_922)).group_id == "\ufffd" * 10_922
     for version, malformed in ((0, body(10_923)), (4, compact_body(10_923))):
-        with pytest.raises(DecodeError, match="group_id has 32769 bytes, more than a string may"):
+        with pytest.raises(DecodeError, match="group_id has 32769 bytes, but a string may"):
             decode(12, version, malformed)
 
 

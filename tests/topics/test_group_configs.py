@@ -85,7 +85,7 @@ def test_values_are_capped_if_the_bounds_of_the_broker_change(
         for _ in range(2):
             assert after.configs.consumer_group("g") == (50000, 6000, 2000)
     assert [record.getMessage() for record in caplog.records] == [
-        f"Group config {key}={stored} of group g is outside of the broker's bounds: "
+        f"Group config {key}={stored} of group g is outside the broker's bounds: "
         f"its effective value is {effective}"
         for key, stored, effective in (
             (SESSION, 60000, 50000),

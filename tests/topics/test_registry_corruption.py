@@ -61,7 +61,7 @@ def test_any_other_corrupt_byte_is_rejected() -> None:
     # Leader epochs cannot be verified, nor can the base offset of the first batch.
     unchecked = {*range(8), *range(12, 16), *(len(BATCHES[0]) + at for at in range(12, 16))}
     for at in set(range(LAST)) - unchecked:
-        with pytest.raises(CorruptRegistry, match="registry of topics is corrupt"):
+        with pytest.raises(CorruptRegistry, match="topic registry is corrupt"):
             check((0, with_flipped_bit(STORED, at)))
 
 

@@ -168,7 +168,7 @@ def test_nothing_is_compacted_if_the_registry_is_corrupt_in_the_middle(
     segment = data / "__kohort_topics-0" / f"{0:020d}.log"
     corrupt(segment, segment.stat().st_size // 2)
     assert main(["log", "compact", str(data)]) == 2
-    assert "the registry of topics is corrupt" in capsys.readouterr().err
+    assert "the topic registry is corrupt" in capsys.readouterr().err
     for name in ("__consumer_offsets-0", "orders-0"):
         assert len(list(Log.open(data / name, DiskFiles()).batches())) == 30
 
