@@ -348,7 +348,7 @@ STORAGE: Final = (
     _int(
         "log.roll.jitter.hours",
         0,
-        "The same in hours, if `log.roll.jitter.ms` is not set.",
+        "`log.roll.jitter.ms` in hours; used if that is not set.",
         at_least(0),
         no_effect=NO_JITTER,
     ),
@@ -367,7 +367,7 @@ STORAGE: Final = (
         "log.flush.scheduler.interval.ms",
         validator=None,
         read_only=True,
-        doc="Used if `log.flush.interval.ms` is not set.",
+        doc="Time after which the log is synced; used if `log.flush.interval.ms` is not set.",
     ),
     _topic_default("log.cleanup.policy"),
     _topic_default(
@@ -379,9 +379,17 @@ STORAGE: Final = (
         ),
     ),
     _int(
-        "log.retention.minutes", None, "The same in minutes, if `log.retention.ms` is not set.", ANY
+        "log.retention.minutes",
+        None,
+        "`log.retention.ms` in minutes; used if that is not set.",
+        ANY,
     ),
-    _int("log.retention.hours", 168, "The same in hours, if neither of the two above is set.", ANY),
+    _int(
+        "log.retention.hours",
+        168,
+        "`log.retention.ms` in hours; used if neither that nor `log.retention.minutes` is set.",
+        ANY,
+    ),
     _topic_default("log.retention.bytes"),
     _long(
         "log.retention.check.interval.ms",
@@ -579,7 +587,7 @@ CONSUMER_GROUPS: Final = (
     _list(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer", "streams"),
-        "The group protocols that are enabled. There are no share and streams groups.",
+        "The group protocols that are enabled. Share and streams groups are not supported.",
         list_of("consumer", "classic", "share", "streams", may_be_empty=False),
     ),
     _group_default("group.consumer.session.timeout.ms"),
@@ -662,7 +670,7 @@ TLS: Final = (
     _password(
         "ssl.truststore.certificates",
         None,
-        "These certificates in PEM, instead of a file.",
+        "The certificates of the truststore in PEM, instead of a file.",
         dynamic=True,
     ),
     _text(
@@ -757,14 +765,19 @@ SASL: Final = (
 
 QUOTAS: Final = (
     _int("quota.window.num", 11, "Number of samples of the rates of client quotas.", at_least(1)),
-    _int("quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+    _int("quota.window.size.seconds", 1, "Length of a sample of client quotas.", at_least(1)),
     _int(
         "controller.quota.window.num",
         11,
-        "The same for the quota `controller_mutation_rate`.",
+        "Number of samples of the rates of the quota `controller_mutation_rate`.",
         at_least(1),
     ),
-    _int("controller.quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+    _int(
+        "controller.quota.window.size.seconds",
+        1,
+        "Length of a sample of the quota `controller_mutation_rate`.",
+        at_least(1),
+    ),
 )
 
 ACLS: Final = (
