@@ -61,7 +61,7 @@ class Group:
 def measure(setting: Setting) -> list[Cell]:
     """Return a cell per group: milliseconds by library, or the reason why they are missing."""
     groups = list(_groups(setting))
-    gc.freeze()  # the collections before each measurement skip what exists now
+    gc.freeze()  # collections before each measurement then skip the objects that exist now
     # For skipping larger groups: the time per partition is assumed not to fall with group size.
     least_ms_each: dict[tuple[str, ...], float] = {}
     for cell, group in groups:

@@ -1,4 +1,4 @@
-"""The cost of kohort.testing for a test: importing the plugin; starting, resetting and stopping a
+"""The time that kohort.testing adds to a test: to import the plugin, and to start, reset and stop a
 broker.
 
 The baselines are the import of pytest, and an asyncio server that starts, or closes and restarts.

@@ -1,4 +1,4 @@
-"""Throughput and latency of requests; all servers run and are measured in turn."""
+"""Throughput and latency of requests. All servers run at the same time and are measured in turn."""
 
 from contextlib import ExitStack
 from typing import Any

@@ -40,7 +40,7 @@ TRANSACTION_VERSION: Final = 2
 
 
 class CannotJudge(Exception):
-    """The broker cannot be reached, or did too little: there is no verdict."""
+    """There is no verdict, because the broker cannot be reached, or too little happened."""
 
 
 class _TopicLost(Exception):

@@ -5,11 +5,11 @@ serve       `kohort serve`
 control     `kohort serve --control-port`
 health      `kohort health`
 conformance `kohort conformance`
+check       `kohort check`
 groups/     `kohort groups`
 acls/       `kohort acls`
 transactions/  `kohort transactions`
 assign/     `kohort assign`
-check/      `kohort check`
 log/        `kohort log`
 pipeline/   `kohort pipeline`, and `why`, `timeline`, `lag`, `storms`, `report`
 ctl/        `kohort ctl`

@@ -1,4 +1,4 @@
-"""Importing what a command needs, and no more."""
+"""Keeps imports that no command needs out of the start."""
 
 import sys
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""The log of `kohort serve`, on standard error. A thread writes it: the event loop must not wait
-for the reader of a pipe."""
+"""The log of `kohort serve`, on standard error. A thread writes it, because the event loop must not
+wait for the reader of a pipe."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ STDERR: Final = 2
 # Bytes of lines that may wait for the thread: a few thousand lines. Further lines are dropped and
 # counted.
 PENDING_BYTES_MAX: Final = 1024 * 1024
-# How long a reader may take for the remaining lines when the broker ends.
+# How long to wait for the reader to take the remaining lines when the broker stops.
 CLOSE_SECONDS: Final = 1.0
 
 _log = logging.getLogger("kohort.serve")
@@ -72,7 +72,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class ThreadedHandler(logging.Handler):
-    """Writes to a file descriptor in a thread, and drops lines rather than wait for it."""
+    """Writes to a file descriptor in a thread. Drops lines if the thread falls behind."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__()

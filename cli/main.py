@@ -5,6 +5,7 @@ Must not import anything slow: the module of a command is imported when that com
 
 import argparse
 import errno
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,13 @@ from typing import Any, Final, Never, TypeAlias
 
 from .. import __version__, is_compiled
 from ..printable import printable
+from . import log as log_commands
 from .acls import arguments as acls_arguments
 from .assign import arguments as assign_arguments
-from .check import arguments as check_arguments
 from .ctl import commands as ctl_commands
 from .errors import EXIT_INTERRUPTED, EXIT_NEGATIVE, EXIT_USER_ERROR, UserError
 from .groups import arguments as groups_arguments
 from .imports import hypothesis_hidden
-from .log import arguments as log_arguments
 from .pipeline import arguments as pipeline_arguments
 from .transactions import arguments as transactions_arguments
 
@@ -40,13 +40,28 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 CONFORMANCE = """\
 Play scenarios on a broker, and compare its responses with those recorded from Apache Kafka 4.3.
-It removes what it creates, except internal topics and transactional ids. Use a broker that is only
-there for tests.
+It removes what it creates, except internal topics and transactional ids. Use a broker that is used
+only for tests.
 
-A scenario that needs other settings than the broker has is skipped. Settings can be printed with
---print-settings (docs/conformance.md). A run takes one to four minutes. Exit code 0: no response
-differs; 1: some do; 2: the broker cannot be reached or used, or a flag is wrong; 130: interrupted
-(Ctrl-C)."""
+A scenario is skipped if the broker does not have the settings that it needs. Settings can be
+printed with --print-settings (docs/conformance.md). A run takes one to four minutes. Exit code 0:
+no response differs; 1: some responses differ; 2: the broker cannot be reached or used, or a flag is
+wrong; 130: interrupted (Ctrl-C)."""
+
+CHECK = """\
+Check that a broker keeps its promises under load: producers, transactions, consumers and groups
+work on a new topic, clients crash, and everything is read at the end. What the clients saw must be
+possible with a correct Kafka (docs/check.md lists the anomalies). Works with Kafka 3.0 or later:
+
+    kohort check --bootstrap-server 127.0.0.1:9092 --seconds 60
+
+Without --bootstrap-server it starts a kohort cluster and disturbs it: kill, power (failure), move
+(leaders and coordinators), fsync (fails), clock (jumps), lost (responses). With --command it starts
+your broker and disturbs that broker: kill (SIGKILL), pause (SIGSTOP).
+
+Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or the broker cannot be judged, because it
+cannot be reached or too little happened."""
+
 # As in conformance/settings.py.
 CONFORMANCE_SETTINGS: Final = (
     *("quick", "delayed", "configs", "consumer", "upgrade", "downgrade", "disabled"),
@@ -192,8 +207,7 @@ def parser() -> argparse.ArgumentParser:
     _serve(commands)
     _health(commands)
     _conformance(commands)
-    summary = "put a broker under load, and check that it keeps its promises"
-    check_arguments.add_flags(_add(commands, "check", summary, check_arguments.HELP))
+    _check(commands)
     summary = "list, describe and delete consumer groups and reset their offsets, in any cluster"
     groups = _add(commands, "groups", summary, groups_arguments.HELP, allow_abbrev=True)
     groups.exit_code = 1  # for invalid flags, as in kafka-consumer-groups
@@ -209,7 +223,7 @@ def parser() -> argparse.ArgumentParser:
     summary = "compute an assignment of partitions, and explain it"
     assign_arguments.add_flags(_add(commands, "assign", summary, assign_arguments.HELP))
     summary = "inspect, repair and compact the files of a log"
-    log_arguments.add_commands(_add(commands, "log", summary, log_arguments.HELP))
+    log_commands.add_commands(_add(commands, "log", summary, log_commands.HELP))
     summary = "read an offsets log into a lake of tables, with Spark"
     pipeline_arguments.add_commands(_add(commands, "pipeline", summary, pipeline_arguments.HELP))
     for name, query in pipeline_arguments.QUERIES.items():
@@ -298,6 +312,42 @@ def _conformance(commands: Commands) -> None:
     add("--list", action="store_true", help="print the scenarios and the settings that they need")
     text = "print lines of server.properties for a broker that plays these scenarios"
     add("--print-settings", choices=CONFORMANCE_SETTINGS, help=text)
+
+
+def _check(commands: Commands) -> None:
+    summary = "put a broker under load, and check that it keeps its promises"
+    add = _add(commands, "check", summary, CHECK).add_argument
+    text = "one or more brokers, separated by commas (default: the built-in kohort cluster)"
+    add("--bootstrap-server", metavar="H:P", help=text)
+    add("--command-config", metavar="FILE", help="a properties file for Java clients")
+    text = "the command that starts the broker, in the foreground; it runs again after each kill"
+    add("--command", metavar="COMMAND", dest="broker_command", help=text)
+    add("--seconds", metavar="N", type=_seconds, default=60.0, help="duration (default: 60)")
+    text = "seed for what clients and disturbances do (default: a random number)"
+    add("--seed", metavar="S", type=_whole, help=text)
+    text = "how to disturb the broker: names separated by commas, or none (default: all that apply)"
+    add("--nemesis", metavar="NAMES", help=text)
+    text = "session timeout of classic members (default: 6000, Kafka's minimum; built-in: 1500)"
+    add("--session-timeout", metavar="MS", type=_whole, help=text)
+    add("--format", choices=("text", "json"), default="text", help="(default: text)")
+    add("--timeline", metavar="FILE", help="write a picture of the run, FILE.svg")
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number of seconds, e.g. 15")
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number, e.g. 15") from None
 
 
 def _add(

@@ -57,7 +57,7 @@ def escape_unencodable() -> None:
 
 
 class StatusLine:
-    """One line on standard error, if that is a terminal, which is written again and again."""
+    """One line on standard error that is overwritten, if that is a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = False

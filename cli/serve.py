@@ -37,15 +37,15 @@ log = logging.getLogger("kohort.serve")
 # threshold, and reference counting frees them. A collection of the second generation, of up to
 # twice as many objects, takes 4 ms; if it were as rare as by default, it would take 25 ms.
 GC_THRESHOLDS: Final = (10_000, 1)
-# A collection of all objects takes 100 ms per million of them, in one turn of the event loop. No
-# request leaves reference cycles, so that only few objects ever need one: it runs at this interval,
-# and then no longer looks at what it has found alive.
+# A collection of all objects takes 100 ms per million of them, in one callback of the event loop.
+# Requests leave no reference cycles, so few objects ever need one. It runs at this interval, and
+# later collections skip the objects that it has found alive.
 FULL_COLLECTION_SECONDS: Final = 600
 # A threshold that is never reached.
 NEVER: Final = 2**31 - 1
 # While a thread decodes or encodes a long request, the event loop waits up to this long for the
 # interpreter each time it has waited for sockets. With Python's default of 5 ms, the slowest of 450
-# small requests beside a busy thread took 13 to 69 ms; with this, 3 to 8 ms.
+# small requests beside a busy thread took 13 to 69 ms; with this value, 3 to 8 ms.
 SWITCH_SECONDS: Final = 0.000_5
 
 MIB: Final = 1024 * 1024
@@ -226,8 +226,8 @@ def print_listening(broker: "Broker", data_dir: Path | None) -> None:
 
 
 def log_listeners(broker: "Broker") -> None:
-    """Log the addresses of several listeners, in Kafka's words, because the first line has only
-    those of the first listener. Also log the certificate that clients must trust."""
+    """Log the addresses of several listeners in Kafka's wording, because the first line contains
+    only the address of the first listener. Also log the certificate that clients must trust."""
     if len(broker.config.listeners) > 1:
         for addresses in broker.listener_addresses.values():
             for name, (host, port) in addresses.items():

@@ -1,8 +1,8 @@
 """Generates docs/testing-reference.md from the signatures and docstrings of the harness.
 
-It reads the source, not the objects: its signatures have the names that users know (`FakeMember`,
-`TopicPartition`), and attributes may have docstrings. Names with an underscore and the parts of a
-class below a line `# --- on the broker's loop` are omitted.
+It reads the source instead of the objects: its signatures have the names that users know
+(`FakeMember`, `TopicPartition`), and attributes may have docstrings. Names with an underscore and
+the parts of a class below a line `# --- on the broker's loop` are omitted.
 """
 
 import ast

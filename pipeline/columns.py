@@ -39,8 +39,8 @@ TYPES["members"] = pa.list_(
             member_id string!, instance_id string, client_id string!, client_host string!,
             rebalance_timeout_ms int!, session_timeout_ms int!,
             topics strings,  -- null: the subscription cannot be decoded (Connect, custom protocols)
-            -- null: not in this version of the subscription (v0). Of a member of the consumer
-            -- protocol (KIP-848): assigned, or not revoked yet.
+            -- null: this version of the subscription (v0) has none. For a member of the consumer
+            -- protocol (KIP-848): its assigned partitions, and those not revoked yet.
             owned partitions,
             sub_generation int, rack string,
             regex string,  -- subscribedTopicRegex; `topics` contains the matches

@@ -134,7 +134,7 @@ class MemberNames:
             self._shared |= {name for name, count in counts.items() if count > 1}
 
     def of(self, member_id: str, client_id: str | None = None) -> str:
-        """`client_id`: fallback for a member that is in no known generation."""
+        """Return the name of a member. `client_id`: used if no known generation has the member."""
         name = self._names.get(member_id, client_id or member_id)
         if name not in self._shared or member_id not in self._clients:
             return name

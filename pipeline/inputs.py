@@ -49,8 +49,8 @@ class Plan(NamedTuple):
 
 
 def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> Plan:
-    """Take from each partition in proportion to its pending records, so that all of them reach the
-    same time. `pending`: (start offset, end offset)."""
+    """Take records from each partition in proportion to its pending records, so that all partitions
+    reach the same time. `pending`: (start offset, end offset)."""
     total = sum(end - begin for begin, end in pending.values())
     ends = {}
     for partition, (begin, end) in pending.items():

@@ -36,7 +36,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
-    # There are hundreds of small queries: the C2 compiler never pays off (measured up to 60,000
+    # The C2 compiler never pays off for hundreds of small queries (measured up to 60,000
     # generations of three members, and ten million commits).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }

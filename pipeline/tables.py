@@ -247,5 +247,5 @@ STATE_TABLES: Final[dict[str, Table]] = {
         "offsets_partition int!, points points!",
     ),
 }
-"""Passed from one batch to the next. They are committed with the batch, so that state and results
-always belong together, and may change in any version."""
+"""State tables, which pass state from one batch to the next. They are committed with the batch, so
+that state and results are always consistent. They may change in any version."""

@@ -376,7 +376,7 @@ STORAGE: Final = (
         "log.flush.scheduler.interval.ms",
         validator=None,
         read_only=True,
-        doc="Used if `log.flush.interval.ms` is not set.",
+        doc="Time after which the log is synced; used if `log.flush.interval.ms` is not set.",
     ),
     _topic_default("log.cleanup.policy"),
     _topic_default(
@@ -775,14 +775,19 @@ SASL: Final = (
 
 QUOTAS: Final = (
     _int("quota.window.num", 11, "Number of samples of the rates of client quotas.", at_least(1)),
-    _int("quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+    _int("quota.window.size.seconds", 1, "Length of a sample of client quotas.", at_least(1)),
     _int(
         "controller.quota.window.num",
         11,
         "Number of samples of the rate of `controller_mutation_rate`.",
         at_least(1),
     ),
-    _int("controller.quota.window.size.seconds", 1, "Length of each sample.", at_least(1)),
+    _int(
+        "controller.quota.window.size.seconds",
+        1,
+        "Length of a sample of the quota `controller_mutation_rate`.",
+        at_least(1),
+    ),
 )
 
 ACLS: Final = (

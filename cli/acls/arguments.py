@@ -101,9 +101,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     text += "AlterConfigs, IdempotentWrite, CreateTokens, DescribeTokens, TwoPhaseCommit or All "
     text += "(default)"
     entry("--operation", metavar="NAME", **repeatable, help=text)
-    entry("--producer", action="store_true", help="what a producer needs, for --topic")
+    text = "the operations that a producer needs, for --topic"
+    entry("--producer", action="store_true", help=text)
     entry("--idempotent", action="store_true", help="with --producer: IdempotentWrite")
-    entry("--consumer", action="store_true", help="what a consumer needs, for --topic and --group")
+    text = "the operations that a consumer needs, for --topic and --group"
+    entry("--consumer", action="store_true", help=text)
     text = "with --list: only ACLs of this principal; repeatable"
     parser.add_argument("--principal", metavar="User:NAME", **repeatable, help=text)
 
@@ -139,7 +141,7 @@ def _not_together(args: argparse.Namespace, flag: str, others: Iterable[str]) ->
 
 
 def patterns(args: argparse.Namespace, *, are_required: bool) -> list[Pattern]:
-    """Return the patterns of the resources that are named. Raises UsageError."""
+    """Return the patterns of the resources that the flags name. Raises UsageError."""
     pattern_type = _pattern_type(args)
     found = [
         Pattern(type_, name if flag == "transactional_id" else name.strip(), pattern_type)

@@ -1,4 +1,4 @@
-"""The actions of AclCommand. Lists are sorted; those of Kafka's tool have no order."""
+"""The actions of AclCommand. Lists are sorted, whereas Kafka's tool prints them in no order."""
 
 import argparse
 import sys
@@ -47,8 +47,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Cluster:
-    """The ACLs of a cluster. All methods raise CommandError. kafka-python has public methods, but
-    they lack the operation TwoPhaseCommit and the messages of brokers."""
+    """The ACLs of a cluster. All methods raise CommandError. kafka-python's public methods are not
+    used, because they lack the operation TwoPhaseCommit and the messages of brokers."""
 
     def __init__(self, admin: Any) -> None:
         self._manager = admin._manager

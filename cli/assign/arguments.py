@@ -16,9 +16,9 @@ the broker (assignors uniform and server-range). Needs no group and no broker.
 
     kohort assign --assignor sticky --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1
 
-With --before FILE, members own the partitions of the previous assignment, which FILE contains as
---format json output. The kept and the moved partitions are then printed as well. With --cases FILE,
-each line of FILE is a case as a JSON object, and one line is printed for it (docs/assign.md)."""
+With --before FILE, members own the partitions of a previous assignment: FILE is the output of
+--format json. The kept and the moved partitions are then printed as well. With --cases FILE, each
+line of FILE is a case as a JSON object, and one line is printed for it (docs/assign.md)."""
 
 # A case of --cases contains all of its input, and its output has one format.
 NOT_WITH_CASES: Final = (

@@ -20,7 +20,8 @@ BEFORE_BYTES_MAX: Final = 256 << 20
 # Room for a case with a million partitions, all of them owned.
 CASE_BYTES_MAX: Final = 32 << 20
 SKIP_BYTES: Final = 1 << 20
-# Assignors only consider owned partitions of the newest generation, so all get the same one.
+# Assignors only consider owned partitions of the newest generation, so all members get the same
+# generation.
 GENERATION_BEFORE: Final = 1
 
 CSV_COLUMNS: Final = ("topic", "partition", "member", "before", "reason", "explanation")

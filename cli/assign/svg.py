@@ -19,7 +19,7 @@ COLOURS: Final = {Cell.KEPT: "#2e8b57", Cell.GOT: "#3f7fd0", Cell.LOST: "#d0483e
 ROW_COLOURS: Final = (
     "#3f7fd0", "#c77414", "#2e8b57", "#a95aa1", "#d0483e", "#12919b", "#8a7a2c",
 )  # fmt: skip
-WIDTH: Final = 1_000  # px; topics that do not fit are in a band below
+WIDTH: Final = 1_000  # px; topics that do not fit are drawn in another band below
 CHAR: Final = 7.3  # px, width of a 12 px letter
 DIGIT: Final = 6.1  # px, width of a 10 px digit
 CELL: Final = 20

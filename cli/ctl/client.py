@@ -1,4 +1,4 @@
-"""Requests to the control API, with the standard library only."""
+"""Sends requests to the control API. Uses only the standard library."""
 
 import argparse
 import json
@@ -19,8 +19,8 @@ TIMEOUT_SECONDS = 10
 
 
 class RequestFailed(Exception):
-    """A wait that timed out, a check that failed, an object that does not exist, or invalid
-    arguments, with an explanation of one or more lines as its message."""
+    """A wait timed out, a check failed, an object does not exist, or arguments are invalid. The
+    message is an explanation of one or more lines."""
 
     def __init__(self, message: str, exit_code: int = EXIT_NEGATIVE) -> None:
         super().__init__("\n".join(map(printable, message.split("\n"))))

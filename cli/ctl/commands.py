@@ -24,8 +24,8 @@ Inspect and control a broker that was started with `kohort serve --control-port 
     kohort ctl check-faults
 
 The response is printed as JSON. Exit code 0: success; 1: a wait timed out, a fault did not fire,
-a fake member could not join, or the group, topic, … does not exist, with an explanation on standard
-error; 2: invalid arguments or no connection."""
+a fake member could not join, or the group, topic or other object does not exist (an explanation is
+on standard error); 2: invalid arguments or no connection."""
 
 VARIABLE: Final = "KOHORT_CONTROL"
 

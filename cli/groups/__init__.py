@@ -7,7 +7,7 @@ arguments      flags and their allowed combinations
 command        the actions --list, --describe, --delete and --delete-offsets
 reset_offsets  --reset-offsets
 cluster        groups and logs of a cluster, through kafka-python's admin client
-connecting     … the client, and why it cannot connect
+connecting     the admin client, and why it cannot connect
 tables         rows, Kafka's tables, JSON and CSV
 errors         errors with the names and messages of Kafka's Java classes
 """

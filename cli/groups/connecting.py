@@ -1,5 +1,5 @@
-"""kafka-python's admin client, extended to report why it cannot connect. On its own it retries
-until a timeout, even after an error that no further attempt can change."""
+"""kafka-python's admin client, extended to report why it cannot connect. Without this extension it
+retries until a timeout, even after an error that no retry can fix."""
 
 import contextlib
 import logging
@@ -63,7 +63,7 @@ def timed_out(bootstrap: str, timeout_ms: int, reason: str = "") -> NotConnected
 
 
 class _Manager(KafkaConnectionManager):
-    """The connections of a client, until one is rejected."""
+    """The connections of a client. Remembers why a connection was rejected."""
 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ def _data_before_error(receive: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _refusal(error: Exception, config: Mapping[str, Any]) -> str:
-    """Describe an error that no further attempt can change; "" for others."""
+    """Describe an error that no retry can fix; "" for others."""
     mechanism = config["sasl_mechanism"]
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         # Without kafka-python's name for the error.

@@ -3,7 +3,7 @@
 Compared with org.apache.kafka.tools.TransactionsCommand of Kafka 4.3.
 
 arguments  commands and flags
-command    what they do, through kafka-python's admin client
+command    the actions, through kafka-python's admin client
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""The commands of kafka-transactions. Lists are sorted; those of Kafka's tool have no order."""
+"""The commands of kafka-transactions. Lists are sorted, whereas Kafka's tool prints them in no
+order."""
 
 import argparse
 import sys

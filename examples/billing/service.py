@@ -1,7 +1,7 @@
 """A billing service: charges orders from Kafka, and commits those that are done.
 
-An ordinary service: an aiokafka consumer on an event loop in a thread. It contains no code for
-tests.
+It is an ordinary service, an aiokafka consumer on an event loop in a thread, and contains no code
+for tests.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Twenty tests of a service that consumes from Kafka, without sleeps and without Docker.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port they run on a real cluster; those that control the
-broker are skipped there.
+With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port they run on a real cluster, where tests that control
+the broker are skipped.
 """
 
 import threading

@@ -1,6 +1,6 @@
 """How do async tests share one broker for the session?
 
-A fixture for the session and its tests run on the same loop: `loop_scope="session"` for both.
+The fixtures and the tests must run on the same event loop: both have `loop_scope="session"`.
 """
 
 import pytest

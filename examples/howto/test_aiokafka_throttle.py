@@ -1,11 +1,12 @@
 """What does a quota (a throttled client) look like to a consumer?
 
-`throttle` handles the request and puts a throttle time into its response; the broker then stops
-reading from that connection for that time. A Fetch that is already waiting can still deliver
-records. librdkafka and kafka-python themselves wait before they send the next request; aiokafka
-ignores the throttle time, and its next request waits at the broker. `fault.wait()` returns when a
-request has arrived, before it has a response: wait for `request.response`. Field names of `message`
-and `response` are those of kio (snake_case; the throttle time is a timedelta, `throttle_time`).
+With `throttle`, the broker handles the request, puts a throttle time into its response, and then
+stops reading from that connection for this time. A Fetch that is already waiting can still deliver
+records. librdkafka and kafka-python wait before they send the next request; aiokafka ignores the
+throttle time, and its next request waits at the broker. `fault.wait()` returns when a request has
+arrived, before it has a response: to see the response, wait for `request.response`. The fields of
+`message` and `response` have kio's names (snake_case; the throttle time is a timedelta,
+`throttle_time`).
 """
 
 from datetime import timedelta

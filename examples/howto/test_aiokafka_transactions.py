@@ -1,6 +1,7 @@
 """Does an async service commit its offset and its output in one transaction?
 
-The clients are those of aiokafka. More about [transactions](transactions.md).
+The test uses aiokafka's consumer and producer. [transactions.md](transactions.md) has more about
+transactions.
 """
 
 import pytest

@@ -7,7 +7,8 @@ rebalances.py       why each rebalance happened and why each member left. Start 
   timing.py         silence of members, join phases, pauses
   event_log.py      causes and durations from the coordinator's event log
 assignments.py      moved partitions and balance;  storms.py;  lifecycle.py: creation and end
-status.py           status of partitions and groups;  burrow.py: Burrow's;  lag.py: time lag, trend
+status.py           status of partitions and groups;  burrow.py: Burrow's rules
+lag.py              time lag, trend, rates
 consumer_group.py   groups of the consumer protocol (KIP-848)
 checks.py           the diagnosis of a group;  slow_consumer.py: its main check
   facts.py          input and results of the checks

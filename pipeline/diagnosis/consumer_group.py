@@ -1,7 +1,7 @@
 """State and member count of a consumer group (KIP-848), from its records of types 3, 5, 6 and 8.
 
-Such a group has no generation shared by all members: the group has an epoch, and each member has
-its own epoch and catches up. layers/epochs.py derives its history.
+The members of such a group do not share a generation: the group has an epoch, and each member has
+an epoch of its own, which follows it. layers/epochs.py derives the history of the group.
 """
 
 from collections.abc import Iterable

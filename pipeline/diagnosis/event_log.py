@@ -23,7 +23,7 @@ NEAR_MS: Final = 5_000
 """Maximum time between an event and its record, which may be delayed by a slow disk."""
 
 DELAYS_MIN: Final = 5
-"""Responses to rebalances required to estimate a heartbeat interval."""
+"""Number of reactions to rebalances that are required to estimate a heartbeat interval."""
 
 ERRORS: Final = {
     16: "NOT_COORDINATOR",
@@ -105,7 +105,7 @@ class EventLog:
         )
 
     def cause_without_rebalance(self, transition: Transition) -> Cause | None:
-        """Return the cause of a record that no rebalance led to."""
+        """Return the cause of a record that was written without a rebalance."""
         after = transition.after
         if after.tombstone:
             return _cause(self._nearest("group_deleted", after.append_ms))

@@ -9,7 +9,7 @@ from .group_history import Generation
 from .rows import GroupLifecycle, GroupStatus, MemberExit, PartitionStatus, Rebalance, Skew, Storm
 
 INFO, WARNING, ERROR = 1, 2, 3
-"""Severities; 0 is a group without any results."""
+"""Severities; the severity of a group without any results is 0."""
 
 HOUR_MS: Final = 3_600_000
 

@@ -24,8 +24,8 @@ _UNRESOLVED: Final = "id:"
 
 
 def unresolved(topic_id: str) -> str:
-    """Return a placeholder for the name of a topic of which only the id is known. No topic has this
-    name: it contains a colon."""
+    """Return a placeholder for the name of a topic of which only the id is known. It contains a
+    colon, so it cannot be the name of a topic."""
     return _UNRESOLVED + topic_id
 
 
@@ -136,7 +136,7 @@ class Activity(NamedTuple):
 
     topic: str
     partition: int
-    generation_log_offset: int | None  # that of the generation in force; None: no generation yet
+    generation_log_offset: int | None  # of the generation in force; None: no generation yet
     commits: int
     # Commits that repeat the previous offset, excluding the first known commit of a partition.
     repeats: int

@@ -115,9 +115,9 @@ class MemberCommits(NamedTuple):
 
 
 def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
-    """Merge the rows of an epoch of a consumer group: the result starts with the first row and has
-    the assignment of the last row, to which the members reconciled. Also return the log offset of
-    the first row of each."""
+    """Merge the rows of each epoch of a consumer group: the result begins with the first row, and
+    has the assignment of the last row, which the members reached. Also return the log offset of the
+    first row of each epoch."""
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}
     for row in rows:
@@ -146,7 +146,7 @@ class HistoryIndex:
     def __init__(self, history: GroupHistory) -> None:
         self.history = history
         self.rows = sorted(history.generations, key=lambda row: row.log_offset)
-        """In log order; an epoch of a consumer group has several."""
+        """Rows in log order; an epoch of a consumer group has several."""
         self.records, first_row = _epochs_merged(self.rows)
         """One for each generation or epoch, and for each replacement of a static member."""
         activities = (
@@ -261,8 +261,8 @@ class HistoryIndex:
             if position is None:
                 idle.append(False)  # it may have committed before the history begins
                 continue
-            # Logs only grow: records that were present before still are, and records absent in the
-            # second half, or later, were absent before.
+            # Logs only grow: records that were present before are still present, and records that
+            # are absent in the second half, or later, were also absent before.
             if last and ends[last - 1].log_end > position:
                 return True
             late = bisect_right(times, (since_ms + until_ms) // 2)

@@ -101,7 +101,7 @@ def _returns(index: HistoryIndex) -> dict[_ExitKey, _Return]:
 # --- the event log
 
 _LAST_FACT: Final = 5
-"""Rules up to this one are based on facts in the records, the others on inference."""
+"""Rules up to this number are based on facts in the records, the others on inference."""
 
 _SAME_MEMBERS: Final = frozenset(
     {Cause.LEADER_REJOINED, Cause.METADATA_CHANGED, Cause.COOPERATIVE_FOLLOWUP}

@@ -1,5 +1,5 @@
-"""Status of partitions and groups: Burrow's, and kohort's, which considers owners and log start
-offsets.
+"""Status of partitions and groups: Burrow's status, and kohort's own, which also considers owners
+and log start offsets.
 
 kohort's status is the first that applies: UNKNOWN (no sample of the log end), DATA_LOST (the next
 records are deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is paused), then Burrow's.
@@ -232,7 +232,7 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
 
 
 def _log_start(window: PartitionWindow) -> int | None:
-    """Return the log start from the newest sample that has it: samples of the past have none."""
+    """Return the log start from the newest sample that has one: samples of past times do not."""
     starts = (end.log_start for end in reversed(window.log_ends) if end.log_start is not None)
     return next(starts, None)
 

@@ -63,7 +63,7 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
         rebalances=sum(_weight(row) for row in rows),
         distinct_members=len(clients),
         pause_ms_total=sum(pauses) if pauses else None,
-        # Among equally frequent causes, the cause of an exit takes precedence over a join.
+        # If causes are equally frequent, the cause of an exit takes precedence over a join.
         dominant_cause=max(causes, key=lambda cause: (causes[cause], cause != "MEMBER_JOINED")),
     )
 

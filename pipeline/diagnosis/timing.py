@@ -18,8 +18,8 @@ REPORTABLE_WAIT_MS: Final = 10_000
 """Three of Kafka's heartbeat intervals, within which every member is informed of a rebalance."""
 
 REPEATS_MIN: Final = 2
-"""One repeated offset may be the commit before a rebalance; two mean that the client commits
-periodically, even if nothing is new."""
+"""A single repeated offset may be the commit before a rebalance. Two repeated offsets mean that the
+client commits periodically, even if there is nothing new."""
 
 
 class JoinPhase(NamedTuple):

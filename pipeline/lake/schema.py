@@ -16,7 +16,7 @@ BATCH_ID: Final = pa.field("batch_id", pa.int64(), nullable=False)
 
 
 class LakeError(Exception):
-    """A lake's content or its use is invalid. Disk failures are OSErrors."""
+    """A lake is invalid, or is used incorrectly. Disk failures are OSErrors."""
 
 
 class LakeNotFound(LakeError):

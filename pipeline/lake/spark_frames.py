@@ -21,8 +21,8 @@ def spark_schema(schema: pa.Schema) -> "StructType":
 
 
 def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Path]) -> "DataFrame":
-    """Return the rows in `folders` (the `batch_id=` folders of a table under `base`), with a
-    `batch_id` column."""
+    """Return the rows in `folders` (`batch_id=` folders of a table, under `base`), with a column
+    `batch_id`."""
     arrow_schema = table_of(table).schema.append(BATCH_ID)
     schema = spark_schema(arrow_schema)
     if not folders:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORD_TABLES = ("bronze_commit", "bronze_group", "bronze_other")
 # Samples and events may be ahead of a log that has not been read to its end.
 _AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))
-# Tables processed by Arrow (commits.py), and hardly or never by Spark.
+# Tables that Arrow processes (commits.py), and Spark rarely or never.
 _ARROW_TABLES = (
     "bronze_commit",
     "silver_commit",
@@ -66,7 +66,7 @@ class Batch:
         self.cluster = cluster
         self.caught_up = caught_up
         self.offsets_retention_ms = offsets_retention_ms
-        # For a stage that knows how much of its work is done. Thread-safe.
+        # Reports the progress of a stage that knows how much of its work is done. Thread-safe.
         self.report_share = report_share
         # The names of the topics that exist now, by id; requested only if records contain topic
         # ids.

@@ -135,7 +135,7 @@ def activity_parts(old: DataFrame, new: DataFrame) -> DataFrame:
 def sum_activity(parts: DataFrame) -> DataFrame:
     """Return one row for each partition and generation."""
     first, last = "first_commit_ts", "last_commit_ts"
-    # Medians cannot be summed: the median of the part with the most commits is the best estimate.
+    # Medians cannot be summed. The median of the part with the most commits is the best estimate.
     quality = F.struct(F.col("median_gap_ms").isNotNull(), "commits")
     return parts.groupBy(*_GROUP, "topic", "partition", "generation_log_offset").agg(
         F.max_by("generation", "sequence").alias("generation"),

@@ -1,6 +1,7 @@
 """Named expectations about the rows of tables, and the number of rows that violate them.
 
-Such rows are kept, as a sign of an unusual log or of a bug; rows without a usable key are dropped.
+Rows that violate one are kept, because they indicate an unusual log or a bug; rows without a usable
+key are dropped.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order; and
 the same for consumer groups (KIP-848), whose records become such rows in epochs.py.
 
-`state_generation` has the rows of earlier batches that a batch needs: the newest of each group, the
-last of which precedes the batch's first. `state_consumer` has the newest record of each key of a
-consumer group, undecoded, from which the rows of the next batch continue.
+`state_generation` has the rows of earlier batches that a batch needs: the newest rows of each
+group, the last of which precedes the first row of the batch. `state_consumer` has the newest record
+of each key of a consumer group, undecoded, from which the rows of the next batch continue.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _TOPICS: Final = """array_sort(array_distinct(flatten(
 # Members of this record, and of the previous one, `p`.
 _IDS: Final = "transform(member_list, m -> m.member_id)"
 _PREV_IDS: Final = "transform(p.members, m -> m.member_id)"
-# A static member with a new id: the old one has not left, and the new one has not joined.
+# A static member with a new id: the old id does not count as left, nor the new one as joined.
 _REPLACING: Final = """transform(filter(member_list, m -> m.instance_id IS NOT NULL
     AND NOT exists(p.members, q -> q.member_id = m.member_id)
     AND exists(p.members, q -> q.instance_id = m.instance_id)), m -> m.member_id)"""

@@ -1,8 +1,8 @@
 """Rebalances, exits, storms, skews and lifecycles of the groups affected by a batch.
 
 A group's history arrives as one Arrow table of parts (collect.py); the rules (pipeline/diagnosis)
-turn it into rows in one Python call. Rows of settled records, and of all other groups, are carried
-over. Times are milliseconds in the rules and timestamps in the tables.
+turn it into rows in one Python call. Rows of settled records, and rows of all other groups, are
+copied from the previous batch. Times are milliseconds in the rules and timestamps in the tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 # About 30 MB in memory; large enough for efficient reads.
 ROW_GROUP_ROWS: Final = 250_000
-# With two shares per core, a core that finishes early takes over another; each task writes a file
-# of every table.
+# With two shares per core, a core that finishes early takes another share. More shares would mean
+# more files, because each task writes a file of every table.
 TASKS_PER_CORE: Final = 2
 
 POLL_SECONDS: Final = 0.5

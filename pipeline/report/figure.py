@@ -32,7 +32,7 @@ from .panels import (
 # With more, rebalances would be less than two units apart.
 ENTRIES_MAX: Final = 400
 PANEL_HEAD: Final = 22
-LINES, LINE_HEIGHT = 3, 13  # the lines with causes, above the panels
+LINES, LINE_HEIGHT = 3, 13  # lines of text with causes, above the panels
 
 
 def figure(

@@ -1,4 +1,4 @@
-"""Options to implementations: `path`, a data folder, or `bootstrapServers`, any Kafka.
+"""Opens the source that the options name: `path`, a data folder, or `bootstrapServers`, any Kafka.
 
 `commandConfig` is a file with the properties of a Java client, for listeners with TLS or SASL. Each
 task reads it: workers on other machines need it at the same path.

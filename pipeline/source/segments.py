@@ -73,7 +73,7 @@ def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
                     return
                 position, lowest = flawed.end, flawed.next_offset
                 continue
-            # The offsets of this batch and the next contradict each other; the next is invalid.
+            # The offsets of this batch and the next contradict each other: the next is invalid.
             block = _of(Chunk(flawed.batch, [0]), position)
         yield block
         position, lowest = block.last().end, block.last().next_offset

@@ -148,8 +148,8 @@ def chunks_of(
 
 
 def _batch_end(cluster: Cluster, partition: int, offset: int) -> int:
-    """Return the offset after the batch with `offset`, or after the next one if compaction has
-    removed it, so that a split beginning there counts missing records correctly."""
+    """Return the offset after the batch with `offset`, or after the next batch if compaction has
+    removed that one, so that a split beginning there counts missing records correctly."""
     try:
         fetched = cluster.fetch(OFFSETS_TOPIC, partition, offset, 1)
     except OutOfRange:

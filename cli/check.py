@@ -1,4 +1,4 @@
-"""Runs `kohort check`."""
+"""`kohort check`: does a broker keep its promises under load?"""
 
 import argparse
 import asyncio
@@ -15,14 +15,14 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final, Literal, NamedTuple, TextIO
 
-from ...check.analysis import analyse
-from ...check.cluster import FINAL
-from ...check.nemesis import Nemesis
-from ...check.recorder import History
-from ...check.report import Report
-from ...check.run import CannotJudge, Options, clean_up, groups
-from ...check.run import run as run_clients
-from ...check.targets import (
+from ..check.analysis import analyse
+from ..check.cluster import FINAL
+from ..check.nemesis import Nemesis
+from ..check.recorder import History
+from ..check.report import Report
+from ..check.run import CannotJudge, Options, clean_up, groups
+from ..check.run import run as run_clients
+from ..check.targets import (
     OWN_NEMESES,
     OWN_SESSION_TIMEOUT_MS,
     PROCESS_NEMESES,
@@ -31,28 +31,28 @@ from ...check.targets import (
     OwnBroker,
     Process,
 )
-from ...check.timeline import draw
-from ...client_security import Security, read_security
-from ...printable import shortened
-from ...protocol.bootstrap import Address, addresses
-from ...suggestions import did_you_mean
-from ..errors import EXIT_NEGATIVE, UserError
-from ..output import StatusLine
+from ..check.timeline import draw
+from ..client_security import Security, read_security
+from ..printable import shortened
+from ..protocol.bootstrap import Address, addresses
+from ..suggestions import did_you_mean
+from .errors import EXIT_NEGATIVE, UserError
+from .output import StatusLine
 
 SESSION_TIMEOUT_MS: Final = 6000
 """Kafka's group.min.session.timeout.ms."""
 START_SECONDS: Final = 10.0
-"""For the first response of the broker."""
+"""How long to wait for the first response of the broker."""
 STATUS_SECONDS: Final = 0.5
 LAST_BYTES: Final = 4096
-"""Of what a command printed: they contain its last line."""
+"""How much of a command's output is read to find its last line."""
 SEED_BITS: Final = 31
 NONE: Final = "none"
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code. Raises UserError."""
-    # Everything that can be wrong is validated before a broker is started, or an hour is spent.
+    # Flags are validated before a broker is started: a run may take an hour.
     _validate(args)
     nemeses, security = _chosen(args), _security(args)
     if args.timeline is not None:
@@ -82,15 +82,17 @@ def _validate(args: argparse.Namespace) -> None:
     if args.bootstrap_server is None and args.broker_command is not None:
         raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
     if args.bootstrap_server is None and args.command_config is not None:
-        raise UserError("--command-config needs --bootstrap-server: the built-in one has no users.")
+        raise UserError(
+            "--command-config needs --bootstrap-server: the built-in cluster has no users."
+        )
     if args.timeline is not None and not args.timeline.endswith(".svg"):
         raise UserError(f"invalid --timeline {args.timeline}: expected a name ending in .svg.")
 
 
 class _Target(NamedTuple):
-    """What is checked, in words; its address; how it can be disturbed. `check_running` raises
-    BrokerEnded if it does not run any more, as far as that can be known. `output`: the file with
-    what its command prints."""
+    """The broker to check: a name for messages, its addresses, and the available disturbances.
+    `check_running` raises BrokerEnded if its process is known to have ended. `output`: the file
+    with the output of its command."""
 
     name: str
     bootstrap: list[Address]
@@ -121,7 +123,7 @@ def _check(
             target.check_running()
         except (BrokerEnded, CannotJudge) as error:
             problem = str(error)
-        # Final reads that are not complete prove nothing about what they do not contain.
+        # Incomplete final reads do not show that a record is missing.
         operations = [each for each in history if not problem or each.client != FINAL]
         seconds = history.seconds or args.seconds
         status.show(f"analysis of {len(operations)} operations")
@@ -141,7 +143,7 @@ def _check(
 def _names_what_is_kept(
     args: argparse.Namespace, history: History, status: StatusLine
 ) -> Iterator[None]:
-    """If the user ends the program, before the topic and the groups are deleted."""
+    """Print the topic and the groups that remain if the user ends the program."""
     try:
         yield
     except KeyboardInterrupt:
@@ -163,7 +165,7 @@ async def _run(
 
 
 async def _show(history: History, seconds: float, status: StatusLine) -> None:
-    """Show how far the run has got, until it is cancelled."""
+    """Show the progress of the run until this task is cancelled."""
     began = time.monotonic()
     while True:
         elapsed = min(time.monotonic() - began, seconds)
@@ -171,7 +173,7 @@ async def _show(history: History, seconds: float, status: StatusLine) -> None:
         if history.seconds:
             phase = "final reads"
         elif history.is_interrupted:
-            phase = "stopping: what was done is judged"
+            phase = "stopping"
         status.show(f"{phase}, {len(history.operations)} operations")
         await asyncio.sleep(STATUS_SECONDS)
 
@@ -214,7 +216,7 @@ def _target(args: argparse.Namespace) -> Iterator[_Target]:
         status.clear()
         text = f"{args.bootstrap_server} cannot be judged: {error}."
         if last := _last_line(output):
-            text += f" What it printed is in {output}; the last line is: {last}"
+            text += f" Its output is in {output}; the last line is: {last}"
         raise UserError(text) from error
     except OSError as error:
         raise UserError(f"cannot run {args.broker_command!r}: {error.strerror}.") from error
@@ -232,7 +234,7 @@ def _last_line(file: Path) -> str:
 
 
 def _has_content(file: Path) -> bool:
-    """False also if someone has tidied up."""
+    """Whether the file has content; False also if it was deleted."""
     return file.exists() and file.stat().st_size > 0
 
 

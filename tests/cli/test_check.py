@@ -20,7 +20,7 @@ import pytest
 from kohort.check import producer, run, targets, workload
 from kohort.check.cluster import Cluster
 from kohort.check.targets import BrokerEnded, Process
-from kohort.cli.check import command
+from kohort.cli import check as command
 from kohort.cli.main import main
 from kohort.client_security import Security
 from kohort.protocol.bootstrap import Address, addresses
@@ -206,7 +206,7 @@ def test_what_a_command_printed_is_kept_in_a_file(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.endswith(
-        f"has ended with exit code 3. What it printed is in {file}; the last line is: disk full\n"
+        f"has ended with exit code 3. Its output is in {file}; the last line is: disk full\n"
     )
     assert file.read_text() == "on\ndisk full\n"
 

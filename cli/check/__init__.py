@@ -1,5 +1,0 @@
-"""`kohort check`: does a broker keep its promises under load?
-
-arguments  flags
-command    the run and its result
-"""
