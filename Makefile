@@ -79,7 +79,7 @@ cluster: $(STAMP)
 # our assignors and Kafka's; needs Java and Maven. RECORD=1 records Kafka's responses.
 GROUPS ?= 1000
 parity: $(STAMP)
-	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
+	KOHORT_PARITY_SCENARIOS=all KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
 		$(BIN)/pytest -q -m parity tests/parity tests/assignors
 
 # `kohort conformance` on Kafka, kohort, kfake and librdkafka's mock cluster, for docs/conformance.md:
