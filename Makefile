@@ -34,8 +34,8 @@ demo: $(STAMP)
 # In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
 # sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards, in two
 # processes, as a session with little data keeps one core busy.
-# CI runs everything; elsewhere tests that need minutes of JVMs and other toolchains are skipped.
-QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
+# CI runs everything; elsewhere slow tests are skipped, and those that need a JVM or another toolchain.
+QUICK = not spark$(if $(filter true,$(CI)),, and not slow and not java and not parity and not toolchain)
 SPARK = -m "spark and not cluster" tests/pipeline tests/cli/pipeline
 test: lint types site coverage
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none

@@ -20,7 +20,7 @@ KILLS = 5
 COPY_SECONDS_MAX = 120
 PROGRESS_BYTES = 2_000  # reports of about 15 transactions
 
-pytestmark = [pytest.mark.crash, pytest.mark.java]
+pytestmark = [pytest.mark.crash, pytest.mark.java, pytest.mark.slow]
 
 
 def prepare(broker: BrokerProcess) -> None:
