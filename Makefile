@@ -34,8 +34,8 @@ demo: $(STAMP)
 # In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
 # sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards, in two
 # processes, as a session with little data keeps one core busy.
-# CI runs everything; elsewhere tests that need minutes of JVMs and other toolchains are skipped.
-QUICK = not spark$(if $(filter true,$(CI)),, and not parity and not toolchain)
+# CI runs everything; elsewhere slow tests are skipped, and those that need a JVM or another toolchain.
+QUICK = not spark$(if $(filter true,$(CI)),, and not slow and not java and not parity and not toolchain)
 SPARK = -m "spark and not cluster" tests/pipeline tests/cli/pipeline
 test: lint types site coverage
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
@@ -79,7 +79,7 @@ cluster: $(STAMP)
 # our assignors and Kafka's; needs Java and Maven. RECORD=1 records Kafka's responses.
 GROUPS ?= 1000
 parity: $(STAMP)
-	KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
+	KOHORT_PARITY_SCENARIOS=all KOHORT_PARITY_RECORD=$(RECORD) KOHORT_PARITY_GROUPS=$(GROUPS) \
 		$(BIN)/pytest -q -m parity tests/parity tests/assignors
 
 # `kohort conformance` on Kafka, kohort, kfake and librdkafka's mock cluster, for docs/conformance.md:

@@ -1,5 +1,6 @@
 """Hypothesis profiles, Kafka's command line tools, and tests that need Java."""
 
+import gc
 import os
 import shutil
 import signal
@@ -38,6 +39,16 @@ if cache := os.environ.get("KAFKA_KOHORT_REQUEST_CACHE"):
 # A background job of a script ignores SIGINT, and so would the processes it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The objects of the collection of thousands of tests live until the end: the garbage collector need
+# not look at them again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
 
 NEEDS = {
     "java": ("needs Kafka's own tools: a Java runtime and Maven", ("java", "mvn")),

@@ -7,7 +7,6 @@ Kafka; otherwise each module has its own kohort process on a free port.
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from support.broker_process import EXTERNAL, cluster_under_test
@@ -33,9 +32,12 @@ BROKER_OPTIONS = (
 )
 
 
+FOLDER = "tests/clients/"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith(FOLDER):
             item.add_marker(pytest.mark.clients)
             # kafka-python leaves a socket open when it is closed while it connects.
             for kind in ("socket", "ssl"):

@@ -49,7 +49,7 @@ CONSUMER_GROUPS = (
 )
 PARTITION_BYTES_MAX = 4 * 1024 * 1024
 
-pytestmark = pytest.mark.crash
+pytestmark = [pytest.mark.crash, pytest.mark.slow]
 
 
 def kill_at(broker: BrokerProcess, data: Path, suffix: str, first: int) -> Callable[[], None]:

@@ -16,11 +16,14 @@ from support.java import java
 
 MESSAGES = 4_000
 TRANSACTION_SIZE = 20
+# A new copier first reads the committed offsets, which waits for a transaction that its predecessor
+# left open.
+TRANSACTION_TIMEOUT_MS = 10_000
 KILLS = 5
 COPY_SECONDS_MAX = 120
 PROGRESS_BYTES = 2_000  # reports of about 15 transactions
 
-pytestmark = [pytest.mark.crash, pytest.mark.java]
+pytestmark = [pytest.mark.crash, pytest.mark.java, pytest.mark.slow]
 
 
 def prepare(broker: BrokerProcess) -> None:
@@ -44,6 +47,7 @@ def copier(jars: Path, bootstrap: str, output: Path) -> Iterator[subprocess.Pope
         "consumer-group": "copiers",
         "transactional-id": "copier",
         "transaction-size": str(TRANSACTION_SIZE),
+        "transaction-timeout": str(TRANSACTION_TIMEOUT_MS),
     }
     flags = [each for name, value in arguments.items() for each in (f"--{name}", value)]
     command = [*java(jars, "tools"), "org.apache.kafka.tools.TransactionalMessageCopier", *flags]

@@ -20,9 +20,12 @@ from .tools import Tools, Verifiable
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 2_000
 
 
+FOLDER = "tests/kafka_tools/"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.nodeid.startswith(FOLDER):
             item.add_marker(pytest.mark.java)
 
 

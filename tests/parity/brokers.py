@@ -11,7 +11,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import SecurityProtocol
 from kohort.broker.security.principal import user
 from kohort.conformance.broker import STARTED_MS, STEP_MS, RemoteBroker, ScriptBroker
-from kohort.conformance.player import CONCURRENT_MAX, LONG_QUIET_MS, Player, play
+from kohort.conformance.player import CONCURRENT_MAX, Player, play
 from kohort.conformance.scenario import Scenario
 from kohort.conformance.settings import AUTHORIZER, SETTINGS, USERS, Settings
 from kohort.conformance.transcript import Transcript
@@ -118,7 +118,7 @@ async def kafka_broker(
 
 
 class Kafkas:
-    """A player for each of SETTINGS."""
+    """A player for each of the SETTINGS that the scenarios need."""
 
     def __init__(self, players: Mapping[str, Player]) -> None:
         self._players = players
@@ -137,15 +137,16 @@ class Kafkas:
 
 
 @contextlib.asynccontextmanager
-async def kafkas(jars: Path, folder: Path, warm_up: Collection[Scenario]) -> AsyncIterator[Kafkas]:
-    """Start them and play `warm_up`: the first responses of a JVM take longer than later ones."""
+async def kafkas(
+    jars: Path, folder: Path, scenarios: Collection[Scenario]
+) -> AsyncIterator[Kafkas]:
+    """Start a Kafka for each of the SETTINGS that the scenarios need."""
     async with contextlib.AsyncExitStack() as stack:
         players: dict[str, Player] = {}
         limit = asyncio.Semaphore(CONCURRENT_MAX)
-        for name, settings in SETTINGS.items():
+        for name in dict.fromkeys(each.settings for each in scenarios):
+            settings = SETTINGS[name]
             starting = kafka_broker(jars, folder / name, settings)
             broker = await stack.enter_async_context(starting)
             players[name] = Player(broker, settings, limit=limit)
-        running = Kafkas(players)
-        await running.play(warm_up, LONG_QUIET_MS)
-        yield running
+        yield Kafkas(players)

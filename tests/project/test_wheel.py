@@ -40,6 +40,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built_wheel(tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.mark.slow
 def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -63,6 +64,7 @@ def test_the_wheel_contains_one_package_and_its_metadata(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
+@pytest.mark.slow
 def test_the_source_distribution_contains_the_sources_of_the_wheel(tmp_path: Path) -> None:
     with tarfile.open(built_sdist(tmp_path)) as archive:
         files = [Path(member.name) for member in archive if member.isfile()]
@@ -71,6 +73,7 @@ def test_the_source_distribution_contains_the_sources_of_the_wheel(tmp_path: Pat
     assert "setup.py" in {path.parts[1] for path in files}
 
 
+@pytest.mark.slow
 def test_projects_with_their_own_protocol_and_broker_packages_can_use_kohort(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +103,7 @@ print("both")
     assert "num.partitions=1  (default)" in settings
 
 
+@pytest.mark.slow
 def test_a_clone_beside_the_tests_is_not_collected_and_does_not_hide_the_package_unnoticed(
     wheel: Path, tmp_path: Path
 ) -> None:
@@ -167,6 +171,7 @@ def test_wheel_and_sdist_install_offline_with_the_core_dependencies_only(
         assert run(python.with_name("kohort"), "--version", cwd=tmp_path).startswith("kohort ")
 
 
+@pytest.mark.slow
 def test_the_version_has_one_place(wheel: Path) -> None:
     assert wheel.name.startswith(f"kohort-{kohort.__version__}-")
 

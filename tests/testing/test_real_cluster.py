@@ -354,6 +354,7 @@ class _Http(socketserver.BaseRequestHandler):
         self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
+@pytest.mark.slow
 def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

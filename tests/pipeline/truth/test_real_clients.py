@@ -17,8 +17,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "3",
 }
-QUICK = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
-AS_ALLOWED = {"session_ms": 6_000, "max_poll_ms": 10_000, "commit_ms": 1_000}
+CONSUMER = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
 
 
 def play(data: Path, bootstrap: str, library: str, settings: dict[str, Any]) -> LiveGroup:
@@ -79,7 +78,7 @@ def test_actions_of_real_consumers_on_kohort_are_diagnosed(tmp_path: Path) -> No
     options = config_flags(f"{key}={value}" for key, value in SETTINGS.items())
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
     with start_broker(tmp_path, *where, *options) as broker:
-        groups = play_all(data, broker.bootstrap, QUICK)
+        groups = play_all(data, broker.bootstrap, CONSUMER)
         assert broker.stop() == 0
     of_log, of_events = matrices(data, groups).values()
     assert of_log.total >= 30
@@ -95,7 +94,7 @@ def test_actions_of_real_consumers_on_kafka_are_diagnosed(kafka_jars: Path, tmp_
     kafka = KafkaFolder(kafka_jars, tmp_path, SETTINGS)
     kafka.format()
     with kafka.running() as bootstrap:
-        groups = play_all(kafka.data, bootstrap, AS_ALLOWED)
+        groups = play_all(kafka.data, bootstrap, CONSUMER)
     of_log = matrices(kafka.data, groups)[False]
     assert of_log.total >= 30
     assert of_log.share >= 0.9, "\n".join(of_log.lines())
