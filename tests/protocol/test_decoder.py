@@ -168,7 +168,7 @@ def test_errors_name_the_field_and_its_position() -> None:
     with pytest.raises(
         DecodeError,
         match=r"OffsetCommitRequest v7: topics\.partitions claims 3 items, more than fit"
-        r" left \(at byte 23 of 40\)",
+        r" into the remaining bytes \(at byte 23 of 40\)",
     ):
         decode(8, 7, body[:40])
     with pytest.raises(
