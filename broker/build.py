@@ -181,25 +181,22 @@ class BrokerComponents:
         self._addresses = addresses
         self._closing = closing
         self._node_listener = listener
-        self._watchdog, loop = watchdog, asyncio.get_running_loop()
-
-        def call_soon(callback: Callable[[], None]) -> asyncio.Handle:
-            return loop.call_soon(watchdog.watch(callback))
-
-        self._call_soon = call_soon
+        self._watchdog = watchdog
         # Without a disk, eviction would only move offsets within memory.
         is_persistent = storage.durability != "none"
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
-        self.outbox = Outbox(call_soon)
+        self.outbox = Outbox(watchdog.call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
         # Its tasks are timed instead of its callbacks, so that the log names the request.
-        self.scheduler = Scheduler(loop.call_soon, self.sync_pool.run, on_slice=self._slice_ended)
+        self.scheduler = Scheduler(
+            asyncio.get_running_loop().call_soon, self.sync_pool.run, on_slice=self._slice_ended
+        )
         self.write_ahead = WriteAheadLog(storage.folder, storage.preallocating(BYTES_MAX))
         self.group_commit = GroupCommit(
             durability=storage.durability,
-            call_soon=call_soon,
+            call_soon=watchdog.call_soon,
             sync_all=self.sync_pool,
             write_ahead=self.write_ahead,
             # Responses are sent in the same iteration of the event loop.
@@ -407,7 +404,7 @@ class BrokerComponents:
             self._storage.files,
             cluster_id=cluster_id,
             now_ms=self._clock.now_ms,
-            call_soon=self._call_soon,
+            call_soon=self._watchdog.call_soon,
             files_max=self._config.int("kohort.events.files"),
         )
         self._closing.callback(events.close)

@@ -21,7 +21,7 @@ class SyncPool:
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._loop = asyncio.get_running_loop()
-        self._watch = watchdog.watch
+        self._run_timed = watchdog.run
         # The executor starts its threads at the first flush.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
@@ -30,7 +30,6 @@ class SyncPool:
     ) -> None:
         """Sync all `files`, then call `done` with the error of each or None."""
         errors: list[OSError | None] = [None] * len(files)
-        done = self._watch(done)
         shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
         # Each thread but the last pops an item when it is done; list.pop is atomic.
         running = [None] * (len(shares) - 1)
@@ -47,7 +46,7 @@ class SyncPool:
             try:
                 running.pop()
             except IndexError:
-                self._loop.call_soon_threadsafe(done, errors)
+                self._loop.call_soon_threadsafe(self._run_timed, done, errors)
 
         for share in shares:
             self._threads.submit(sync, share)

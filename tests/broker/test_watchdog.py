@@ -105,7 +105,7 @@ async def test_a_callback_is_timed_even_if_it_fails(
     loop = asyncio.get_running_loop()
     failures: list[object] = []
     loop.set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
-    loop.call_soon(watchdog.watch(flush))
+    watchdog.call_soon(flush)
     await asyncio.sleep(0)
     assert "flush kept the event loop busy" in caplog.messages[0]
     assert isinstance(failures[0], OSError)

@@ -21,6 +21,8 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 HERE: Final = Path(__file__).resolve().parents[2]
+# The client that sends the requests, and is not on their path.
+CLIENT: Final = "conformance/wire.py"
 NOT_PRODUCT: Final = {"tests", "benchmarks", "demo", "docs", "examples", "build", "dist", ".typing"}
 SHORT_LINES: Final = 60
 
@@ -127,7 +129,8 @@ class PathRecorder:
 
     def __init__(self, root: Path) -> None:
         self._prefix = f"{root}/"
-        self._skipped = (f"{root}/.", *(f"{root}/{name}/" for name in NOT_PRODUCT))
+        skipped = (".", CLIENT, *(f"{name}/" for name in NOT_PRODUCT))
+        self._skipped = tuple(f"{root}/{name}" for name in skipped)
         self.files: list[str] = []
 
     def __call__(self, frame: FrameType, event: str, _arg: Any) -> None:
