@@ -8,7 +8,7 @@ from pathlib import Path
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.offsets.partitioner import partition_for
+from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord
 

@@ -14,7 +14,7 @@ import numpy as np
 from crc32c import crc32c
 from kohort.log.batch import CRC_START, BatchBuilder
 from kohort.log.segment import segment_name
-from kohort.offsets.partitioner import partition_for
+from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.record_codec import encode_record
 from kohort.offsets.records import (
     GroupMetadata,

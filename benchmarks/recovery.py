@@ -15,7 +15,7 @@ from typing import Any
 
 from kohort.broker.runtime.snapshots import EVERY_RECORDS
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, is_cache_file
-from kohort.offsets.partitioner import partition_for
+from kohort.offsets.coordinator_topic import partition_for
 
 from . import fill, servers
 from .load_python import call, prepared

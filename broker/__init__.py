@@ -14,5 +14,4 @@ maintenance.py      compaction and retention
 topic_metadata.py   topics for consumer groups: ids, hashes, regular expressions
 event_log.py        events of the coordinators, as log lines and as JSON lines in files
 fetch_sessions.py   fetch sessions (KIP-227);  client_telemetry.py: client instances (KIP-714)
-meta_properties.py  the cluster id of a data folder
 """

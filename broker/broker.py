@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from ..log.checkpoint import cluster_id_of
 from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
 from ..log.group_commit import Durability
 from ..log.memory_files import ChunkedFiles
@@ -25,7 +26,6 @@ from .config.listeners import Listener, reachable
 from .event_loop.timers import Clock, SystemClock
 from .event_loop.watchdog import CallbackTimes, Watchdog
 from .maintenance import Maintenance
-from .meta_properties import cluster_id_of
 from .network.connection import RECEIVE_BYTES_MAX, Connection
 from .network.idle_connections import IdleConnections
 from .network.request import Interceptor, Routes

@@ -14,7 +14,7 @@ cleaner.py           compaction: keeps the newest record of each key
 segment_swap.py      crash-safe replacement of segments by a cleaned one
 producer_state.py    state of idempotent and transactional producers, read from the batches
 transaction_index.py aborted transactions in `.txnindex` files, for Kafka and its tools
-checkpoint.py        Kafka's text files: start offsets, cleaned offsets, topic ids
+checkpoint.py        Kafka's text files: start and cleaned offsets, cluster id, topic ids
 cache_files.py       disposable files next to a log: names, framing, removal
 files.py             file system access; locking and deleting folders
 memory_files.py      the same interface in memory

@@ -1,7 +1,7 @@
-"""Kafka's small text files: the offset checkpoints of a data folder, and the topic id and leader
-epochs in a partition's folder.
+"""Kafka's small text files: the offset checkpoints and the cluster id of a data folder, and the
+topic id and leader epochs in a partition's folder.
 
-Upstream: OffsetCheckpointFile, PartitionMetadataFile, LeaderEpochCheckpointFile.
+Upstream: OffsetCheckpointFile, MetaProperties, PartitionMetadataFile, LeaderEpochCheckpointFile.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from .errors import LogError
 from .files import Files
 
 START_OFFSETS_FILE: Final = "log-start-offset-checkpoint"
 CLEANED_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
+_META_PROPERTIES: Final = "meta.properties"
 _VERSION: Final = "0"
 _PARTITION_METADATA: Final = "partition.metadata"
 _LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
@@ -112,6 +114,41 @@ class PartitionCheckpoints:
         at 0."""
         self.start_offsets.remove(*partitions)
         self.cleaned_offsets.remove(*partitions)
+
+
+class UnreadableMeta(LogError):
+    """`meta.properties` has no valid cluster id."""
+
+
+def new_cluster_id() -> str:
+    """Return a random UUID in Kafka's form: unpadded base64url that does not begin with a dash,
+    which command lines would parse as an option (upstream: Uuid.randomUuid)."""
+    while True:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not cluster_id.startswith("-"):
+            return cluster_id
+
+
+def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
+    """Return the cluster id of the data folder; a new folder gets a new id. For an existing folder
+    without a valid id, raises UnreadableMeta: with another id, clients would see a different
+    cluster."""
+    path = folder / _META_PROPERTIES
+    if files.exists(path):
+        return _parse_cluster_id(files.read_bytes(path))
+    cluster_id = new_cluster_id()
+    text = f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\n"
+    files.replace(path, text.encode())
+    return cluster_id
+
+
+def _parse_cluster_id(data: bytes) -> str:
+    lines = data.decode(errors="replace").splitlines()
+    values = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
+    cluster_id = values.get("cluster.id", "").strip()
+    if not cluster_id or not cluster_id.isascii():
+        raise UnreadableMeta(f"{_META_PROPERTIES} has no valid cluster.id")
+    return cluster_id
 
 
 def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:

@@ -158,7 +158,8 @@ class ProducerStates:
         return len(self._producers)
 
     def __bool__(self) -> bool:
-        """Whether there is state that only reading all batches of the log again would restore."""
+        """Whether there is state, which could be restored only by reading all batches of the log
+        again."""
         return bool(self._producers or self._aborted)
 
     def clear(self) -> None:

@@ -30,7 +30,7 @@ from .errors import CorruptBatch
 from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
 
-# In native byte order, like the index: on a machine with another byte order it does not match.
+# In native byte order, like the index: the magic does not match on a machine with another order.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty: everything was synced
 # Base offset, size, end offset; first timestamp, largest timestamp and its position; last epoch;

@@ -278,7 +278,7 @@ class _LogFileSync:
         self._durable_offset = log.synced_offset
 
     def sync(self) -> None:
-        # No further: a later flush may be in progress, and may fail.
+        # Only up to here: a later flush may be in progress, and may fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
             self._log.close()  # the files opened by the sync

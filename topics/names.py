@@ -57,5 +57,5 @@ def is_internal(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the topic belongs to a coordinator of the broker; clients cannot create it."""
+    """Whether the topic belongs to a coordinator; only the broker itself creates it."""
     return name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)

@@ -79,9 +79,9 @@ class AppendError(ApiError):
 
 
 class ProduceContext(NamedTuple):
-    """What the batches of a request share. `now_ms`, used to expire producers, is monotonic;
-    `wall_ms`, compared with timestamps, is adjusted to the wall clock. `zstd_allowed` is True since
-    Produce v7: clients that use it can be expected to have consumers with zstd (KIP-110)."""
+    """What the batches of a request share. `now_ms` is monotonic, for the expiration of producers;
+    `wall_ms` is the system clock's time, which is compared with timestamps. `zstd_allowed` is True
+    since Produce v7: clients that use it can be expected to have consumers with zstd (KIP-110)."""
 
     now_ms: int
     wall_ms: int

@@ -17,7 +17,7 @@ __all__ = ["SecurityState"]
 
 
 class SecurityState:
-    """The state is changed only by the registry, which applies its records."""
+    """Only the registry changes this state, by applying its records."""
 
     def __init__(self) -> None:
         self.acls = Acls()

@@ -426,8 +426,9 @@ def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
 def _without_topic(
     context: RequestContext, node: Node, partition: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
-    """Return the error for an unknown topic. If its id was resolved before, the name decides the
-    error (upstream: FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
+    """Return the error for an unknown topic, and the partition that now has its name, if any. If
+    its id was resolved before, the name decides the error (upstream:
+    FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
     if not is_by_id(context):
         return None, UNKNOWN_PARTITION
     if partition.name is None:

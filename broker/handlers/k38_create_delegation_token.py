@@ -1,12 +1,21 @@
-"""CreateDelegationToken (key 38, KIP-48). v2 flexible · v3 tokens for others (KIP-373)."""
+"""CreateDelegationToken (key 38, KIP-48). v2 flexible · v3 tokens for others (KIP-373).
+
+Delegation tokens are disabled: the responses are those of Kafka without
+`delegation.token.secret.key`.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
+from ..config.listeners import SecurityProtocol
 from ..network.request import Message, RequestContext
-from ..security.principal import Principal
+from ..security.principal import ANONYMOUS, Principal
 from .authorization import allows
-from .delegation_tokens import no_time, token_error
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -37,3 +46,20 @@ def handle(context: RequestContext, node: Node) -> None:
             hmac=b"",
         )
     )
+
+
+def token_error(context: RequestContext) -> ErrorCode:
+    """Return why the client gets no token (upstream: KafkaApis.allowTokenRequests)."""
+    client = context.client
+    protocol = client.listener.protocol
+    is_anonymous = protocol is SecurityProtocol.SSL and client.principal == ANONYMOUS
+    if protocol is SecurityProtocol.PLAINTEXT or is_anonymous:
+        return ErrorCode.delegation_token_request_not_allowed
+    return ErrorCode.delegation_token_auth_disabled
+
+
+def no_time(error: ErrorCode) -> datetime:
+    """Return the time in a response without a token: 0 from Kafka's controller, -1 from the broker
+    if it does not forward the request. kio does not allow null here."""
+    is_forwarded = error is ErrorCode.delegation_token_auth_disabled
+    return _EPOCH if is_forwarded else _EPOCH - timedelta(milliseconds=1)

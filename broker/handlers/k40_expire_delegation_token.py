@@ -2,7 +2,7 @@
 
 from ..cluster import Node
 from ..network.request import Message, RequestContext
-from .delegation_tokens import no_time, token_error
+from .k38_create_delegation_token import no_time, token_error
 
 
 def handle(context: RequestContext, _node: Node) -> None:

@@ -133,8 +133,8 @@ class Authorizer:
     ) -> CooperativeTask[bool]:
         """Return whether the client may perform the operation on any resource of the type, existing
         or not. Yields after each ACL of the client."""
-        # As in Kafka, this name stands for a resource without ACLs of its own: super users and the
-        # default allow the operation.
+        # As in Kafka, this name stands for any resource without ACLs, on which super users and
+        # clients allowed by default may perform the operation.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
             return True
         allowed: set[tuple[str, PatternType]] = set()

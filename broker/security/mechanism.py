@@ -1,8 +1,10 @@
-"""What the SASL mechanisms have in common."""
+"""The interface of SASL mechanisms, and the simplest of them, PLAIN."""
 
+import hmac
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-__all__ = ["AuthenticationFailed", "Exchange", "Identity", "InvalidCredentials"]
+__all__ = ["AuthenticationFailed", "Exchange", "Identity", "InvalidCredentials", "PlainExchange"]
 
 
 class AuthenticationFailed(Exception):
@@ -32,3 +34,36 @@ class Exchange(Protocol):
     def evaluate(self, token: bytes) -> bytes:
         """Return the response to the client's token. Raises AuthenticationFailed and
         InvalidCredentials."""
+
+
+class PlainExchange:
+    """SASL/PLAIN (RFC 4616): one token with user and password (upstream: PlainSaslServer).
+    `passwords` maps users to their passwords."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+        self.identity: Identity | None = None
+
+    def evaluate(self, token: bytes) -> bytes:
+        parts = token.decode(errors="replace").split("\0", 3)
+        if len(parts) != 3:
+            raise AuthenticationFailed(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            )
+        authorization_id, user, password = parts
+        if not user:
+            raise AuthenticationFailed("Authentication failed: username not specified")
+        if not password:
+            raise AuthenticationFailed("Authentication failed: password not specified")
+        # The comparison takes the same time for an unknown user.
+        expected = self._passwords.get(user, "")
+        is_equal = hmac.compare_digest(expected.encode(), password.encode())
+        if not is_equal or user not in self._passwords:
+            raise AuthenticationFailed("Authentication failed: Invalid username or password")
+        if authorization_id not in ("", user):
+            raise AuthenticationFailed(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        self.identity = Identity(user)
+        return b""

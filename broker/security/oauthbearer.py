@@ -1,7 +1,8 @@
 """SASL/OAUTHBEARER (RFC 7628): one token, a JWT, with the client's identity in one of its claims.
 
 There are validators for unsecured tokens (upstream: OAuthBearerUnsecuredValidatorCallbackHandler)
-and for tokens signed with keys from a file (upstream: OAuthBearerValidatorCallbackHandler).
+and for signed tokens, verified with keys from a file (upstream:
+OAuthBearerValidatorCallbackHandler).
 """
 
 import base64

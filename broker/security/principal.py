@@ -25,8 +25,8 @@ ANONYMOUS: Final = user("ANONYMOUS")
 """A client that did not authenticate."""
 
 INTERNAL: Final = Principal("Internal", "kohort")
-"""A client inside this process, such as a fake member of a test: it may do everything. No client
-can authenticate as this type."""
+"""A client inside this process, such as a test's fake member: it may do everything. No client can
+authenticate as this principal type."""
 
 
 class _Rule(NamedTuple):

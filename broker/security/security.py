@@ -10,13 +10,13 @@ from urllib.parse import unquote, urlsplit
 
 from ...java_properties import parse_jaas
 from ...topics.registry import TopicRegistry
-from ...topics.scram import ScramMechanism
+from ...topics.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
 from ..config.broker_config import BrokerConfig, ConfigError
 from ..config.listeners import Listener
 from ..config.users import parse_users
 from ..event_loop.timers import Clock
 from .authorizer import Authorizer
-from .credentials import Credentials
+from .mechanism import PlainExchange
 from .oauthbearer import (
     OAuthBearerExchange,
     SignedTokens,
@@ -24,7 +24,6 @@ from .oauthbearer import (
     UnsecuredTokens,
     load_jwks,
 )
-from .plain import PlainExchange
 from .quotas import ClientQuotas
 from .sasl import Mechanism, SaslAuthenticator, SaslListener
 from .scram import ScramExchange
@@ -34,6 +33,7 @@ __all__ = ["Security", "new_security"]
 
 SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
 NONCE_BYTES: Final = 16
+SALT_BYTES: Final = 16
 HANDLER: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
 LOGIN_MODULES: Final = {
     "PLAIN": "PlainLoginModule",
@@ -93,6 +93,27 @@ def _authorizer(config: BrokerConfig, topics: TopicRegistry) -> Authorizer | Non
     return Authorizer(
         topics.security.acls, frozenset(super_users), allows_by_default=allows_by_default
     )
+
+
+class Credentials:
+    """The passwords of `users`, which are also valid for SCRAM, and the SCRAM credentials that
+    clients have created, which take precedence."""
+
+    def __init__(self, users: Mapping[str, str], topics: TopicRegistry) -> None:
+        self.passwords = users
+        self._topics = topics
+        self._derived: dict[tuple[str, ScramMechanism], ScramCredential] = {}
+
+    def scram(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        stored = self._topics.security.scram_credentials.get(user, {}).get(mechanism)
+        if stored is not None or user not in self.passwords:
+            return stored
+        key = user, mechanism
+        if key not in self._derived:
+            salt, iterations = secrets.token_bytes(SALT_BYTES), ITERATIONS_MIN
+            salted = mechanism.salted_password(self.passwords[user], salt, iterations)
+            self._derived[key] = ScramCredential.derive(mechanism, salt, iterations, salted)
+        return self._derived[key]
 
 
 class SaslConfig:

@@ -13,9 +13,9 @@ import uvloop
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.meta_properties import cluster_id_of
 from kohort.broker.network.server import Server
 from kohort.broker.security.tls import ServerTls
+from kohort.log.checkpoint import cluster_id_of
 
 
 @pytest.mark.parametrize("iterations", range(4))

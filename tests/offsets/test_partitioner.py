@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.offsets.partitioner import java_hash, partition_for
+from kohort.offsets.coordinator_topic import java_hash, partition_for
 
 VECTORS = [
     ("", 0, 0, 0),

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from kohort.log.batch import check, split
 from kohort.log.records import records
-from kohort.offsets.partitioner import partition_for
+from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.record_codec import decode_commit_value, decode_record, encode_record
 from kohort.offsets.records import (
     ConsumerGroupRecord,

@@ -16,7 +16,7 @@ from typing import Any
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.consumer.group import ConsumerGroup
 from kohort.log.errors import LogError
-from kohort.offsets.partitioner import partition_for
+from kohort.offsets.coordinator_topic import partition_for
 from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.topic import NO_LEADER

@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from kohort.broker.meta_properties import new_cluster_id
+from kohort.log.checkpoint import new_cluster_id
 from support.java import archive, archiving, java
 
 MEMORY = "-Xmx512m"

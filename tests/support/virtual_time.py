@@ -26,7 +26,7 @@ from kohort.log.files import Files
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
-from kohort.offsets.partitioner import partition_for
+from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC

@@ -14,13 +14,13 @@ from kohort.broker.security.mechanism import (
     Exchange,
     Identity,
     InvalidCredentials,
+    PlainExchange,
 )
 from kohort.broker.security.oauthbearer import (
     OAuthBearerExchange,
     SignedTokens,
     UnsecuredTokens,
 )
-from kohort.broker.security.plain import PlainExchange
 from kohort.broker.security.scram import ScramExchange
 from kohort.topics.scram import ScramCredential, ScramMechanism
 from support.sasl import ScramClient, bearer, plain_token, unsecured_token

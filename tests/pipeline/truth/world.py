@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_log import EventLog, EventPublisher
-from kohort.broker.meta_properties import cluster_id_of
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.log.batch import BatchBuilder
+from kohort.log.checkpoint import cluster_id_of
 from kohort.log.files import DiskFiles
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
