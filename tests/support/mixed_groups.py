@@ -47,12 +47,11 @@ def classic_group(
     harness: CoordinatorHarness,
     *assignments: bytes,
     instances: Iterable[str | None] = (),
-    protocols: tuple[tuple[str, bytes], ...] = (),
 ) -> list[str]:
     """Create a stable classic group at generation 1, with a member for each assignment. Return the
     member ids."""
     instances = [*instances, *[None] * len(assignments)][: len(assignments)]
-    protocols = protocols or consumer_protocols()
+    protocols = consumer_protocols()
     tickets = [
         harness.join_dynamic(protocols=protocols)
         if instance is None
