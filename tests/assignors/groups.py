@@ -61,7 +61,7 @@ def owning(
 
 
 def rebalances(
-    strategy: str, topics: Topics, members: Mapping[str, Subscription], generation: int = 1
+    strategy: str, topics: Topics, members: Mapping[str, Subscription]
 ) -> list[Assignment]:
     """Return the assignments of all rebalances until no member has to revoke anything."""
     results = [assign(strategy, topics, members)]
@@ -69,7 +69,7 @@ def rebalances(
         set(members[name].owned_partitions) - set(of_member)
         for name, of_member in results[-1].items()
     ):
-        members = owning(strategy, members, results[-1], generation := generation + 1)
+        members = owning(strategy, members, results[-1], generation=len(results) + 1)
         results.append(assign(strategy, topics, members))
         assert len(results) < 10, results
     return results

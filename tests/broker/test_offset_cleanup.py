@@ -3,9 +3,13 @@ topic's name were committed for that topic. The name is kept until nothing is le
 
 from collections.abc import Callable
 from itertools import pairwise
-from uuid import UUID
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
+from kohort.broker.cluster import Cluster
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime.context import CoordinatorState
 from kohort.broker.runtime.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
@@ -14,12 +18,68 @@ from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFiles
+from kohort.topics.configs import Configs
+from kohort.topics.registry import TopicRegistry
+from kohort.topics.topic import Nodes, Topic
 from kohort.topics.topic_deletion import SLICE_PARTITIONS
 from support.broker import batch
 from support.coordinator import offset_commit
-from support.runtime import DATA, RuntimeHarness, RuntimeWithTopics
+from support.runtime import DATA, RuntimeHarness
 
 FETCH = OffsetFetch("g", (("t", (0,)),), False, None, -1)
+
+
+class RuntimeWithTopics(RuntimeHarness):
+    """A runtime whose topics can be created and deleted."""
+
+    def __init__(self, files: FaultyFiles | None = None) -> None:
+        super().__init__("fsync", files)
+        if not self.files.exists(DATA):
+            self.files.make_folder(DATA)
+        self.topics = TopicRegistry(
+            folder=DATA,
+            files=self.files,
+            group_commit=self.group_commit,
+            configs=Configs(BrokerConfig({"offsets.topic.num.partitions": "1"}), 1),
+            nodes=Nodes([1]),
+            new_id=uuid4,
+            now_ms=self.clock.now_ms,
+            call_soon=self.scheduler.call,
+        )
+        cluster = Cluster("a cluster", self.topics, self.scheduler)
+        for name in self.topics.deleted_names:
+            self.deleted_topics.add(name)
+        cluster.deleted_topics = self.deleted_topics
+        node: Any = SimpleNamespace(coordinators=self.runtime, timers=self.timers)
+        cluster.nodes[1] = node
+        self.topics.on_deleted = cluster.topic_deleted
+        self.runtime.on_cleaned_up = cluster.check_cleaned_up
+        self.topics.ensure_offsets_topic()
+        self.run_loop()
+
+    def create_topic(self, name: str = "t", partitions: int = 1) -> Topic:
+        topic = self.topics.create(name, partitions, {})
+        self.run_loop()
+        return topic
+
+    def delete_topic(
+        self, name: str = "t", on_deleted: Callable[[OSError | None], None] = lambda _error: None
+    ) -> None:
+        topic = self.topics.get(name)
+        assert topic is not None
+        self.topics.delete(topic, on_deleted)
+
+    def commit_many(self, count: int) -> None:
+        """Group `many` commits for this number of partitions."""
+        self.submit("many", offset_commit("many", [("t", n, 1) for n in range(count)]))
+        self.run_loop()
+
+    def run_step(self) -> None:
+        """Run the next slice or callback."""
+        if self.slices:
+            self.run_slice()
+        else:
+            self.due.pop(0)()
 
 
 def with_a_commit() -> RuntimeWithTopics:

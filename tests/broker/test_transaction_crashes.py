@@ -18,9 +18,8 @@ from kohort.testing.faults.files import Crashed, FaultyFiles, FileFault
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kohort.topics.produce import RECORDS_PER_STEP
 from support.broker import OFFSETS_PARTITIONS, BrokerHarness
-from support.producer import Producer, is_stable
 from support.runtime import DATA
-from support.transaction_story import TIMEOUT_MS, Story
+from support.transactional_producer import TIMEOUT_MS, Producer, Story, is_stable
 
 CONFIG = {"transaction.state.log.num.partitions": "2"}
 

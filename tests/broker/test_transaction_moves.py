@@ -10,9 +10,8 @@ import pytest
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from support.producer import Producer, read_committed
 from support.transaction_cluster import ClusterHarness
-from support.transaction_story import Story
+from support.transactional_producer import Producer, Story, read_committed
 
 E = ErrorCode
 

@@ -12,6 +12,8 @@ from kohort.control_api.control import Control
 from kohort.control_api.server import ControlServer
 from kohort.testing import Kafka
 
+from ..testing.conftest import begin, transactional_producer
+
 
 class Response(NamedTuple):
     status: int
@@ -74,16 +76,6 @@ def kafka(api: ApiClient) -> Kafka:
 def producer(api: ApiClient, kafka: Kafka) -> Producer:
     """With an open transaction."""
     api("POST", "/topics/orders", partitions=1)
-    producer = Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "transactional.id": "billing-1",
-            "retry.backoff.ms": 10,
-            "log_level": 0,
-        }
-    )
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    producer.produce("orders", b"a")
-    producer.flush()
+    producer = transactional_producer(kafka, "billing-1", "payments")
+    begin(producer)
     return producer

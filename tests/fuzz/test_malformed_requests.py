@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from struct import pack
-from typing import Any
 
 import pytest
 from kohort.log.records import records
 from support.broker_process import IMMEDIATE, TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.log import NewRecord, build
 from support.malformed import Malformed, malformed_requests
-from support.wire import Client
+from support.member import TOPIC, Member, rebalance
 
 FRAMES = 10_000
 SEED = 20_110_111
@@ -27,7 +26,6 @@ GROWTH_BYTES_MAX = 3 << 20
 CONNECTIONS = 8
 
 TIMEOUT_MS = 30_000
-TOPIC = "valid-client-topic"
 GROUP = "valid-client-group"
 
 
@@ -41,9 +39,7 @@ class ValidClient:
     """
 
     def __init__(self, address: str) -> None:
-        self._client = Client(address)
-        self._member = {"group_id": GROUP, "member_id": "", "group_instance_id": None}
-        self._generation = -1
+        self._member = Member(address, "valid", group=GROUP)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="valid client")
         self.iterations = 0
@@ -53,7 +49,7 @@ class ValidClient:
     def stop(self) -> None:
         self._stopping.set()
         self._thread.join()
-        self._client.close()
+        self._member.close()
 
     def _run(self) -> None:
         try:
@@ -65,44 +61,17 @@ class ValidClient:
 
     def _join_group(self) -> None:
         topic = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
-        created = self._client.call("CreateTopics", 5, topics=[topic], timeout=TIMEOUT_MS)
+        created = self._member.call("CreateTopics", 5, topics=[topic], timeout=TIMEOUT_MS)
         assert created["topics"][0]["error_code"] == "none"
-        found = self._client.call("FindCoordinator", 3, key=GROUP)
+        found = self._member.call("FindCoordinator", 3, key=GROUP)
         assert found["error_code"] == "none"
-        joined = self._join()
-        assert joined["error_code"] == "member_id_required"
-        self._member["member_id"] = joined["member_id"]
-        joined = self._join()
-        assert joined["error_code"] == "none"
-        assert joined["leader"] == self._member["member_id"]
-        self._generation = joined["generation_id"]
-        assignment = {"member_id": self._member["member_id"], "assignment": b"all of it"}
-        synced = self._client.call(
-            "SyncGroup",
-            5,
-            **self._member,
-            generation_id=self._generation,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=[assignment],
-        )
+        member = self._member
+        synced = rebalance(member).sync({member.member_id: [0]})
         assert synced["error_code"] == "none"
-        assert synced["assignment"] == b"all of it"
-
-    def _join(self) -> Any:
-        return self._client.call(
-            "JoinGroup",
-            5,
-            **self._member,
-            session_timeout=TIMEOUT_MS,
-            rebalance_timeout=TIMEOUT_MS,
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b"any"}],
-        )
 
     def _iterate(self) -> None:
         """Produce and fetch a record, commit and fetch its offset, and send a heartbeat."""
-        call, offset = self._client.call, self.iterations
+        call, offset = self._member.call, self.iterations
         value = b"record %d" % offset
         batch = build([NewRecord(None, value, int(time.time() * 1000))], base_offset=0)
         topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}
@@ -118,19 +87,13 @@ class ValidClient:
         assert fetched["error_code"] == "none"
         assert next(records(fetched["records"], 0)).value == value
 
-        member = {**self._member, "generation_id_or_member_epoch": self._generation}
-        commit = {"partition_index": 0, "committed_offset": offset + 1}
-        response = call(
-            "OffsetCommit", 8, **member, topics=[{"name": TOPIC, "partitions": [commit]}]
-        )
-        assert response["topics"][0]["partitions"][0]["error_code"] == "none"
+        assert self._member.commit_offset(offset + 1) == "none"
 
         wanted = [{"name": TOPIC, "partition_indexes": [0]}]
         response = call("OffsetFetch", 7, group_id=GROUP, topics=wanted)
         assert response["topics"][0]["partitions"][0]["committed_offset"] == offset + 1
 
-        heartbeat = call("Heartbeat", 4, **self._member, generation_id=self._generation)
-        assert heartbeat["error_code"] == "none"
+        assert self._member.heartbeat() == "none"
         self.iterations += 1
 
 

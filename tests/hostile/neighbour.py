@@ -11,10 +11,9 @@ import sys
 import time
 from typing import NamedTuple
 
-from support.wire import Client
+from support.member import only_member
 
 INTERVAL_SECONDS = 0.01
-GROUP = "neighbour"
 SESSION_MS = 6_000
 
 
@@ -26,24 +25,7 @@ class Seen(NamedTuple):
 
 
 def main(address: str, session_ms: int = SESSION_MS) -> None:
-    with Client(address, "neighbour") as client:
-        join = {
-            "group_id": GROUP,
-            "session_timeout": session_ms,
-            "rebalance_timeout": 60000,
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b""}],
-        }
-        member = client.call("JoinGroup", 4, **join)["member_id"]
-        joined = client.call("JoinGroup", 4, **join, member_id=member)
-        identity = {
-            "group_id": GROUP,
-            "generation_id": joined["generation_id"],
-            "member_id": member,
-        }
-        client.call(
-            "SyncGroup", 3, **identity, assignments=[{"member_id": member, "assignment": b""}]
-        )
+    with only_member(address, "neighbour", group="neighbour", session_ms=session_ms) as member:
         print("ready", flush=True)
         heartbeats, worst, errors = 0, 0.0, dict[str, int]()
         is_over = False
@@ -51,7 +33,7 @@ def main(address: str, session_ms: int = SESSION_MS) -> None:
             # The last heartbeat is after the attack, however short that was.
             is_over = bool(select.select([sys.stdin], [], [], INTERVAL_SECONDS)[0])
             begin = time.perf_counter()
-            error = client.call("Heartbeat", 3, **identity)["error_code"]
+            error = member.heartbeat()
             worst = max(worst, time.perf_counter() - begin)
             heartbeats += 1
             if error != "none":

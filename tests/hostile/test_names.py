@@ -23,19 +23,8 @@ def target(attack):
         client.call("CreateTopics", 7, topics=[orders])
         partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": NAME}
         offsets = [{"name": "orders", "partitions": [partition]}]
-        client.call(
-            "OffsetCommit", 7, group_id=NAME, generation_id_or_member_epoch=-1, topics=offsets
-        )
-        joined = client.call(
-            "JoinGroup",
-            3,
-            group_id=NAME,
-            session_timeout=6000,
-            rebalance_timeout=60000,
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
-        assert joined["error_code"] == "none"
+        assert client.commit(NAME, topics=offsets) == "none"
+        assert client.join(NAME)["error_code"] == "none"
         yield target
 
 

@@ -45,23 +45,10 @@ def test_an_array_of_millions_of_names(attack):
 def test_a_large_group_that_is_described_again_and_again(attack, times):
     target = attack()
     with target.client() as client:
-        join = {
-            "group_id": "large",
-            "session_timeout": 60_000,
-            "rebalance_timeout": 60_000,
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b"m" * (MIB - 1024)}],
-        }
-        member = client.call("JoinGroup", 4, **join)["member_id"]
-        joined = client.call("JoinGroup", 4, **join, member_id=member)
-        client.call(
-            "SyncGroup",
-            3,
-            group_id="large",
-            member_id=member,
-            generation_id=joined["generation_id"],
-            assignments=[],
-        )
+        protocols = [{"name": "range", "metadata": b"m" * (MIB - 1024)}]
+        joined = client.join("large", protocols=protocols)
+        member = {key: joined[key] for key in ("member_id", "generation_id")}
+        client.call("SyncGroup", 3, group_id="large", **member, assignments=[])
     assert is_closed(target, "DescribeGroups", 5, groups=["large"] * times)
     assert target.has_logged(f"exceeds the maximum size of a response ({RESPONSE_BYTES_MAX})")
 
@@ -143,18 +130,12 @@ def test_topics_that_metadata_creates(attack):
 @pytest.mark.row(13)
 def test_a_group_that_is_too_large_to_be_stored(attack):
     target = attack("-o", "group.initial.rebalance.delay.ms=1000")
-    join = {
-        "group_id": "large",
-        "session_timeout": 60_000,
-        "rebalance_timeout": 60_000,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": bytes(MIB)}],
-    }
+    protocols = [{"name": "range", "metadata": bytes(MIB)}]
     with ExitStack() as closing:
         members = [closing.enter_context(target.client()) for _ in range(300 // SHARE)]
-        ids = [each.call("JoinGroup", 4, **join)["member_id"] for each in members]
+        ids = [each.new_member_id("large", protocols=protocols) for each in members]
         for each, member_id in zip(members, ids, strict=True):
-            each.send("JoinGroup", 4, **join, member_id=member_id)
+            each.send_join("large", member_id, protocols=protocols)
         joined = []
         for each in members:
             with contextlib.suppress(ConnectionError, EOFError):  # the leader, at full size
@@ -164,13 +145,7 @@ def test_a_group_that_is_too_large_to_be_stored(attack):
         for each, response in joined:
             if response["members"]:
                 assigned = [{"member_id": name, "assignment": b""} for name in ids]
-                synced = each.call(
-                    "SyncGroup",
-                    3,
-                    group_id="large",
-                    member_id=response["member_id"],
-                    generation_id=response["generation_id"],
-                    assignments=assigned,
-                )
+                member = {key: response[key] for key in ("member_id", "generation_id")}
+                synced = each.call("SyncGroup", 3, group_id="large", **member, assignments=assigned)
                 assert synced["error_code"] == "unknown_server_error"
                 assert target.has_logged("cannot be stored")

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from support.broker_process import WITHOUT_UVLOOP, config_flags
-from support.wire import Client
+from support.member import Member, only_member
 
 from .conftest import FULL, TURN_MS_MAX
 
@@ -15,36 +15,9 @@ SESSION_MS = 6000 if FULL else 1000
 MEMBERS = 100 if FULL else 10
 
 
-class Member:
-    """The only member of its group."""
-
-    def __init__(self, address: str, group_id: str) -> None:
-        self.client = Client(address, group_id)
-        join = {
-            "group_id": group_id,
-            "session_timeout": SESSION_MS,
-            "rebalance_timeout": 60_000,
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b""}],
-        }
-        joined = self.client.call("JoinGroup", 3, **join)
-        self.identity = {
-            "group_id": group_id,
-            "generation_id": joined["generation_id"],
-            "member_id": joined["member_id"],
-        }
-        assignments = [{"member_id": joined["member_id"], "assignment": b""}]
-        self.client.call("SyncGroup", 3, **self.identity, assignments=assignments)
-
-    def send_heartbeat(self) -> None:
-        self.client.send("Heartbeat", 3, **self.identity)
-
-    def received_error(self) -> str:
-        return self.client.receive()["error_code"]
-
-    def heartbeat(self) -> str:
-        self.send_heartbeat()
-        return self.received_error()
+def new_member(address: str, group: str) -> Member:
+    """Return the only member of a group."""
+    return only_member(address, group, group=group, session_ms=SESSION_MS)
 
 
 @pytest.mark.parametrize("kohort", [("-m", "kohort"), WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
@@ -55,20 +28,20 @@ def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(at
     turn_ms_max = SESSION_MS * 1.5 + TURN_MS_MAX
     target = attack(*config_flags(options), kohort=kohort, turn_ms_max=turn_ms_max)
     process = target.broker.process
-    members = [Member(target.address, f"live-{number}") for number in range(MEMBERS)]
-    silent = Member(target.address, "silent")
+    members = [new_member(target.address, f"live-{number}") for number in range(MEMBERS)]
+    silent = new_member(target.address, "silent")
     # All sessions begin now.
     assert {member.heartbeat() for member in (*members, silent)} == {"none"}
     process.send_signal(signal.SIGSTOP)
     stopped_at = time.monotonic()
-    members[0].client.close()
-    members[0].client = Client(target.address, "reconnected")
+    members[0].close()
+    members[0] = members[0].reconnected(target.address)
     for member in members:
         member.send_heartbeat()
     # No synchronisation: the length of the attack.
     time.sleep(SESSION_MS * 1.5 / 1000 - (time.monotonic() - stopped_at))
     process.send_signal(signal.SIGCONT)
-    assert {member.received_error() for member in members} == {"none"}
+    assert {member.receive()["error_code"] for member in members} == {"none"}
     with target.client() as client:
         while True:
             assert {member.heartbeat() for member in members} == {"none"}
@@ -77,4 +50,4 @@ def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(at
                 break
     assert silent.heartbeat() == "unknown_member_id"
     for member in (*members, silent):
-        member.client.close()
+        member.close()

@@ -112,9 +112,9 @@ def join(address: str, group_id: str, topics: list[str], **config: Any) -> Consu
 
 
 class Transaction:
-    """An open transaction that commits `offset` of a partition of TOPIC for the group."""
+    """An open transaction that commits `offset` of the first partition of TOPIC for the group."""
 
-    def __init__(self, address: str, name: str, group_id: str, offset: int, partition: int = 0):
+    def __init__(self, address: str, name: str, group_id: str, offset: int):
         self.producer = Producer(
             {
                 "bootstrap.servers": address,
@@ -124,11 +124,11 @@ class Transaction:
         )
         self.producer.init_transactions()
         self.producer.begin_transaction()
-        self.send(address, group_id, offset, partition)
+        self.send(address, group_id, offset)
 
-    def send(self, address: str, group_id: str, offset: int, partition: int = 0) -> None:
+    def send(self, address: str, group_id: str, offset: int) -> None:
         standalone = consumer(address, group_id)
-        at = TopicPartition(TOPIC, partition, offset)
+        at = TopicPartition(TOPIC, 0, offset)
         self.producer.send_offsets_to_transaction([at], standalone.consumer_group_metadata())
         self.producer.produce(TOPIC, f"{group_id}-{offset}", partition=2)
         self.producer.flush()

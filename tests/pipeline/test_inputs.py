@@ -8,27 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.segment import segment_name
-from kohort.offsets.record_codec import encode_commit_value, encode_record
-from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.inputs import Inputs, LogMismatch, share_records
 from kohort.pipeline.lake.manifest import Manifest
 from kohort.pipeline.source.source import SourceError
-from support.log import NewRecord, build
+from offset_logs import NOW_MS, batch_of, commit
 
-NOON_MS = 1_700_000_000_000
 ALL = 1_000_000
-
-
-def commit(offset: int) -> OffsetCommitRecord:
-    return OffsetCommitRecord(
-        "orders", "clicks", 3, encode_commit_value(offset, -1, "", NOON_MS + offset)
-    )
 
 
 @pytest.fixture
 def data(offsets_log: Any) -> Path:
-    offsets_log.append(3, *map(commit, range(30)), at_ms=NOON_MS)
-    offsets_log.append(7, *map(commit, range(10)), at_ms=NOON_MS)
+    offsets_log.append(3, *map(commit, range(30)), at_ms=NOW_MS)
+    offsets_log.append(7, *map(commit, range(10)), at_ms=NOW_MS)
     return offsets_log.path
 
 
@@ -46,10 +37,7 @@ def test_records_compacted_before_they_were_read_count_as_missing(tmp_path: Path
     """Five of nine planned records were read; compaction removed the other four."""
     folder = tmp_path / "__consumer_offsets-3"
     folder.mkdir()
-    batches = [
-        build([NewRecord(*encode_record(commit(offset)), NOON_MS)], base_offset=offset)
-        for offset in (*range(5), 9, 10)
-    ]
+    batches = [batch_of(offset, commit(offset)) for offset in (*range(5), 9, 10)]
     (folder / segment_name(0)).write_bytes(b"".join(batches))
     inputs = Inputs({"path": str(tmp_path)})
     plan = inputs.plan(Manifest(positions={3: 9}, inputs={"read_to": {"3": 5}}), ALL)

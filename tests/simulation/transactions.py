@@ -16,9 +16,14 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from support.broker import OFFSETS_PARTITIONS
-from support.producer import Producer, committed_offset, is_stable, read_committed
 from support.transaction_cluster import TRANSACTION_PARTITIONS, ClusterHarness
-from support.transaction_story import RETRIABLE
+from support.transactional_producer import (
+    RETRIABLE,
+    Producer,
+    committed_offset,
+    is_stable,
+    read_committed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

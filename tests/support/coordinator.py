@@ -665,9 +665,7 @@ def check_member_deadlines(group: ConsumerGroup, armed: Any) -> None:
     assert kinds["revocation"] >= {m for m in revoking if not group.members[m].has_left_temporarily}
 
 
-def pending_offset(
-    group_id: str, partition: int, topic: str = "t", *, producer_id: int = 7
-) -> TransactionalOffsetCommit:
+def pending_offset(group_id: str, partition: int, topic: str = "t") -> TransactionalOffsetCommit:
     """A commit in an open transaction."""
     commit = OffsetCommitRecord(group_id, topic, partition, encode_commit_value(1, -1, "", 0))
-    return TransactionalOffsetCommit(producer_id, 0, commit)
+    return TransactionalOffsetCommit(7, 0, commit)

@@ -4,12 +4,9 @@ the disk is in memory."""
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from uuid import uuid4
 
 from kohort.broker.build import group_config
-from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_log import EventPublisher
 from kohort.broker.event_loop.scheduler import Scheduler
@@ -26,10 +23,8 @@ from kohort.offsets.store import OffsetsStore
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
-from kohort.topics.configs import Configs
 from kohort.topics.delayed_fetch import DelayedFetches
 from kohort.topics.registry import TopicRegistry
-from kohort.topics.topic import Nodes, Topic
 from support.coordinator import new_coordinator as build_coordinator
 from support.coordinator import offset_commit
 from support.log import sync_each
@@ -259,59 +254,6 @@ class RuntimeHarness:
         self.submit("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
         self.run_loop()
         return int(self.results["fetch"].topics[0][1][0].committed_offset)
-
-
-class RuntimeWithTopics(RuntimeHarness):
-    """A runtime whose topics can be created and deleted."""
-
-    def __init__(self, files: FaultyFiles | None = None) -> None:
-        super().__init__("fsync", files)
-        if not self.files.exists(DATA):
-            self.files.make_folder(DATA)
-        self.topics = TopicRegistry(
-            folder=DATA,
-            files=self.files,
-            group_commit=self.group_commit,
-            configs=Configs(BrokerConfig({"offsets.topic.num.partitions": "1"}), 1),
-            nodes=Nodes([1]),
-            new_id=uuid4,
-            now_ms=self.clock.now_ms,
-            call_soon=self.scheduler.call,
-        )
-        cluster = Cluster("a cluster", self.topics, self.scheduler)
-        for name in self.topics.deleted_names:
-            self.deleted_topics.add(name)
-        cluster.deleted_topics = self.deleted_topics
-        node: Any = SimpleNamespace(coordinators=self.runtime, timers=self.timers)
-        cluster.nodes[1] = node
-        self.topics.on_deleted = cluster.topic_deleted
-        self.runtime.on_cleaned_up = cluster.check_cleaned_up
-        self.topics.ensure_offsets_topic()
-        self.run_loop()
-
-    def create_topic(self, name: str = "t", partitions: int = 1) -> Topic:
-        topic = self.topics.create(name, partitions, {})
-        self.run_loop()
-        return topic
-
-    def delete_topic(
-        self, name: str = "t", on_deleted: Callable[[OSError | None], None] = lambda _error: None
-    ) -> None:
-        topic = self.topics.get(name)
-        assert topic is not None
-        self.topics.delete(topic, on_deleted)
-
-    def commit_many(self, count: int) -> None:
-        """Group `many` commits for this number of partitions."""
-        self.submit("many", offset_commit("many", [("t", n, 1) for n in range(count)]))
-        self.run_loop()
-
-    def run_step(self) -> None:
-        """Run the next slice or callback."""
-        if self.slices:
-            self.run_slice()
-        else:
-            self.due.pop(0)()
 
 
 # --- a running broker

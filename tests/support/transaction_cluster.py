@@ -14,8 +14,8 @@ from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from kohort.topics.topic import Nodes
 from support.broker import OFFSETS_PARTITIONS, BrokerHarness, PendingRequest
-from support.producer import GROUP
 from support.runtime import DATA, no_time
+from support.transactional_producer import GROUP
 
 NODES = (1, 2, 3)
 TRANSACTION_PARTITIONS = 2

@@ -106,3 +106,51 @@ class Client:
         if len(data) < size:
             raise ConnectionError("the broker closed the connection")
         return data
+
+    # --- groups
+
+    def send_join(self, group: str, member_id: str = "", **more: Any) -> None:
+        """Send JoinGroup with the protocol `range`; `more`: other values of fields."""
+        values = {
+            "group_id": group,
+            "member_id": member_id,
+            "session_timeout": 45_000,
+            "rebalance_timeout": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        self.send("JoinGroup", 5, **{**values, **more})
+
+    def new_member_id(self, group: str, **more: Any) -> str:
+        """Send the first JoinGroup of a dynamic member, which returns its id (KIP-394)."""
+        self.send_join(group, **more)
+        joined = self.receive()
+        assert joined["error_code"] == "member_id_required"
+        return str(joined["member_id"])
+
+    def join(self, group: str, member_id: str = "", **more: Any) -> Any:
+        """Return the response to JoinGroup, which a dynamic member without an id sends twice."""
+        self.send_join(group, member_id, **more)
+        joined = self.receive()
+        if joined["error_code"] == "member_id_required":
+            return self.join(group, joined["member_id"], **more)
+        return joined
+
+    def commit(
+        self,
+        group: str,
+        offset: int = 7,
+        partition: int = 0,
+        *,
+        topic: str = "orders",
+        **more: Any,
+    ) -> str:
+        """Commit an offset, by default without a member, and return the error."""
+        partitions = [{"partition_index": partition, "committed_offset": offset}]
+        values = {
+            "group_id": group,
+            "generation_id_or_member_epoch": -1,
+            "topics": [{"name": topic, "partitions": partitions}],
+        }
+        response = self.call("OffsetCommit", 8, **{**values, **more})
+        return str(response["topics"][0]["partitions"][0]["error_code"])

@@ -2,14 +2,15 @@
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 from kohort.testing import ClientCheckError, Kafka
+from support.member import TOPIC, Member, only_member, rebalance
 
 from .conftest import Service
-from .raw_client import GROUP, TOPIC, RawMember, rebalance
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -36,16 +37,18 @@ def found(kafka: Kafka) -> list[str]:
     return findings
 
 
-def only_member(kafka: Kafka, client_id: str = "one", session_ms: int = 30_000) -> RawMember:
-    """It owns both partitions."""
+def new_member(kafka: Kafka, client_id: str) -> Member:
+    return Member(kafka.bootstrap_servers, client_id)
+
+
+def owner(kafka: Kafka, client_id: str = "one", **more: Any) -> Member:
+    """Return the only member of its group: it owns both partitions of the topic."""
     kafka.topic(TOPIC, partitions=2)
-    member = RawMember(kafka, client_id, session_ms)
-    rebalance(member).sync({member.member_id: [0, 1]})
-    return member
+    return only_member(kafka.bootstrap_servers, client_id, 0, 1, **more)
 
 
 def test_a_commit_of_an_old_generation_is_a_zombie_commit(kafka: Kafka) -> None:
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         rebalance(one).sync({one.member_id: [0, 1]})
         assert one.commit_offset(4, generation=1) == "illegal_generation"
         assert one.commit_offset(5, generation=1) == "illegal_generation"
@@ -58,7 +61,7 @@ def test_a_commit_of_an_old_generation_is_a_zombie_commit(kafka: Kafka) -> None:
 
 
 def test_a_commit_of_a_member_that_has_left_is_a_zombie_commit(kafka: Kafka) -> None:
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         one.leave()
         assert one.commit_offset(4) == "unknown_member_id"
     (finding,) = found(kafka)
@@ -66,17 +69,17 @@ def test_a_commit_of_a_member_that_has_left_is_a_zombie_commit(kafka: Kafka) -> 
 
 
 def test_a_member_that_the_test_removed_is_no_zombie(kafka: Kafka) -> None:
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         kafka.clock.advance(minutes=5)
         assert one.commit_offset(4) == "unknown_member_id"
-    with only_member(kafka) as two:
-        kafka.group(GROUP).evict(two.member_id)
+    with owner(kafka) as two:
+        kafka.group("billing").evict(two.member_id)
         assert two.commit_offset(4) == "unknown_member_id"
     assert found(kafka) == []
 
 
 def test_an_error_from_a_fault_is_no_finding(kafka: Kafka) -> None:
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         kafka.faults.answer("OffsetCommit", error="ILLEGAL_GENERATION")
         assert one.commit_offset(4) == "illegal_generation"
     assert found(kafka) == []
@@ -88,7 +91,7 @@ def test_going_on_in_an_old_generation_is_a_finding(
 ) -> None:
     """Unless the error may not have arrived yet."""
     watch = Stopwatch(kafka)
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         rebalance(one).sync({one.member_id: [0, 1]})
         assert one.heartbeat(generation=1) == "illegal_generation"
         watch.seconds += later_s
@@ -105,7 +108,7 @@ def test_fewer_than_three_heartbeats_in_a_session_are_a_finding(
 ) -> None:
     """A small delay is tolerated."""
     watch = Stopwatch(kafka)
-    with only_member(kafka, session_ms=9_000) as one:
+    with owner(kafka, session_ms=9_000) as one:
         for stall_s in (0, 0, 60):
             watch.seconds += interval_s + stall_s
             one.heartbeat()
@@ -137,7 +140,10 @@ def test_slow_heartbeats_of_a_real_client_are_a_finding(kafka: Kafka) -> None:
 
 def test_a_partition_assigned_twice_is_a_finding(kafka: Kafka) -> None:
     kafka.topic(TOPIC, partitions=2)
-    with RawMember(kafka, "one") as one, RawMember(kafka, "two") as two:
+    with (
+        Member(kafka.bootstrap_servers, "one") as one,
+        new_member(kafka, "two") as two,
+    ):
         leader = rebalance(one, two)
         leader.sync({one.member_id: [0], two.member_id: [0, 1]})
     (finding,) = found(kafka)
@@ -148,7 +154,10 @@ def test_a_partition_assigned_twice_is_a_finding(kafka: Kafka) -> None:
 @pytest.mark.parametrize("partition", [0, 1])
 def test_a_commit_of_a_foreign_partition_is_a_finding(kafka: Kafka, partition: int) -> None:
     kafka.topic(TOPIC, partitions=2)
-    with RawMember(kafka, "one") as one, RawMember(kafka, "two") as two:
+    with (
+        Member(kafka.bootstrap_servers, "one") as one,
+        new_member(kafka, "two") as two,
+    ):
         rebalance(one, two).sync({one.member_id: [0], two.member_id: [1]})
         assert one.commit_offset(4, partition) == "none"
     message = f"overlapping owners: {one.member_id} committed orders-1 at 4 in generation 2 of "
@@ -165,13 +174,13 @@ def test_a_fetch_of_a_lost_partition_is_a_finding(
 ) -> None:
     """Unless the fetch was in flight, or another client has the same client id."""
     watch = Stopwatch(kafka)
-    with only_member(kafka, "one") as one, RawMember(kafka, "two") as two:
+    with owner(kafka, "one") as one, new_member(kafka, "two") as two:
         one.fetch(0, partition=1)
         rebalance(one, two).sync({one.member_id: [0], two.member_id: [1]})
         (one if two.is_leader else two).sync()
         watch.seconds += later_s
         if has_twin:
-            with RawMember(kafka, "one") as other:
+            with new_member(kafka, "one") as other:
                 other.fetch(0)
         one.fetch(0, partition=1)
         one.fetch(0, partition=0)
@@ -182,7 +191,7 @@ def test_a_fetch_of_a_lost_partition_is_a_finding(
 @pytest.mark.parametrize(("offset", "is_ahead"), [(3, False), (4, True)])
 def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_ahead: bool) -> None:
     kafka.topic(TOPIC, partitions=2).produce(["a", "b", "c"], partition=0)
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         one.fetch(0)
         one.commit_offset(offset)
         one.commit_offset(offset)
@@ -193,14 +202,14 @@ def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_a
 
 def test_a_client_that_never_fetched_may_commit_any_offset(kafka: Kafka) -> None:
     """It may have the offset from another client of its process, or from a person."""
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         one.fetch(0, partition=1)
         one.commit_offset(100)
     assert found(kafka) == []
 
 
 def test_a_client_may_commit_the_offset_it_seeks_to(kafka: Kafka) -> None:
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         one.fetch(0)
         one.fetch(100)
         one.commit_offset(100)
@@ -212,7 +221,7 @@ def test_members_that_join_work_and_leave_have_no_findings(
     kafka: Kafka, new_service: Callable[..., Service]
 ) -> None:
     topic = kafka.topic("orders", partitions=2)
-    group = kafka.group(GROUP)
+    group = kafka.group("billing")
     new_service("one")
     group.wait_stable(members=1)
     topic.produce(["a"] * 20)
@@ -229,7 +238,7 @@ def test_members_that_join_work_and_leave_have_no_findings(
 
 
 def test_only_a_client_left_open_is_a_finding(kafka: Kafka) -> None:
-    one = only_member(kafka)
+    one = owner(kafka)
     (finding,) = kafka.client_checks.left_open
     assert str(finding) == (
         f"client left open: {one.member_id} is still in group billing and connected: close it"
@@ -243,7 +252,7 @@ def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
     kafka.topic(TOPIC, partitions=1)
     config = {
         "bootstrap.servers": kafka.bootstrap_servers,
-        "group.id": GROUP,
+        "group.id": "billing",
         "group.instance.id": "worker-1",
         "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 100,
@@ -264,7 +273,7 @@ def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
 
 
 def test_check_raises_findings_that_are_not_ignored(kafka: Kafka) -> None:
-    with only_member(kafka) as one:
+    with owner(kafka) as one:
         one.leave()
         one.commit_offset(4)
     with pytest.raises(ClientCheckError, match=r"clients of this test:\n  zombie commit: one-"):

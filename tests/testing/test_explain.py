@@ -13,9 +13,10 @@ from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.explanation.explanation import LAST_REQUESTS
 from kohort.testing.timeline.timeline import deduplicate
+from support.member import Member, only_member
+from support.wire import Client
 
 from .conftest import Service
-from .raw_client import RawClient, RawMember
 
 pytestmark = pytest.mark.clients
 
@@ -40,7 +41,11 @@ def test_an_explanation_keeps_requests_without_a_response(kafka: Kafka) -> None:
     group = kafka.group("billing")
     fake = kafka.fake_member("billing", topics=["orders"])
     group.wait_stable(members=1)
-    with group.hold_joins() as held, RawClient(kafka, "late") as late, RawClient(kafka) as raw:
+    with (
+        group.hold_joins() as held,
+        Client(kafka.bootstrap_servers, "late") as late,
+        Client(kafka.bootstrap_servers) as raw,
+    ):
         late.send_join("billing", "late")
         held.wait()
         kafka.clock.advance(minutes=5)
@@ -265,12 +270,12 @@ def test_a_consumer_that_continues_at_the_end_did_not_start_there(kafka: Kafka) 
 
 def test_a_reconnected_consumer_did_not_start_at_the_end(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1).produce(["one", "two"])
-    with RawClient(kafka, "till") as first:
+    with Client(kafka.bootstrap_servers, "till") as first:
         fetch(first, 0)
-    with RawClient(kafka, "till") as second:
+    with Client(kafka.bootstrap_servers, "till") as second:
         list_end_offset(second)
         fetch(second, 2)
-    with RawClient(kafka, "late") as late:
+    with Client(kafka.bootstrap_servers, "late") as late:
         list_end_offset(late)
         fetch(late, 2)
     with pytest.raises(BarrierTimeout) as raised:
@@ -279,14 +284,14 @@ def test_a_reconnected_consumer_did_not_start_at_the_end(kafka: Kafka) -> None:
     assert "Consumer till" not in str(raised.value)
 
 
-def list_end_offset(client: RawClient) -> None:
+def list_end_offset(client: Client) -> None:
     partition = {"partition_index": 0, "timestamp": -1}
     client.call(
         "ListOffsets", 1, replica_id=-1, topics=[{"name": "orders", "partitions": [partition]}]
     )
 
 
-def fetch(client: RawClient, offset: int) -> None:
+def fetch(client: Client, offset: int) -> None:
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1000}
     client.call(
         "Fetch",
@@ -419,7 +424,7 @@ def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
 
 
 def test_a_client_that_looks_for_its_coordinator_is_named(kafka: Kafka) -> None:
-    with RawClient(kafka, "till") as raw:
+    with Client(kafka.bootstrap_servers, "till") as raw:
         raw.call("ApiVersions", 0)
         raw.call("Metadata", 9, topics=[])
         raw.call("FindCoordinator", 3, key="billing", key_type=0)
@@ -441,7 +446,7 @@ def test_an_idle_idempotent_producer_is_not_named(kafka: Kafka) -> None:
     del producer
 
 
-def continue_at_commit(member: RawMember) -> None:
+def continue_at_commit(member: Member) -> None:
     member.commit_offset(1)
     topics = [{"name": "orders", "partition_indexes": [0]}]
     member.call("OffsetFetch", 5, group_id="billing", topics=topics)
@@ -459,13 +464,10 @@ def continue_at_commit(member: RawMember) -> None:
     ],
 )
 def test_a_consumer_that_leaves_before_records_arrive_is_named(
-    kafka: Kafka, work: list[Callable[[RawMember], object]], is_named: bool
+    kafka: Kafka, work: list[Callable[[Member], object]], is_named: bool
 ) -> None:
     kafka.topic("orders", partitions=1).produce(["one"])
-    with RawMember(kafka, "till") as till:
-        till.begin_join()
-        till.end_join()
-        till.sync({till.member_id: [0]})
+    with only_member(kafka.bootstrap_servers, "till", 0) as till:
         for each in work:
             each(till)
         till.leave()
@@ -497,7 +499,7 @@ def test_a_wait_of_a_broker_that_no_client_has_reached_says_so(kafka: Kafka) -> 
 
 
 def test_a_member_whose_client_has_disconnected_is_named(kafka: Kafka) -> None:
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers) as raw:
         member_id = raw.join("billing")["member_id"]
         assert "disconnected" not in explain(kafka)
     sentence = f"The client of {member_id} has disconnected without leaving the group: its session"

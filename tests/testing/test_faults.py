@@ -11,11 +11,14 @@ from confluent_kafka import KafkaException, TopicPartition
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults.faults import NEAR_MISSES_MAX
+from support.wire import Client
 
 from .conftest import Committer
-from .raw_client import COMMIT, RawClient
 
 pytestmark = pytest.mark.clients
+
+TOPICS = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}]
+"""Of an OffsetCommit."""
 
 
 def test_answer_rejects_requests_the_given_number_of_times(
@@ -197,7 +200,7 @@ def test_filters_match_leaving_members_and_topics_without_partitions(
     fields = leaving if version < 3 else {"members": [leaving]}
     kafka.faults.answer("LeaveGroup", error="UNKNOWN_SERVER_ERROR", member="till-1")
     kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", topic="orders")
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers) as raw:
         response = raw.call("LeaveGroup", version, group_id="g", **fields)
         assert response["error_code"] == "unknown_server_error"
         (topic,) = raw.call("Metadata", 9, topics=[{"name": "orders"}])["topics"]
@@ -263,26 +266,27 @@ def test_a_fault_loads_no_schemas_that_it_does_not_need() -> None:
 
 def test_an_error_for_produce_with_acks_0_closes_the_connection(kafka: Kafka) -> None:
     kafka.faults.answer("Produce", error="NOT_LEADER_OR_FOLLOWER")
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers) as raw:
         raw.send("Produce", 9, transactional_id=None, acks=0, timeout=1000, topic_data=[])
         assert raw.socket.recv(1) == b""
 
 
 def test_the_nearest_of_many_near_misses_are_kept(kafka: Kafka) -> None:
     fault = kafka.faults.drop("OffsetCommit", group="g", client_id="other")
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers, "raw") as raw:
         for group in (*"abcdefgh", "g"):
             raw.commit(group)
     assert len(fault._near_misses) == NEAR_MISSES_MAX
-    assert "OffsetCommit v7 g from raw" in fault.report().splitlines()[1]
+    assert "OffsetCommit v8 g from raw" in fault.report().splitlines()[1]
     fault.cancel()
 
 
 def test_requests_pipelined_behind_a_dropped_one_are_not_handled(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     kafka.faults.drop("OffsetCommit")
-    with RawClient(kafka) as raw:
-        frames = [raw.encode("OffsetCommit", 7, group_id="g", **COMMIT) for _ in range(2)]
+    with Client(kafka.bootstrap_servers) as raw:
+        commit = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": TOPICS}
+        frames = [raw.encode("OffsetCommit", 7, **commit) for _ in range(2)]
         raw.socket.sendall(b"".join(frames))
         with pytest.raises(ConnectionError):
             raw.receive()
@@ -292,7 +296,7 @@ def test_requests_pipelined_behind_a_dropped_one_are_not_handled(kafka: Kafka) -
 def test_the_history_keeps_only_the_response_that_was_sent(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     fault = kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", client_id="raw")
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers, "raw") as raw:
         topics = [{"name": "orders"}]
         response = raw.call("Metadata", 4, topics=topics, allow_auto_topic_creation=False)
     assert [each["error_code"] for each in response["topics"]] == ["leader_not_available"]
@@ -315,15 +319,13 @@ def test_invalid_arguments_of_faults_are_rejected(kafka: Kafka) -> None:
 @pytest.mark.parametrize("version", range(2, 11))
 def test_a_fault_applies_to_every_version_of_its_api(kafka: Kafka, version: int) -> None:
     topic = kafka.topic("orders", partitions=1)
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers) as raw:
         if version >= 10:
             metadata = raw.call("Metadata", 12, topics=[{"name": "orders"}])
             topic_id = UUID(metadata["topics"][0]["topic_id"])
         kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", topic=topic.name, group="g")
-        values = {**COMMIT, "generation_id": -1, "group_id": "g"}
-        if version >= 10:
-            (only,) = COMMIT["topics"]  # type: ignore[misc]
-            values["topics"] = [{**only, "topic_id": topic_id}]
+        topics = [{**TOPICS[0], "topic_id": topic_id}] if version >= 10 else TOPICS
+        values = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
         response = raw.call("OffsetCommit", version, **values)
         assert response["topics"][0]["partitions"][0]["error_code"] == "not_coordinator"
 
@@ -338,16 +340,16 @@ def test_repeated_requests_are_decoded_only_for_a_fault(kafka: Kafka) -> None:
 
     kafka.topic("orders", partitions=1)
     kafka.faults.delay("Heartbeat", ms=1, times=None)
-    with RawClient(kafka) as raw:
-        raw.commit()  # creates the coordinator's log, and is not cached
-        assert [raw.commit(), raw.commit()] == ["none", "none"]
+    with Client(kafka.bootstrap_servers) as raw:
+        raw.commit("g")  # creates the coordinator's log, and is not cached
+        assert [raw.commit("g"), raw.commit("g")] == ["none", "none"]
         assert is_recognised()
         fault = kafka.faults.answer("OffsetCommit", "NOT_COORDINATOR", nth=2)
-        assert raw.commit() == "none"
+        assert raw.commit("g") == "none"
         assert not is_recognised()
-        assert raw.commit() == "not_coordinator"
+        assert raw.commit("g") == "not_coordinator"
         assert not fault.is_active
-        assert [raw.commit(), raw.commit()] == ["none", "none"]
+        assert [raw.commit("g"), raw.commit("g")] == ["none", "none"]
         assert is_recognised()
     kafka.faults.clear()
 

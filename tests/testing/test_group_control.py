@@ -9,9 +9,9 @@ from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.group import Group
 from kohort.testing.group_control import evict
 from kohort.testing.loop_thread import iterations
+from support.wire import Client
 
 from .conftest import Committer, Service
-from .raw_client import RawClient
 
 pytestmark = pytest.mark.clients
 
@@ -72,7 +72,7 @@ def test_a_request_that_was_delayed_or_held_can_be_held_again(kafka: Kafka) -> N
     group = kafka.group("billing")
     kafka.faults.delay("SyncGroup", ms=1)
     first, second = group.hold_syncs(), group.hold_syncs()
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers) as raw:
         joined = raw.join("billing")
         member = {"member_id": joined["member_id"], "generation_id": joined["generation_id"]}
         raw.send("SyncGroup", 3, group_id="billing", **member)

@@ -6,38 +6,25 @@ import subprocess
 import sys
 
 from kohort.testing import Kafka
-
-from .raw_client import RawClient
+from support.wire import Client
 
 
 def test_a_member_of_no_group_gets_unknown_member_id(kafka: Kafka) -> None:
     fields = {"group_id": "unknown", "member_id": "me", "generation_id": 1}
-    with RawClient(kafka) as raw:
+    with Client(kafka.bootstrap_servers) as raw:
         assert raw.call("Heartbeat", 4, **fields)["error_code"] == "unknown_member_id"
         assert raw.call("SyncGroup", 3, **fields)["error_code"] == "unknown_member_id"
         assert raw.call("LeaveGroup", 2, **fields)["error_code"] == "unknown_member_id"
 
 
 def test_static_members_survive_a_rebalance_that_they_miss(kafka: Kafka) -> None:
-    with RawClient(kafka) as static, RawClient(kafka) as other:
-        static.join("g", group_instance_id="till-1", timeout_ms=1_000)
-        first = other.call("JoinGroup", 5, **_joining("g", ""))
-        other.send_join("g", first["member_id"], timeout_ms=1_000)
+    with Client(kafka.bootstrap_servers) as static, Client(kafka.bootstrap_servers) as other:
+        static.join("g", group_instance_id="till-1", rebalance_timeout=1_000)
+        other.send_join("g", other.new_member_id("g"), rebalance_timeout=1_000)
         kafka.wait(lambda: len(kafka.group("g").members) == 2)
         kafka.clock.advance(ms=1_500)  # past the rebalance timeout, not past that of SyncGroup
         assert other.receive()["error_code"] == "none"
         assert {each.instance_id for each in kafka.group("g").members} == {"till-1", None}
-
-
-def _joining(group: str, member_id: str) -> dict[str, object]:
-    return {
-        "group_id": group,
-        "session_timeout": 45_000,
-        "rebalance_timeout": 1_000,
-        "member_id": member_id,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b""}],
-    }
 
 
 def test_all_members_get_the_same_new_leader(kafka: Kafka) -> None:
@@ -56,13 +43,9 @@ def test_all_members_get_the_same_new_leader(kafka: Kafka) -> None:
 
 
 def test_a_member_without_a_common_protocol_is_rejected(kafka: Kafka) -> None:
-    with RawClient(kafka) as one, RawClient(kafka) as other:
+    with Client(kafka.bootstrap_servers) as one, Client(kafka.bootstrap_servers) as other:
         one.join("g")
-        response = other.call(
-            "JoinGroup",
-            5,
-            **{**_joining("g", ""), "protocols": [{"name": "other", "metadata": b""}]},
-        )
+        response = other.join("g", protocols=[{"name": "other", "metadata": b""}])
         assert response["error_code"] == "inconsistent_group_protocol"
         assert len(kafka.group("g").members) == 1
     assert _shares("1") == _shares("2")
@@ -86,7 +69,7 @@ def _shares(hash_seed: str) -> object:
 
 
 def test_a_frame_with_a_huge_size_closes_only_its_connection(kafka: Kafka) -> None:
-    with RawClient(kafka) as liar, RawClient(kafka) as honest:
+    with Client(kafka.bootstrap_servers) as liar, Client(kafka.bootstrap_servers) as honest:
         liar.socket.sendall(struct.pack(">i", 2**31 - 1) + b"x")
         assert liar.socket.recv(1) == b""
         assert honest.call("ApiVersions", 0)["error_code"] == "none"
@@ -102,15 +85,14 @@ def test_offset_metadata_has_a_size_limit(kafka: Kafka) -> None:
             ],
         }
     ]
-    with RawClient(kafka) as raw:
-        assert raw.commit(topics=topics) == "offset_metadata_too_large"
+    with Client(kafka.bootstrap_servers) as raw:
+        assert raw.commit("g", topics=topics) == "offset_metadata_too_large"
 
 
 def test_a_join_waits_for_all_members_and_a_sync_for_the_leader(kafka: Kafka) -> None:
-    with RawClient(kafka) as one, RawClient(kafka) as two:
+    with Client(kafka.bootstrap_servers) as one, Client(kafka.bootstrap_servers) as two:
         first = one.join("g")
-        pending = two.call("JoinGroup", 5, **_joining("g", ""))
-        two.send_join("g", pending["member_id"])
+        two.send_join("g", two.new_member_id("g"))
         kafka.wait(lambda: kafka.group("g").state == "PreparingRebalance")
         join = kafka.history.requests_of("JoinGroup", group="g")[-1]
         assert join.response_frame is None
@@ -126,10 +108,9 @@ def test_a_join_waits_for_all_members_and_a_sync_for_the_leader(kafka: Kafka) ->
 
 
 def test_a_rebalance_completes_at_its_timeout(kafka: Kafka) -> None:
-    with RawClient(kafka) as one, RawClient(kafka) as two:
-        one.join("g", timeout_ms=1_000)
-        pending = two.call("JoinGroup", 5, **_joining("g", ""))
-        two.send_join("g", pending["member_id"], timeout_ms=1_000)
+    with Client(kafka.bootstrap_servers) as one, Client(kafka.bootstrap_servers) as two:
+        one.join("g", rebalance_timeout=1_000)
+        two.send_join("g", two.new_member_id("g"), rebalance_timeout=1_000)
         kafka.wait(lambda: kafka.group("g").state == "PreparingRebalance")
         kafka.clock.advance(seconds=1)  # the first does not rejoin
         joined = two.receive()

@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults.faults import Fault
+from support.wire import Client
 
 from .conftest import Committer, Service
-from .raw_client import RawClient
 
 pytestmark = pytest.mark.clients
 
@@ -129,7 +129,7 @@ def test_aiokafka_ignores_a_throttle_and_its_next_request_waits(kafka: Kafka) ->
 
 def test_a_throttled_connection_is_not_read_for_the_throttle_time(kafka: Kafka) -> None:
     kafka.faults.throttle("Metadata", ms=100)
-    with RawClient(kafka) as raw, taking(100):
+    with Client(kafka.bootstrap_servers) as raw, taking(100):
         assert raw.call("Metadata", 4, topics=[])["throttle_time"] == 100
         assert raw.call("Metadata", 4, topics=[])["throttle_time"] == 0
 
@@ -151,10 +151,12 @@ def test_a_partitioned_consumer_is_removed_and_rejoins_when_the_network_is_back(
 
 def test_the_response_to_an_earlier_request_is_withheld_as_well(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
-    with RawClient(kafka, "far") as far, RawClient(kafka, "near") as near:
+    with (
+        Client(kafka.bootstrap_servers, "far") as far,
+        Client(kafka.bootstrap_servers, "near") as near,
+    ):
         first = far.join("billing")
-        near_id = near.send_join("billing", "") or near.receive()["member_id"]
-        near.send_join("billing", near_id)
+        near.send_join("billing", near.new_member_id("billing"))
         kafka.wait(lambda: kafka.group("billing").state == "PreparingRebalance")
         partition = kafka.faults.network_partition(client_id="near", node=1)
         near.send("Metadata", 4, topics=[])

@@ -77,20 +77,14 @@ def test_who_may_describe_no_group_does_not_create_the_offsets_topic(broker: Bro
 
 
 def test_repeated_commits_are_authorized_each_time(broker: BrokerThread, client: Client) -> None:
-    partitions = [{"partition_index": 0, "committed_offset": 5}]
-    values = {"group_id": "g", "topics": [{"name": "t", "partitions": partitions}]}
-    values |= {"generation_id_or_member_epoch": -1}
+    def errors() -> list[str]:
+        return [client.commit("g", topic="t") for _ in range(3)]
 
-    def commit() -> str:
-        response = client.call("OffsetCommit", 8, **values)
-        error: str = response["topics"][0]["partitions"][0]["error_code"]
-        return error
-
-    assert [commit() for _ in range(3)] == ["none"] * 3
+    assert errors() == ["none"] * 3
     create(broker, acl(AclResourceType.TOPIC, "t", AclPermission.DENY))
-    assert [commit() for _ in range(3)] == ["topic_authorization_failed"] * 3
+    assert errors() == ["topic_authorization_failed"] * 3
     deny_group(broker)
-    assert [commit() for _ in range(3)] == [DENIED] * 3
+    assert errors() == [DENIED] * 3
 
 
 def test_each_denied_topic_of_repeated_commits_is_reported(
@@ -106,9 +100,7 @@ def test_each_denied_topic_of_repeated_commits_is_reported(
     partitions = [{"partition_index": 0, "committed_offset": 5}]
     topics = [{"name": name, "partitions": partitions} for name in ("t", "secret")]
     for _ in range(3):
-        client.call(
-            "OffsetCommit", 8, group_id="g", topics=topics, generation_id_or_member_epoch=-1
-        )
+        client.commit("g", topics=topics)
     assert [each.resource.name for each in denials] == ["secret"] * 3
 
 
@@ -116,9 +108,7 @@ def test_each_denied_topic_of_repeated_commits_is_reported(
 def test_repeated_offset_fetches_are_authorized_each_time(
     broker: BrokerThread, client: Client, topics: list[dict[str, object]] | None
 ) -> None:
-    partitions = [{"partition_index": 0, "committed_offset": 5}]
-    commit = {"group_id": "g", "topics": [{"name": "t", "partitions": partitions}]}
-    client.call("OffsetCommit", 8, **commit, generation_id_or_member_epoch=-1)
+    client.commit("g", 5, topic="t")
 
     def fetch() -> list[tuple[int, str]]:
         groups = [{"group_id": "g", "topics": topics}]

@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 from kohort.cli.main import main
 from kohort.cli.pipeline.run import StopSignals
-from kohort.log.files import DiskFiles
-from kohort.log.log import Log, LogConfig
-from kohort.offsets.record_codec import encode_commit_value, encode_record
-from kohort.offsets.records import OffsetCommitRecord
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
 from lake_builder import write_batch
+from offset_logs import batch_of, commit, write
 from support.broker_process import kohort
-from support.log import NewRecord, build
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -88,13 +84,7 @@ def test_a_missing_lake_is_an_error_and_not_created(
 def data(tmp_path: Path) -> Path:
     """A data folder with one record."""
     folder = tmp_path / "data" / "__consumer_offsets-0"
-    folder.mkdir(parents=True)
-    log = Log.open(folder, DiskFiles(), LogConfig())
-    commit = OffsetCommitRecord(
-        "orders", "clicks", 0, encode_commit_value(1, -1, "", 1_700_000_000_000)
-    )
-    log.append(build([NewRecord(*encode_record(commit), 1_700_000_000_000)], base_offset=0))
-    log.close()
+    write(folder, batch_of(0, commit(1))).close()
     return folder.parent
 
 

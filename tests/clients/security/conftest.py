@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .connecting import CLIENTS, Config, Refused, ask_java
-from .java_client import JavaClient
+from .connecting import CLIENTS, Config, JavaClient, Refused, ask_java
 
 LOGGERS = ("confluent", "kafka", "aiokafka")
 

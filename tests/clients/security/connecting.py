@@ -3,8 +3,11 @@ cannot connect."""
 
 import asyncio
 import contextlib
+import json
 import logging
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
@@ -13,10 +16,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
-
-from .java_client import JavaClient
+from support.java import FLAGS
 
 ATTEMPTS = 20
+PROGRAM = Path(__file__).with_name("JavaClient.java")
 Config = dict[str, Any]
 
 
@@ -65,6 +68,33 @@ def ask_aiokafka(config: Config) -> None:
             await client.close()
 
     asyncio.run(connect())
+
+
+class JavaClient:
+    """Java's clients, all in one JVM."""
+
+    def __init__(self, jars: Path) -> None:
+        self._process = subprocess.Popen(
+            ["java", *FLAGS, "-cp", f"{jars}/*", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def run(self, action: str, config: dict[str, Any], **values: str) -> str | None:
+        """Return the classes and messages of the client's error and its causes, None without one.
+        For the actions see JavaClient.java."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps({"action": action, "config": config, **values}) + "\n")
+        stdin.flush()
+        error: str | None = json.loads(stdout.readline())
+        return error
+
+    def close(self) -> None:
+        self._process.communicate()
 
 
 def ask_java(client: JavaClient, config: Config) -> None:

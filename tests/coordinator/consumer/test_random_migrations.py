@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kohort.coordinator.classic.states import State
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
-from support.model_consumers import ModelClassic, ModelConsumer
+from support.mixed_groups import ModelClassic, ModelConsumer
 
 E = ErrorCode
 WHO = st.integers(0, 5)

@@ -19,7 +19,7 @@ from kohort.coordinator.transactions.commands import (
 )
 from kohort.coordinator.transactions.states import TopicPartition, TransactionState
 from kohort.protocol.errors import ErrorCode
-from support.transactions import ID_EXPIRATION_MS, TXN_V1, TXN_V2, TransactionHarness
+from support.transaction_coordinator import ID_EXPIRATION_MS, TXN_V1, TXN_V2, TransactionHarness
 
 E, S = ErrorCode, TransactionState
 IDS = ("a", "b")

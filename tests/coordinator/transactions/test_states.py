@@ -7,7 +7,7 @@ import pytest
 from kohort.coordinator.transactions.commands import DescribeTransaction
 from kohort.coordinator.transactions.states import EPOCH_MAX, LAST_EPOCH, TransactionState
 from kohort.protocol.errors import ErrorCode
-from support.transactions import (
+from support.transaction_coordinator import (
     ID,
     ID_EXPIRATION_MS,
     TIMEOUT_MS,

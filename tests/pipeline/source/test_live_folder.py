@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.log.batch import read_header
 from kohort.log.log import Log
 from kohort.log.memory_files import MemoryFile
 from kohort.pipeline.columns import SOURCE
@@ -15,7 +16,7 @@ from kohort.pipeline.source import segments
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.records import rows_of
 from kohort.pipeline.source.source import NO_LIMIT, SourceError, Split
-from offset_logs import batch_of, commit, index_of, write
+from offset_logs import batch_of, commit, write
 from support.log import compact
 
 Rows = list[dict[str, Any]]
@@ -35,6 +36,22 @@ def append(log: Log, draw: random.Random, batches: int) -> None:
         end, count = log.end_offset, draw.randint(1, 5)
         commits = (commit(end + n, f"g-{draw.randrange(10)}") for n in range(count))
         log.append(batch_of(end, *commits))
+
+
+def index_of(log: Log) -> None:
+    """Write Kafka's .index of each segment, with an entry for every third batch: its last offset
+    and its position. The file ends with preallocated zeros, as for a live segment."""
+    for segment in log.segments:
+        entries, position = [], 0
+        data = segment.path.read_bytes()
+        while position + 61 <= len(data) and data[position + 16] == 2:
+            header = read_header(data, position)
+            entries.append((header.last_offset - segment.base_offset, position))
+            position += header.size
+        raw = b"".join(
+            offset.to_bytes(4, "big") + at.to_bytes(4, "big") for offset, at in entries[1::3]
+        )
+        segment.path.with_suffix(".index").write_bytes(raw + bytes(80))
 
 
 def read(source: FolderSource, splits: list[Split]) -> Rows:
