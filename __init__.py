@@ -1,6 +1,6 @@
-"""kohort: a Kafka group coordinator in Python, wire-compatible, made for tests.
+"""kohort: a wire-compatible Kafka group coordinator in Python, made for tests.
 
-The parts, from the command line inwards (each may import only those below it):
+The parts, from the command line inwards (each may import only parts below it):
 
     cli/          `kohort …`
     control_api/  the test harness over HTTP
@@ -14,7 +14,7 @@ The parts, from the command line inwards (each may import only those below it):
     protocol/     bytes <-> messages
     assignors/    partition assignment, pure
 
-docs/reading-guide.md follows eight operations through them.
+docs/reading-guide.md follows eight operations through these parts.
 """
 
 __version__ = "0.1.0"

@@ -1,6 +1,6 @@
-"""Properties files for Java clients (`--command-config`), as arguments of kafka-python.
+"""Converts properties files for Java clients (`--command-config`) to arguments of kafka-python.
 
-kohort's own client in the pipeline uses the same arguments.
+kohort's own clients use the same arguments (client_security.py).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from .java_properties import parse_jaas, parse_properties
 
 __all__ = ["client_arguments", "read_client_arguments"]
 
-# The values of security.protocol -> whether the client needs a password.
+# The values of security.protocol, and whether the client needs a password.
 PROTOCOLS: Final = {"PLAINTEXT": False, "SSL": False, "SASL_PLAINTEXT": True, "SASL_SSL": True}
 
 ARGUMENTS: Final[Mapping[str, str]] = {
@@ -25,8 +25,8 @@ ARGUMENTS: Final[Mapping[str, str]] = {
 
 
 def read_client_arguments(path: Path) -> dict[str, Any]:
-    """Return the arguments in a file. Raises OSError, and ValueError with a message without
-    passwords."""
+    """Return the arguments for a properties file. Raises OSError, and ValueError with a message
+    that contains no passwords."""
     try:
         return client_arguments(dict(parse_properties(path.read_text(encoding="utf-8"))))
     except UnicodeDecodeError as error:
@@ -34,8 +34,8 @@ def read_client_arguments(path: Path) -> dict[str, Any]:
 
 
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Map Java's client properties to arguments. Unknown keys are ignored, as Java's clients do.
-    Raises ValueError for security settings that are not supported."""
+    """Convert Java's client properties to arguments. Unknown keys are ignored, as by Java's
+    clients. Raises ValueError for security settings that are not supported."""
     arguments: dict[str, Any] = {}
     for key, text in properties.items():
         if key == "security.protocol":
@@ -63,7 +63,7 @@ def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
 
 def _check_store(store: str, properties: Mapping[str, str]) -> None:
     if f"ssl.{store}.type" not in properties:
-        # Java's default is JKS, which only Java reads.
+        # Java's default is JKS, which only Java can read.
         raise ValueError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
     path = properties[f"ssl.{store}.location"]
     if not Path(path).is_file():

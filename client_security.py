@@ -1,6 +1,7 @@
-"""TLS and SASL of kohort's own clients: PLAIN, and SCRAM (RFC 5802).
+"""TLS and SASL for kohort's own clients, with PLAIN and SCRAM (RFC 5802).
 
-The pipeline, `kohort conformance` and `kohort check` read them from a file with client properties.
+The pipeline, `kohort conformance` and `kohort check` read the settings from a client properties
+file.
 """
 
 import base64
@@ -25,29 +26,30 @@ __all__ = [
 ]
 
 NONCE_BYTES: Final = 24
-# The broker chooses the iterations. Kafka's tools allow 16,384; this many take half a second.
+# The broker chooses the number of iterations. Kafka's tools allow 16,384; a million take half a
+# second.
 ITERATIONS_MAX: Final = 1_000_000
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
-"""Yields the client's tokens and receives the broker's. Raises ValueError for a wrong one."""
+"""Yields the client's tokens and receives the broker's. Raises ValueError for an invalid token."""
 
 _SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
 
 
 class AuthenticationError(Exception):
-    """The broker rejects the client, or its token is wrong; the message is the reason."""
+    """The broker rejected the client, or sent an invalid token. The message is the reason."""
 
 
 class Security(NamedTuple):
-    """`tls`: None for plain text; `mechanism`: "" without SASL."""
+    """How a client connects. `tls` is None without TLS, and `mechanism` is "" without SASL."""
 
     tls: ssl.SSLContext | None = None
     mechanism: str = ""
     new_exchange: Callable[[], Exchange] | None = None
 
     def authentication(self) -> Generator[tuple[str, dict[str, Any]], Any, None]:
-        """Yield API and fields of each request that authenticates a connection, and receive the
-        response; nothing without SASL. Raises AuthenticationError."""
+        """Yield the API and the fields of each request that authenticates a connection (none
+        without SASL), and receive its response. Raises AuthenticationError."""
         if self.new_exchange is None:
             return
         handshake = yield "SaslHandshake", {"mechanism": self.mechanism}
@@ -73,8 +75,8 @@ PLAINTEXT: Final = Security()
 
 
 def read_security(file: str | None) -> Security:
-    """Read client properties; without a file: plain text, no authentication. Raises ValueError; its
-    message is a sentence with the reason."""
+    """Read a client properties file. Without a file, return plain text without authentication.
+    Raises ValueError, whose message is a sentence with the reason."""
     if file is None:
         return PLAINTEXT
     try:

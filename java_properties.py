@@ -1,6 +1,6 @@
 """Two of Java's formats: properties files, and JAAS configurations inside them.
 
-Nothing here prints a value, which may be a password.
+This module never prints values, which may be passwords.
 """
 
 import re
@@ -23,8 +23,8 @@ ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 def parse_properties(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (key, value): `#` and `!` begin comments, `\\` at the end continues a line. Raises
-    ValueError."""
+    """Yield each key and value. `#` and `!` begin comments, and `\\` at the end continues a line.
+    Raises ValueError."""
     for line in _logical_lines(text):
         parts = SEPARATOR.split(line, maxsplit=1)
         value = parts[1] if len(parts) == 2 else ""

@@ -1,7 +1,7 @@
 """Makes text from clients safe to print: clients choose the names of groups, members and clients.
 
 A line break would forge a line, an escape sequence would control the terminal, and a text direction
-override would reorder the text around it. Imported by all layers; imports none.
+override would reorder the text around it. All layers import this module; it imports none.
 """
 
 import json
@@ -9,13 +9,13 @@ from typing import Final
 
 __all__ = ["printable", "printable_json", "shortened"]
 
-# Enough for Kafka's longest messages with two names of usual length; a client may send a name of
-# 100 MiB.
+# Enough for Kafka's longest messages with two names of usual length. Without a limit, a client
+# could send a name of 100 MiB.
 LOGGED_CHARS_MAX: Final = 512
 
 
 def printable(text: str) -> str:
-    """Escape all characters other than letters, digits, punctuation, symbols and the space, as in
+    """Escape all characters except letters, digits, punctuation, symbols and the space, as in
     `\\n`, `\\x1b`, `\\u202e`."""
     if text.isprintable():
         return text
@@ -23,8 +23,8 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str, chars_max: int = LOGGED_CHARS_MAX) -> str:
-    """Make text printable and at most `chars_max` long. The middle is cut: ids differ at both ends,
-    and messages quote names in the middle."""
+    """Make text printable and at most `chars_max` long. The middle is cut out, because ids differ
+    at both ends, and messages quote names in the middle."""
     half = chars_max // 2
     if len(text) > 2 * chars_max:  # escaping makes nothing shorter
         text = text[:chars_max] + text[-chars_max:]

@@ -34,7 +34,7 @@ def extensions(folder: Path) -> list[Extension]:
     MYPYC_OPT_LEVEL is the optimization level of the C compiler, as in mypy's own build.
 
     mypyc reads the modules through a link named `kohort`, so that tracebacks contain the same paths
-    as in an installation, regardless of this folder's name.
+    as in an installation, whatever this folder is called.
     """
     from mypyc.build import mypycify
 
@@ -73,7 +73,7 @@ if COMPILES and "editable_wheel" in sys.argv:
     )
 elif "bdist_wheel" in sys.argv:
     Path("build").mkdir(exist_ok=True)
-    # A new folder, because the folder of an earlier build may contain modules that were removed.
+    # A new folder, because that of an earlier build may contain modules that were removed since.
     with TemporaryDirectory(dir=Path.cwd() / "build") as folder:
         setup(
             ext_modules=extensions(Path(folder)) if COMPILES else [],

@@ -1,6 +1,6 @@
 """Suggests existing names for an unknown one, such as OffsetCommit for CommitOffset.
 
-Imported by all layers; imports none.
+All layers import this module; it imports none.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 SIMILARITY_MIN: Final = 0.75
 # Kafka abbreviates this word in some names, such as EndTxn, and not in others.
 _ABBREVIATIONS: Final = {"transaction": "txn"}
-# Shorter parts of names occur in too many other names.
+# Shorter parts occur in too many names.
 PART_LENGTH_MIN: Final = 2
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -34,8 +34,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:
-    """Return names that are equal except for case, abbreviations or the order of words, that begin
-    with `name`, or that are a small edit away; in this order."""
+    """Return names that are equal except for case, abbreviations or the order of words, then names
+    that begin with `name`, then names that are a small edit away."""
     by_lower = {each.lower(): each for each in known}
     lower, words = name.lower(), _words(name)
     similar = [lower] if lower in by_lower else []
@@ -48,7 +48,7 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _abbreviated(lower: str) -> str:
-    """Without abbreviations, CommitTransaction would be similar to ListTransactions."""
+    """Abbreviate words. Otherwise CommitTransaction would be similar to ListTransactions."""
     for word, abbreviation in _ABBREVIATIONS.items():
         lower = lower.replace(word, abbreviation)
     return lower
@@ -66,7 +66,7 @@ def _attribute_like(name: str, known: list[str]) -> str:
 
 
 class SuggestsAttributes:
-    """Base of classes whose AttributeError suggests a name, also outside of Python's own
+    """A base of classes whose AttributeError suggests a name, even outside of Python's own
     tracebacks."""
 
     __slots__ = ()

@@ -4,7 +4,7 @@
     AIOKafkaConsumer(…, partition_assignment_strategy=[as_aiokafka(MyAssignor(), client_rack="a")])
 
 Members send what Java's consumers send (version 3 of the consumer protocol), except for the
-generation, which aiokafka does not expose to strategies. aiokafka decodes member metadata as v0:
+generation, which aiokafka does not expose to strategies. aiokafka decodes member metadata as v0, so
 leaders see neither racks nor instance ids.
 """
 
@@ -26,7 +26,7 @@ from .resolve import BUILTIN
 
 
 def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractPartitionAssignor:
-    """Return a strategy for one consumer; it keeps that consumer's assignment. `client_rack` is the
+    """Return a strategy for one consumer, whose assignment the strategy keeps. `client_rack` is the
     consumer's rack, which aiokafka does not pass to strategies. Raises ValueError for a cooperative
     assignor."""
     if assignor.cooperative:
@@ -39,7 +39,8 @@ def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractP
 
 
 class _Factory(partial[AbstractPartitionAssignor]):
-    """aiokafka uses strategy objects as given, so the caller must create one per consumer."""
+    """A factory of strategies. aiokafka uses strategy objects as given, so the caller must create
+    one for each consumer."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -65,8 +66,8 @@ class _SubscriptionV3(ConsumerProtocolMemberMetadata):
 
 
 class _Strategy(AbstractPartitionAssignor):
-    """aiokafka's built-in strategies are classes with class methods, so state would be shared
-    between consumers."""
+    """A strategy with the state of one consumer. (aiokafka's own strategies are classes with class
+    methods, whose state consumers would share.)"""
 
     def __init__(self, assignor: Assignor, client_rack: str | None) -> None:
         self._adapter = ClientAdapter(assignor, client_rack)

@@ -1,7 +1,7 @@
-"""Shared by the client adapters: an assignor as a single member uses it.
+"""What the strategies for kafka-python and aiokafka share: an assignor, as used by one member.
 
 The library calls subscription() before each join, on_assignment() after it, and assign() on the
-leader. Neither library is imported here.
+leader. This module imports neither library.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ ByTopic: TypeAlias = list[tuple[str, list[int]]]
 
 
 class ClientAdapter:
-    """An assignor plus the state that Java's assignors keep between a member's joins."""
+    """An assignor, and the state that Java's assignors keep between the joins of a member."""
 
     def __init__(self, assignor: Assignor, client_rack: str | None) -> None:
         self.assignor = assignor
@@ -38,7 +38,7 @@ class ClientAdapter:
         generation_id: int = NO_GENERATION,
     ) -> Subscription:
         """Return the member's subscription, in Java's order. `owned_partitions` are the partitions
-        kept during the rebalance; empty for eager assignors."""
+        that the member keeps during the rebalance; empty with eager assignors."""
         subscribed = tuple(sorted(topics))
         return Subscription(
             topics=subscribed,
@@ -51,8 +51,8 @@ class ClientAdapter:
         )
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
-        """Return the partitions of each member by topic. Raises KeyError if a member is missing,
-        ValueError if the result is invalid for a cooperative assignor."""
+        """Return the partitions of each member by topic. Raises KeyError if the assignor omits a
+        member, ValueError if the result is invalid for a cooperative assignor."""
         assignment = self.assignor.assign(topics, members)
         if self.assignor.cooperative:
             _validate(self.assignor.name, assignment, members)
@@ -61,7 +61,7 @@ class ClientAdapter:
 
 def _validate(name: str, assignment: Assignment, members: Mapping[str, Subscription]) -> None:
     """Validate a cooperative assignment like ConsumerCoordinator.validateCooperativeAssignment, but
-    ignore stale claims (of older generations)."""
+    ignore stale claims, which are those of older generations."""
     newest = max((member.generation_id or 0 for member in members.values()), default=0)
     owned = {
         name: set(member.owned_partitions)
@@ -90,7 +90,7 @@ def topics_of(
     """Return the metadata of the topics that `members` subscribe to. `cluster` is the
     ClusterMetadata of either library, and `replicas` returns the node ids of a partition's
     metadata. Racks are omitted if no node has one, because they then have no effect."""
-    # No public attribute contains replicas. The library replaces this dict, but never modifies it.
+    # No public attribute contains replicas. The libraries replace this dict, but never modify it.
     known = cluster._partitions
     topics = sorted({topic for member in members for topic in member.topics} & known.keys())
     has_racks = any(node.rack for node in cluster.brokers())

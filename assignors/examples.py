@@ -1,6 +1,6 @@
 """Two assignors that Kafka does not have, as a user would write them.
 
-Use them by path, as in `kohort.assignors.examples:Weighted`, or as a starting point.
+Use them by their paths, such as `kohort.assignors.examples:Weighted`, or as a starting point.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,15 @@ from .racks import member_racks, partition_racks
 
 
 class Weighted(Assignor):
-    """Assigns partitions in proportion to the members' weights (user data). The path of an object
-    works as well: `my_project.assignors:twice` for `twice = Weighted(2)`."""
+    """Assigns partitions in proportion to the weights of the members, which are in their user data.
+    The path of an object works as well: `my_project.assignors:twice` for `twice = Weighted(2)`."""
 
     name = "weighted"
     cooperative = False
 
     def __init__(self, weight: int = 1) -> None:
-        """`weight` is the weight of the member that uses this object. Raises ValueError."""
+        """`weight` is that of the member that uses this object. Raises ValueError if it is below
+        1."""
         if weight < 1:
             raise ValueError(f"invalid weight {weight}: must be at least 1")
         self._weight = weight
@@ -33,7 +34,7 @@ class Weighted(Assignor):
         return str(self._weight).encode()
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Raises ValueError if a member's user data is not a weight."""
+        """Return the assignment. Raises ValueError if the user data of a member is not a weight."""
         weights = {name: _weight(name, member.user_data) for name, member in members.items()}
         index = {member: number for number, member in enumerate(member_order(members))}
         assignment: Assignment = {member: [] for member in members}
@@ -48,7 +49,7 @@ class Weighted(Assignor):
 
 
 def _weight(member: str, user_data: bytes | None) -> int:
-    """Return the weight; 1 without user data."""
+    """Return the weight in the user data of a member, or 1 without user data."""
     if not user_data:
         return 1
     if not user_data.isdigit() or int(user_data) < 1:
@@ -72,10 +73,9 @@ class InRack(Assignor):
         for topic, subscribers in subscribers_by_topic(topics, members).items():
             for partition, racks in enumerate(partition_racks(topics, topic)):
                 in_rack = [member for member in subscribers if rack_of.get(member) in racks]
-                # No member in a rack with a replica: least loaded of all.
+                # If no member is in a rack with a replica, all subscribers are candidates.
                 candidates[topic, partition] = in_rack or subscribers
-        # Partitions with the fewest candidates come first, so that the others can even out the
-        # load.
+        # Partitions with the fewest candidates come first, so that others can even out the load.
         for at in sorted(candidates, key=lambda at: len(candidates[at])):
             owner = min(candidates[at], key=lambda member: (len(assignment[member]), index[member]))
             assignment[owner].append(at)

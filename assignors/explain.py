@@ -1,7 +1,7 @@
-"""Why each partition moved between two assignments.
+"""Explains why each partition moved between two assignments.
 
-Some reasons follow from the assignments alone (a member or topic is gone, a stale claim). For the
-others, the stateless assignor is re-run without racks, or for the next rebalance.
+Some reasons follow from the assignments alone (a member or topic is gone, a stale claim). For
+others, the stateless assignor is run again, without racks or for the next rebalance.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 __all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
-# Probe for stickiness: two equal partitions and two members.
+# Tests an assignor for stickiness, with two equal partitions and two members.
 PROBE: Final = Topics({"probe": 2})
-# Generation of owned partitions in probe groups; any other number would also work.
+# The generation of owned partitions in the test. Any number would do.
 GENERATION: Final = 1
 
 
@@ -29,19 +29,19 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """Several members claim it in the same generation: Kafka's sticky assignors ignore these
-    claims."""
+    """Several members claim it in the same generation. Kafka's sticky assignors ignore such claims.
+    """
     STALE_CLAIM = "stale claim"
     """The claim is from an older generation than another claim, and is ignored."""
     PENDING_REVOCATION = "pending revocation"
-    """In cooperative rebalancing, the owner revokes it first and the next rebalance assigns it."""
+    """In cooperative rebalancing, the owner first revokes it, and the next rebalance assigns it."""
     RACK = "rack"
     NOT_STICKY = "not sticky"
     """The assignor ignores previous owners, as range and roundrobin do."""
     EXCHANGE = "exchange"
     """The owner got other partitions instead."""
     BALANCE = "balance"
-    """If the owner had kept it, it would have at least two partitions more than the new owner."""
+    """With it, the owner would have at least two partitions more than the new owner without it."""
     ASSIGNOR_CHOICE = "assignor's choice"
     """No other reason applies."""
 
@@ -52,7 +52,7 @@ class Move:
 
     partition: TopicPartition
     before: tuple[str, ...]
-    """Previous owners, sorted; several if members claim the same partition."""
+    """The previous owners, sorted. There are several if members claim the same partition."""
     member: str | None
     """The new owner."""
     reason: Reason
@@ -62,7 +62,7 @@ class Move:
 def compare(
     before: Mapping[str, Sequence[TopicPartition]], after: Mapping[str, Sequence[TopicPartition]]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Return the partitions that kept their owner and those that moved, sorted."""
+    """Return the partitions that kept their owner, and the partitions that moved, sorted."""
     previous, current = _owners(before), _owners(after)
     kept = sorted(p for p, owners in previous.items() if current.get(p) == owners)
     moved = sorted((previous.keys() | current.keys()) - set(kept))
@@ -110,7 +110,7 @@ def _owner(owners: Mapping[TopicPartition, tuple[str, ...]], at: TopicPartition)
 
 @dataclass
 class _Explainer:
-    """Both assignments, plus counterfactual assignments."""
+    """Explains moves from both assignments, and from assignments under other conditions."""
 
     _assignor: Assignor
     _topics: Topics
@@ -206,10 +206,10 @@ class _Explainer:
     def _balance(
         self, at: TopicPartition, owner: str, member: str, after: Assignment
     ) -> str | None:
-        """Explain the move by balance: with the partition, `owner` would have at least two more
-        than `member` without it. Compares the numbers of all partitions. If the owner also lost
-        partitions that it could not have kept, compares only those that it could have kept. For
-        assignors that balance topic by topic, compares those of the topic."""
+        """Explain the move by balance: with the partition, `owner` would have at least two
+        partitions more than `member` without it. This compares the numbers of all partitions, then
+        of partitions that the owner could have kept, and then (for assignors that balance topic by
+        topic) of the partitions of the topic."""
         owner_has, member_has = len(after[owner]), len(after[member])
         if owner_has >= member_has:
             return f"{owner} has {owner_has} without it, {member} {member_has} with it"
@@ -223,7 +223,7 @@ class _Explainer:
 
     @cached_property
     def _keepable(self) -> Counter[str]:
-        """Number of previous partitions that each member could have kept."""
+        """The number of previous partitions that each member could have kept."""
         return Counter(
             owner
             for (topic, partition), owners in self._previous_owners.items()

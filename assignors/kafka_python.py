@@ -3,7 +3,7 @@
     KafkaConsumer(…, partition_assignment_strategy=[CooperativeStickyAssignor])
     KafkaConsumer(…, partition_assignment_strategy=[as_kafka_python(MyAssignor(), client_rack="a")])
 
-They write what Java's consumers write: version 3 of the consumer protocol.
+Members send what Java's consumers send: version 3 of the consumer protocol.
 """
 
 import sys
@@ -29,12 +29,12 @@ from .resolve import BUILTIN
 def as_kafka_python(
     assignor: Assignor, client_rack: str | None = None
 ) -> AbstractPartitionAssignor:
-    """Return a strategy for one consumer; it keeps that consumer's assignment. `client_rack` is the
+    """Return a strategy for one consumer, whose assignment the strategy keeps. `client_rack` is the
     consumer's rack, which kafka-python does not pass to strategies."""
     return _Strategy(assignor, client_rack)
 
 
-# A consumer calls a strategy that is not an instance, as a factory, so each consumer gets its own.
+# A consumer calls a strategy that is not an instance, so each consumer gets its own strategy.
 RangeAssignor = partial(as_kafka_python, BUILTIN["range"])
 RoundRobinAssignor = partial(as_kafka_python, BUILTIN["roundrobin"])
 StickyAssignor = partial(as_kafka_python, BUILTIN["sticky"])
@@ -51,16 +51,16 @@ class _Strategy(AbstractPartitionAssignor):
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         if self._adapter.assignor.cooperative:
-            # Supports both protocols, as in Java: in a group with an eager strategy it rebalances
+            # Both protocols, as in Java: in a group with an eager strategy, the member rebalances
             # eagerly, which is how a group migrates from one protocol to the other (KIP-429).
             return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
         return [RebalanceProtocol.EAGER]
 
     def metadata(self, topics: Iterable[str]) -> ConsumerProtocolSubscription:
-        # kafka-python reports new assignments to a strategy, but not lost ones (removal from the
-        # group, unsubscribing). A partition that is claimed but not owned would never be
-        # reassigned. So, as in Java, members claim what their consumer owns. Only the coordinator,
-        # which calls this method, has that state.
+        # kafka-python reports new assignments to a strategy, but not the loss of an assignment
+        # (removal from the group, unsubscribing). A partition that is claimed but not owned would
+        # never be reassigned. So, as in Java, members claim what their consumer owns. Only the
+        # caller of this method, kafka-python's coordinator, has that state.
         coordinator = sys._getframe(1).f_locals["self"]
         cooperative = coordinator._rebalance_protocol is RebalanceProtocol.COOPERATIVE
         owned = coordinator._subscription.assigned_partitions() if cooperative else ()
@@ -102,7 +102,7 @@ class _Strategy(AbstractPartitionAssignor):
 
 
 def _decode(metadata: Any, group_instance_id: str | None) -> Subscription:
-    """Decode metadata of any version; missing fields get kafka-python's defaults."""
+    """Decode metadata of any version. Missing fields have kafka-python's defaults."""
     return Subscription(
         topics=tuple(metadata.topics),
         owned_partitions=tuple(

@@ -1,6 +1,6 @@
 """Subscriptions, topics, assignments, and the interface of an assignor.
 
-The names are those of Kafka's ConsumerPartitionAssignor.
+The names are taken from Kafka's ConsumerPartitionAssignor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 TopicPartition: TypeAlias = tuple[str, int]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]
-"""Member id -> sorted partitions; includes members without partitions."""
+"""The sorted partitions of each member id, including members without partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class Topics:
 
     partitions: Mapping[str, int]
     replica_racks: Mapping[str, Sequence[Sequence[str | None]]] = field(default_factory=dict)
-    """(topic, partition) -> racks of all replicas; None for a replica without a rack."""
+    """By topic and partition, the rack of each replica; None for a replica without a rack."""
 
 
 class Assignor(Protocol):
-    """An assignment strategy. It is stateless: the history is in the subscriptions."""
+    """An assignment strategy. It is stateless, because the subscriptions contain the history."""
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class Assignor(Protocol):
         owned_partitions: Sequence[TopicPartition],  # noqa: ARG002
         generation_id: int | None,  # noqa: ARG002
     ) -> bytes | None:
-        """Return the user data that a member adds to its subscription; none by default.
+        """Return the user data that a member adds to its subscription; None by default.
         `generation_id` is None before the member's first assignment."""
         return None
 

@@ -1,4 +1,4 @@
-"""The order of members and topics in Kafka's assignors, of Java's strings and of its HashMap.
+"""The order of members and topics in Kafka's assignors, and of Java's strings and HashMap.
 
 If several members have an equal claim to a partition, Kafka prefers the first member in the
 iteration order of a HashMap. Using that order gives the same result.
@@ -42,7 +42,7 @@ def subscribers_by_topic(
     """Return topics in order, each with its subscribers in order. Topics without partitions or
     without metadata are omitted. Topics with the same subscribers share one list object."""
     ordered = member_order(members)
-    # Members are grouped by subscription, because often all of them have the same one.
+    # Members are grouped by subscription, because often all of them have the same subscription.
     indexes_by_subscription: dict[tuple[str, ...], list[int]] = {}
     for index, member in enumerate(ordered):
         indexes_by_subscription.setdefault(members[member].topics, []).append(index)
@@ -67,8 +67,8 @@ def subscribers_by_topic(
 
 
 def java_order(text: str) -> bytes:
-    """Sort key for Java's order of strings. Java compares UTF-16 code units; beyond U+FFFF this
-    differs from Python's order."""
+    """Return a sort key for Java's order of strings, which compares UTF-16 code units. Beyond
+    U+FFFF it differs from Python's order."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -104,7 +104,7 @@ def table_size(size: int) -> int:
 
 
 def copy_table_size(size: int) -> int:
-    """Return the table size of a HashSet that is the copy of a collection of `size` entries."""
+    """Return the table size of a HashSet that is a copy of a collection of `size` entries."""
     return max(BUCKETS_MIN, table_size(size))
 
 

@@ -10,13 +10,13 @@ NO_RACKS: Final[frozenset[str]] = frozenset()
 
 
 def member_racks(members: Mapping[str, Subscription]) -> dict[str, str]:
-    """Return the racks of members that have one. As in Kafka, "" means none (but " " is a rack)."""
+    """Return the racks of the members that have one. As in Kafka, "" is no rack (but " " is)."""
     racks = ((member, subscription.rack_id) for member, subscription in members.items())
     return {member: rack for member, rack in racks if rack}
 
 
 def partition_racks(topics: Topics, topic: str) -> list[frozenset[str]]:
-    """Return the racks of all replicas of each partition, in sync or not."""
+    """Return the racks of all replicas of each partition, whether or not they are in sync."""
     replica_racks = topics.replica_racks.get(topic, ())
     if not replica_racks:
         return [NO_RACKS] * topics.partitions[topic]
@@ -48,7 +48,6 @@ class RackInfo:
     ) -> None:
         racks = member_racks(members)
         self._members_per_rack = Counter(racks.values())
-        # Not needed if no member has a rack.
         self._replicas = {t: partition_racks(topics, t) for t in subscribed} if racks else {}
         all_sets = (racks_of for of_topic in self._replicas.values() for racks_of in of_topic)
         self.in_use = use_racks(set(racks.values()), all_sets)
@@ -62,13 +61,13 @@ class RackInfo:
         return self._replicas[partition[0]][partition[1]]
 
     def is_mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack and no replica is in it; False if racks are not in use."""
+        """Whether the member has a rack without a replica; False if racks are not in use."""
         rack = self._racks.get(member)
         return rack is not None and rack not in self.replicas(partition)
 
     def sorted_by_rack_members(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Sort partitions by the number of members in their racks, ascending. As in Kafka, they are
-        sorted even if racks are not in use, provided that a member has a rack."""
+        sorted even if racks are not in use, as long as a member has a rack."""
         if not self._members_per_rack:
             return partitions
         member_counts: dict[frozenset[str], int] = {}

@@ -1,8 +1,8 @@
-"""`range`: ranges of each topic.
+"""`range`: assigns the partitions of each topic in ranges.
 
-With racks (KIP-881), it first assigns partitions in a member's rack, up to its quota, then the
-rest in ranges. Topics with equal subscribers and partition counts stay co-partitioned at the
-expense of rack matches, because joins rely on co-partitioning.
+With racks (KIP-881), it first assigns to each member partitions in its rack, up to its quota, and
+then the rest in ranges. Topics with equal subscribers and partition counts stay co-partitioned at
+the expense of rack matches, because joins rely on co-partitioning.
 """
 
 from collections import deque
@@ -55,8 +55,7 @@ class _TopicAssignmentState:
         self._is_assigned = bytearray(self.size)
 
     def capacity(self, member: str) -> int:
-        """Number of partitions that the member may still get. Never rises again after reaching
-        0."""
+        """Return how many more partitions the member may get. It never increases from 0 again."""
         quota = self._quota + (1 if self._extra else 0)
         return max(0, quota - len(self.assigned[member]))
 
@@ -102,7 +101,7 @@ def _assign_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
 
 def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
     """Assign to each member partitions in its rack."""
-    # Members of one rack share an iterator: each continues where the previous one stopped.
+    # Members in the same rack share an iterator: each continues where the previous one stopped.
     in_rack: dict[str | None, Iterator[int]] = {None: iter(range(state.size))}
     for member, rack in zip(state.members, state.racks, strict=True):
         if rack is not None and rack not in in_rack:
@@ -114,7 +113,7 @@ def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
 def _assign_copartitioned_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
     """Assign partition p of all topics to the first member below its quota that has no rack, or
     whose rack has a replica of p in every topic."""
-    # All topics have the same members, and at this point the same assignment, so use the first one.
+    # All topics have the same members, and so far the same assignment, so the first one suffices.
     one = states[0]
     waiting: dict[str | None, deque[int]] = {}
     for index, rack in enumerate(one.racks):

@@ -1,4 +1,4 @@
-"""Assignors by name: built in, installed, or by path.
+"""Finds assignors by name: built in, installed, or by path.
 
     resolve("range")                          a built-in assignor
     resolve("busiest-first")                  an installed assignor, by its entry point in the group
@@ -29,7 +29,7 @@ BUILTIN: Final[dict[str, Assignor]] = {
         *SERVER_SIDE,
     )
 }
-"""The built-in assignors by name: first the client-side ones, then the server-side ones."""
+"""The built-in assignors by name: the client-side assignors, then the server-side assignors."""
 
 ENTRY_POINT_GROUP: Final = "kohort.assignors"
 _CONNECT: Final = (
@@ -40,7 +40,7 @@ _ATTRIBUTES: Final = ("name", "cooperative", "subscription_user_data", "assign")
 
 
 class AssignorNotFound(LookupError):
-    """No assignor has this name. The message lists the existing ones."""
+    """No assignor has this name. The message lists the existing names."""
 
 
 class AssignorNameTaken(ValueError):
@@ -58,7 +58,7 @@ def names() -> list[str]:
 
 def resolve(name: str) -> Assignor:
     """Return the assignor called `name`. Raises AssignorNotFound, AssignorNameTaken, NotAnAssignor,
-    and any error of importing a module."""
+    and any error that importing a module raises."""
     module, colon, path = name.partition(":")
     if colon:
         found = _by_path(module, path)
@@ -110,7 +110,8 @@ def _by_path(module_name: str, path: str) -> Assignor:
 
 
 def to_assignor(found: object, path: str) -> Assignor:
-    """Return the object, or an instance of the class. Raises NotAnAssignor, naming it `path`."""
+    """Return the object, or an instance of the class. Raises NotAnAssignor, with `path` in the
+    message."""
     if isinstance(found, type):
         try:
             found = found()

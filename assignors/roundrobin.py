@@ -1,5 +1,5 @@
-"""Assigns the partitions of all topics in turn, skipping members that are not subscribed
-(RoundRobinAssignor)."""
+"""`roundrobin`: assigns the partitions of all topics in turn, skipping members that are not
+subscribed to a topic (RoundRobinAssignor)."""
 
 from bisect import bisect_left
 from collections.abc import Mapping

@@ -1,11 +1,11 @@
-"""`kohort check`: does a broker keep its promises under load? For any Kafka.
+"""`kohort check`: checks that a broker, Kohort or Apache Kafka, keeps its promises under load.
 
-history.py     operations and their outcomes: what the other parts exchange. Start here
+history.py     operations and their outcomes, which the other parts exchange. Start here
   recorder.py    records them
-workload.py    the clients of a run;  run.py: the run, from the topic to the final reads
+workload.py    the clients of a run;  run.py: a run, from creating the topic to the final reads
   producer.py    a producer;  reader.py: fetches;  members.py: members of groups
   cluster.py     leaders and coordinators;  connection.py: one connection
 nemesis.py     disturbs the broker;  targets.py: brokers that can be disturbed
-analysis       from a history to anomalies: pure
+analysis       finds the anomalies of a history; pure functions
 report.py      the result as text and JSON;  timeline.py: as SVG
 """

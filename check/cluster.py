@@ -1,4 +1,4 @@
-"""The cluster as one client sees it: leaders of partitions, coordinators, a connection per node."""
+"""A client's view of the cluster: leaders of partitions, coordinators, a connection per node."""
 
 import asyncio
 from typing import Any, Final, NamedTuple
@@ -10,10 +10,10 @@ from ..protocol.errors import ErrorCode
 from .connection import SOFTWARE, Connection, Disconnected, Fields, NotSent
 
 GROUP, TRANSACTION = 0, 1
-"""Key types of FindCoordinator."""
+"""The key types of FindCoordinator."""
 
 FINAL: Final = "final"
-"""The client that creates the topic, and reads everything after the run."""
+"""The name of the client that creates the topic, and reads everything after the run."""
 BACKOFF_SECONDS: Final = 0.05
 
 # Errors after which the leader or coordinator must be found again.
@@ -32,18 +32,19 @@ MOVED: Final = frozenset(
 
 
 class UnknownTopic(NotSent):
-    """A broker answers that the topic does not exist."""
+    """A broker responded that the topic does not exist."""
 
 
 class Leader(NamedTuple):
-    """`epoch`: the leader epoch, -1 if the broker has none."""
+    """The leader of a partition. `epoch`: its leader epoch, -1 if the broker has none."""
 
     node: int
     epoch: int
 
 
 class Cluster:
-    """All methods raise Disconnected, or NotSent if no request was sent."""
+    """A client's view of the cluster. All requests raise Disconnected, or NotSent if nothing was
+    sent."""
 
     def __init__(
         self, bootstrap: list[Address], security: Security, topic: str, client: str = FINAL
@@ -62,13 +63,13 @@ class Cluster:
         self._connections: dict[Address, Connection] = {}
 
     def disconnect(self) -> None:
-        """Cut all connections, as the end of the process does."""
+        """Cut all connections, as the end of a process does."""
         for each in self._connections.values():
             each.close()
         self._connections.clear()
 
     def forget(self) -> None:
-        """Find leaders and coordinators again."""
+        """Forget leaders and coordinators, so that they are looked up again."""
         self._leaders.clear()
         self._coordinators.clear()
 
@@ -96,7 +97,7 @@ class Cluster:
         return await self._connect(self._coordinators[kind, key])
 
     async def refresh(self) -> None:
-        """Request the metadata of the topic. Raises UnknownTopic if it does not exist (yet)."""
+        """Request the metadata of the topic. Raises UnknownTopic if the topic does not exist."""
         connection = await self.any_node()
         response = await _sent_nothing(
             connection.request(
@@ -122,7 +123,7 @@ class Cluster:
 
     async def any_node(self) -> Connection:
         """Return a connection to any node."""
-        problem = NotSent("no address of a broker")
+        problem = NotSent("no address of a broker is known")
         for each in (*self._connections, *self._nodes.values(), *self._bootstrap):
             try:
                 return await self._connect(each)
@@ -141,7 +142,7 @@ class Cluster:
 
 
 async def _sent_nothing(request: Any) -> Any:
-    """Await a request that changes nothing: if it fails, the caller's has not been sent."""
+    """Await a request that only prepares the caller's: if it fails, the latter was not sent."""
     try:
         return await request
     except Disconnected as error:

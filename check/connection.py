@@ -1,8 +1,9 @@
-"""A connection of a client that can be cut at any moment.
+"""A client's connection, which can be cut at any moment.
 
 The checker has its own client, on the wire protocol. Real clients hide what must be observed: they
 retry, filter, merge responses and reset positions, and do not show generations, epochs or the
-response to a single request. It is itself checked against Apache Kafka: there it must find nothing.
+response to a single request. The checker itself is checked against Apache Kafka, where it must find
+nothing.
 """
 
 import asyncio
@@ -22,8 +23,8 @@ __all__ = ["Connection", "Disconnected", "Fields", "NotSent", "Unsupported"]
 
 SOFTWARE: Final = "kohort-check"
 CONNECT_SECONDS: Final = 2.0
-# A JoinGroup waits for the other members, which rejoin with their next heartbeat. A broker that
-# restarts answers no earlier request, so there is nothing to gain from waiting longer.
+# A JoinGroup waits for the other members, which rejoin after their next heartbeat. A broker that
+# restarts responds to no earlier request, so there is nothing to gain from waiting longer.
 RESPONSE_SECONDS: Final = 8.0
 
 # The versions whose requests and responses have the fields that the clients use, and that identify
@@ -49,7 +50,7 @@ VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "SyncGroup": (3, 5),
     "TxnOffsetCommit": (3, 5),
 }
-# Of brokers that have them: KIP-848, SASL.
+# The versions of APIs that not every broker needs to have: KIP-848, SASL.
 OPTIONAL: Final[Mapping[str, tuple[int, int]]] = {
     "ConsumerGroupHeartbeat": (0, 1),
     "SaslAuthenticate": (0, 2),
@@ -60,11 +61,11 @@ _API_VERSIONS: Final = ("ApiVersions", 3)
 
 
 Fields = SimpleNamespace
-"""A part of a request."""
+"""A structure within a request."""
 
 
 class Disconnected(Exception):
-    """There is no response: the outcome is unknown. The message says why."""
+    """There is no response, so the outcome is unknown. The message says why."""
 
 
 class NotSent(Disconnected):
@@ -76,7 +77,7 @@ class Unsupported(Exception):
 
 
 class Connection:
-    """Several requests may be pending. Use `open`."""
+    """A connection to a broker, on which several requests may be pending. `open` creates it."""
 
     def __init__(
         self,
@@ -111,7 +112,8 @@ class Connection:
         except (OSError, TimeoutError) as error:
             raise NotSent(f"cannot connect to {address}: {error or 'timeout'}") from error
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-            # While the broker is down, its port was chosen as the local one: a self-connection.
+            # While the broker was down, the system chose its port as the local one: this connection
+            # leads to itself.
             writer.transport.abort()
             raise NotSent(f"cannot connect to {address}: connection refused")
         connection = cls(address, reader, writer, client_id)
@@ -132,13 +134,13 @@ class Connection:
         return self._receiving.done()
 
     async def request(self, api: str, *, version_max: int = 99, **fields: Any) -> Any:
-        """Send a request and return kio's message of the response. `fields` have kio's names; the
-        others have their defaults. Raises Disconnected; the connection is then closed after a
-        timeout."""
+        """Send a request and return the response as kio's message. `fields` have kio's names;
+        fields that are not given have their defaults. Raises Disconnected; after a timeout, the
+        connection is closed."""
         return await self._request(api, min(self.versions[api], version_max), fields)
 
     def close(self) -> None:
-        """Cut the connection; what was not sent is dropped."""
+        """Cut the connection; what has not been sent is dropped."""
         self._receiving.cancel()
         self._fail(Disconnected("the client closed the connection"))
 
@@ -205,6 +207,6 @@ class Connection:
                 api, fields = steps.send(response)
                 response = await self.request(api, **fields)
         except StopIteration:
-            pass  # it is complete
+            pass  # the authentication is complete
         except AuthenticationError as error:
             raise Unsupported(f"authentication with {self.address} failed: {error}") from None

@@ -1,13 +1,13 @@
-"""The history of a run: what each client did and what the broker answered, as data.
+"""The history of a run as data: what each client did, and how the broker responded.
 
 An operation has two positions in the order of all events: `began` (the request was sent) and
 `ended` (the response arrived). One operation happened before another one only if it ended before
-the other began; otherwise they are concurrent and the broker may have executed them in either
+the other began; otherwise they are concurrent, and the broker may have executed them in either
 order. The outcome is `ok`, `fail` (the broker promises that nothing happened) or `info` (unknown: a
-lost connection, a timeout). These are the types of Jepsen's histories.
+lost connection, a timeout). Jepsen's histories have the same types.
 
-The run has one topic; partitions are its numbers. Values are unique, and so is the metadata of each
-commit: an observation identifies what caused it.
+A run has one topic, so a number identifies a partition. Values are unique, and so is the metadata
+of each commit: whatever is read shows which operation wrote it.
 """
 
 from dataclasses import dataclass, fields
@@ -17,13 +17,13 @@ Outcome = Literal["ok", "fail", "info"]
 Order = tuple[int, int]
 
 _TEXT_VALUES_MAX: Final = 4
-"""Records that the description of an operation lists."""
+"""The description of an operation lists at most this many records."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Operation:
-    """`client`: one client instance; after a crash the next one has another name. `ended` is None
-    if there was no response until the end of the run."""
+    """What a client did. `client`: the name of one client instance; the next one after a crash has
+    another name. `ended`: None if there was no response before the end of the run."""
 
     client: str
     began: int = 0
@@ -32,14 +32,14 @@ class Operation:
     ended_s: float | None = None
     outcome: Outcome = "info"
     error: str = ""
-    """The error of the broker in Kafka's spelling, or why there is no response."""
+    """Kafka's name of the broker's error, or why there is no response."""
 
     @property
     def is_ok(self) -> bool:
         return self.outcome == "ok"
 
     def precedes(self, other: "Operation") -> bool:
-        """Whether it ended before the other one began."""
+        """Return whether this operation ended before the other one began."""
         return self.ended is not None and self.ended < other.began
 
     def to_json(self) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Operation:
         }
 
     def describe(self) -> str:
-        """One sentence in plain English, without its subject."""
+        """Return one sentence in plain English, without its subject."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -65,9 +65,9 @@ class Operation:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Send(Operation):
-    """One batch of records. `offset`: of the first record, None if unknown. `transaction`: of the
-    records, None outside of transactions. `producer`: (producer id, epoch), None without
-    idempotence."""
+    """A batch of records was sent. `offset`: that of the first record, None if unknown.
+    `transaction`: the one of the records, None outside of a transaction. `producer`: the producer
+    id and epoch, None without idempotence."""
 
     partition: int
     values: tuple[str, ...]
@@ -85,7 +85,7 @@ class Send(Operation):
 
 
 class Batch(NamedTuple):
-    """The offsets of a batch as fetched."""
+    """The first and last offset of a batch as fetched."""
 
     first: int
     last: int
@@ -93,10 +93,10 @@ class Batch(NamedTuple):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Poll(Operation):
-    """The response to a fetch of one partition from `position`; `next_position` is where the
-    client continues. `node`: that led the partition, in `leader_epoch`; -1: it has none. `mode`:
-    how the client got the partition; `final`: it reads everything after the run. `batches` are only
-    kept of the final reads."""
+    """One partition was fetched from `position`; the client continues at `next_position`. `node`:
+    the one that led the partition, in `leader_epoch` (-1 if the broker has none). `mode`: how the
+    client got the partition; `final`: it reads everything after the run. `batches`: recorded for
+    final reads only."""
 
     partition: int
     position: int
@@ -108,7 +108,7 @@ class Poll(Operation):
     leader_epoch: int
     mode: Literal["assign", "subscribe", "final"]
     is_committed: bool
-    """The isolation level: read_committed or read_uncommitted."""
+    """Whether the isolation level is read_committed; otherwise it is read_uncommitted."""
     batches: tuple[Batch, ...] = ()
     group: str | None = None
     transaction: str | None = None
@@ -131,7 +131,7 @@ class Poll(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class OutOfRange(Operation):
-    """A fetch from `position` that the broker refused with OFFSET_OUT_OF_RANGE."""
+    """The broker rejected a fetch from `position` with OFFSET_OUT_OF_RANGE."""
 
     partition: int
     position: int
@@ -145,8 +145,8 @@ class OutOfRange(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ReadEnd(Operation):
-    """The end of a partition after the run, by ListOffsets: with read_committed, the last stable
-    offset."""
+    """ListOffsets returned the end of a partition after the run: with read_committed, the last
+    stable offset."""
 
     partition: int
     is_committed: bool
@@ -159,7 +159,7 @@ class ReadEnd(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class TopicMissing(Operation):
-    """After the run, the broker answered until `ended` that the topic does not exist."""
+    """After the run, the broker responded until `ended` that the topic does not exist."""
 
     topic: str
 
@@ -169,7 +169,7 @@ class TopicMissing(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class InitProducer(Operation):
-    """InitProducerId."""
+    """A producer was initialized (InitProducerId)."""
 
     transactional_id: str | None
     producer_id: int = -1
@@ -183,7 +183,7 @@ class InitProducer(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class EndTransaction(Operation):
-    """EndTxn; `is_commit`: or abort."""
+    """A transaction was committed or aborted (EndTxn)."""
 
     transaction: str
     is_commit: bool
@@ -196,9 +196,9 @@ class EndTransaction(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Assigned(Operation):
-    """A member received its assignment: a SyncGroup response, or that of a
-    ConsumerGroupHeartbeat. `generation`: or member epoch. `leader`: of the generation, "" with the
-    consumer protocol."""
+    """A member received its assignment, in the response to a SyncGroup or ConsumerGroupHeartbeat.
+    `generation`: the generation or member epoch. `leader`: the leader of the generation, "" with
+    the consumer protocol."""
 
     group: str
     member: str
@@ -216,7 +216,7 @@ class Assigned(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Joined(Operation):
-    """A JoinGroup response, before the assignment is known."""
+    """A member joined a classic group (JoinGroup); its assignment follows."""
 
     group: str
     member: str
@@ -230,8 +230,8 @@ class Joined(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Heartbeat(Operation):
-    """A member reported that it owns `partitions`. With the consumer protocol `epoch` is that of
-    the response, else -1."""
+    """A member sent a heartbeat while it owned `partitions`. `epoch`: the member epoch in the
+    response, -1 with the classic protocol."""
 
     group: str
     member: str
@@ -250,7 +250,7 @@ class Heartbeat(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Left(Operation):
-    """LeaveGroup, or a heartbeat with epoch -1."""
+    """A member left its group (LeaveGroup, or a heartbeat with epoch -1)."""
 
     group: str
     member: str
@@ -261,9 +261,9 @@ class Left(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Commit(Operation):
-    """A commit of one partition's offset; with a transaction it takes effect when that commits, and
-    the records from `begin` on were consumed in it. `is_classic`: `generation` is not a member
-    epoch."""
+    """An offset of one partition was committed. With a `transaction`, the commit takes effect when
+    that is committed, and the records from `begin` on were consumed in it. `is_classic`: false if
+    `generation` is a member epoch."""
 
     group: str
     partition: int
@@ -286,8 +286,8 @@ class Commit(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ReadCommitted(Operation):
-    """The committed offset of a partition, as OffsetFetch returned it; -1: none. `metadata`: of the
-    commit."""
+    """OffsetFetch returned the committed offset of a partition, -1 if there is none. `metadata`:
+    that of the commit."""
 
     group: str
     partition: int
@@ -302,7 +302,8 @@ class ReadCommitted(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Event(Operation):
-    """A disturbance by a nemesis, or the end of a client: `crashed`. `nemesis`: its name."""
+    """A nemesis disturbed the broker, or a client crashed. `what`: what happened; `crashed` for a
+    client. `nemesis`: the name of the nemesis, "" for a client."""
 
     what: str
     nemesis: str = ""
@@ -317,5 +318,5 @@ def _shorten(values: tuple[str, ...]) -> str:
 
 
 def _short(member: str) -> str:
-    """The end of a member id, which identifies it within a run."""
+    """Return the end of a member id, which is unique within a run."""
     return member if len(member) <= 16 else f"…{member[-8:]}"

@@ -1,7 +1,8 @@
 """Members of a group: the classic protocol, and the consumer protocol (KIP-848).
 
-A member does one thing at a time: a heartbeat when it is due, then whatever its worker wants. The
-leader of a classic group assigns the partitions in turn; what the broker delivers is recorded.
+A member does one thing at a time: a heartbeat when that is due, then whatever its worker wants. The
+leader of a classic group assigns the partitions in turn; the assignment that the broker delivers is
+recorded.
 """
 
 import time
@@ -75,7 +76,8 @@ _commits = count(1)
 
 
 class Member:
-    """`member` is "" while it is not in the group. Methods raise Disconnected."""
+    """A member of a group. `member`: the member id, "" while it is not in the group. Methods raise
+    Disconnected."""
 
     is_classic: bool
 
@@ -124,7 +126,8 @@ class Member:
     async def read_committed(
         self, partitions: tuple[int, ...], *, is_final: bool = False
     ) -> dict[int, int] | None:
-        """Return partition -> committed offset, -1 without one; None if the broker is not ready."""
+        """Return the committed offsets by partition, -1 for none; None if the broker is not
+        ready."""
         began = self._history.now()
         wanted = [Fields(name=self._cluster.topic, partition_indexes=partitions)]
         response = await (await self._cluster.coordinator(GROUP, self.group)).request(
@@ -165,7 +168,7 @@ class Member:
     async def _record(
         self, operation: Operation, request: Callable[[], Awaitable[ErrorCode]]
     ) -> ErrorCode:
-        """Record an operation and its outcome. Raises Disconnected."""
+        """Send a request, and record the operation and its outcome. Raises Disconnected."""
         self._history.begin(operation)
         try:
             error = await request()
@@ -183,7 +186,7 @@ class Member:
 
 
 class ClassicMember(Member):
-    """JoinGroup, SyncGroup, Heartbeat; eager rebalances."""
+    """A member of the classic protocol, with eager rebalances."""
 
     is_classic = True
 
@@ -305,7 +308,7 @@ class ClassicMember(Member):
         return True
 
     def _assignments(self, joined: Any) -> list[Fields]:
-        """The leader's: partition n belongs to member n, modulo their number."""
+        """Return the leader's assignments: members get the partitions in turn."""
         members = sorted(each.member_id for each in joined.members)
         shares: dict[str, list[int]] = {each: [] for each in members}
         for number, partition in enumerate(self._cluster.partitions if members else ()):
@@ -322,8 +325,8 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """ConsumerGroupHeartbeat. Partitions are given up with the heartbeat after the response that
-    no longer contains them."""
+    """A member of the consumer protocol. It gives up partitions with the heartbeat after the
+    response that no longer contains them."""
 
     is_classic = False
 
@@ -379,7 +382,7 @@ class ConsumerMember(Member):
         if assigned == self.partitions:
             return False
         self.partitions = assigned
-        self._heartbeat_at = 0.0  # report what was given up
+        self._heartbeat_at = 0.0  # report at once what was given up
         grant = Assigned(
             client=self.name,
             group=self.group,

@@ -11,10 +11,10 @@ from .recorder import History
 from .targets import Disturb
 
 INTERVAL_SECONDS: Final = 1.5
-"""Between two disturbances, on average, and as long as the last one took in addition: clients must
-get something done in between."""
+"""The average pause between two disturbances, in which clients can get something done. The time
+that the last disturbance took is added."""
 QUIET_SHARE: Final = 0.1
-"""Of the run, at its end: the last operations should succeed."""
+"""The share of the run, at its end, without disturbances: the last operations should succeed."""
 
 
 class Nemesis:

@@ -1,8 +1,8 @@
 """A producer: plain, idempotent or transactional, by the protocol of KIP-890 or the one before.
 
 It has at most one request in flight, so the order in which it sends is the order that the broker
-must keep. An idempotent producer repeats a request with an unknown outcome until it knows; a plain
-one never repeats, because the broker could not recognise the duplicate.
+must keep. An idempotent producer repeats a request with an unknown outcome until the outcome is
+known; a plain one never repeats a request, because the broker could not recognise the duplicate.
 """
 
 import time
@@ -17,15 +17,16 @@ from .connection import Disconnected, Fields, NotSent
 from .history import Commit, EndTransaction, InitProducer, Operation, Send
 from .recorder import History
 
-# As long as a broker may need to restart, or to move a leader.
+# A broker may need this long to restart, or to move a leader.
 RETRY_SECONDS: Final = 20.0
 PRODUCE_TIMEOUT: Final = timedelta(seconds=5)
 # Longer than any pause of a nemesis; transactions of crashed clients end with the next
 # InitProducerId, not with this timeout.
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=60)
 
-# The broker may have executed the request (upstream: ReplicaManager.appendRecords writes before it
-# responds with these, and the coordinators map errors of their writes to the last ones).
+# Errors after which the broker may have executed the request (upstream:
+# ReplicaManager.appendRecords writes before it responds with these, and the coordinators map errors
+# of their writes to the last ones).
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.unknown_server_error,
@@ -52,7 +53,8 @@ Attempt = Callable[[], Awaitable[ErrorCode]]
 
 
 class Producer:
-    """`name`: of the client in the history. `transactional_id`: None: not transactional."""
+    """A producer. `name`: the name of the client in the history. `transactional_id`: None if the
+    producer is not transactional."""
 
     def __init__(
         self,
@@ -79,11 +81,11 @@ class Producer:
 
     @property
     def version(self) -> int:
-        """Of the API EndTxn, whose version decides about the protocol of the transaction."""
+        """The version of EndTxn, which decides on the protocol of the transaction."""
         return 5 if self._implicit else 4
 
     async def init(self) -> None:
-        """Get a producer id, if it needs one; that ends an earlier transaction of the same
+        """Get a producer id if the producer needs one; this ends an earlier transaction of the same
         transactional id. Raises Disconnected, even if the broker responded with an error."""
         if not self._has_id:
             return
@@ -118,7 +120,7 @@ class Producer:
 
     async def send(self, partition: int, values: Sequence[str]) -> Send:
         """Send one batch. Unless the outcome is `ok`, the producer must be replaced, or its
-        transaction aborted."""
+        transaction has to be aborted."""
         operation = Send(
             client=self.name,
             partition=partition,
@@ -203,8 +205,8 @@ class Producer:
     async def _until_known(
         self, operation: Operation, attempt: Attempt, *, repeats: bool = True
     ) -> bool:
-        """Attempt an operation until it succeeds or cannot, and record the outcome: `fail` only if
-        no attempt may have been executed."""
+        """Attempt an operation until it has succeeded or can no longer succeed, and record the
+        outcome: `fail` only if the broker cannot have executed any attempt."""
         deadline = time.monotonic() + RETRY_SECONDS
         is_unknown, problem = False, "timeout"
         while time.monotonic() < deadline:
@@ -249,7 +251,7 @@ class Producer:
         part = Fields(index=operation.partition, records=batch)
         response = await connection.request(
             "Produce",
-            # Before version 12, the broker does not add partitions to a transaction by itself.
+            # The broker adds partitions to a transaction by itself only from version 12 on.
             version_max=12 if self._implicit or self.transaction is None else 11,
             transactional_id=self.transactional_id,
             acks=-1,
@@ -291,7 +293,7 @@ class Producer:
 
 
 def offset_of(operation: Commit) -> Fields:
-    """The partition of a commit in requests."""
+    """Return the partition and offset of a commit as requests contain them."""
     return Fields(
         partition_index=operation.partition,
         committed_offset=operation.offset,

@@ -1,4 +1,4 @@
-"""A consumer's fetches: from its positions, one request per leader, every response recorded."""
+"""A consumer's fetches: one request per leader, from its positions. All responses are recorded."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,16 +17,16 @@ from .recorder import History
 
 Mode = Literal["assign", "subscribe", "final"]
 
-# A client that waits longer notices its rebalance later; one that does not wait sends only polls.
+# A client that waits longer notices a rebalance later; one that does not wait does little but poll.
 WAIT: Final = timedelta(milliseconds=100)
-# About fifty records: polls begin at many positions, and a history fits into memory.
+# About fifty records: so polls begin at many positions, and a history fits into memory.
 PARTITION_BYTES: Final = 4 * 1024
 EARLIEST, LATEST = -2, -1
-"""Timestamps of ListOffsets."""
+"""Special timestamps of ListOffsets."""
 
 
 class Reader:
-    """`positions`: partition -> offset of the next fetch."""
+    """A consumer without its group. `positions`: the offset of the next fetch, by partition."""
 
     def __init__(
         self, cluster: Cluster, history: History, name: str, *, mode: Mode, is_committed: bool
@@ -63,7 +63,7 @@ class Reader:
         return found
 
     async def end_offset(self, partition: int) -> int:
-        """Return the end of the partition for this isolation level, by ListOffsets."""
+        """Return the end of the partition for the reader's isolation level (ListOffsets)."""
         _, connection = await self._cluster.leader(partition)
         wanted = Fields(partition_index=partition, timestamp=LATEST)
         response = await connection.request(
@@ -79,7 +79,8 @@ class Reader:
         return int(found.offset)
 
     def _wanted(self, leaders: Mapping[int, Leader]) -> list[Fields]:
-        """The broker rejects a fetch in another leader epoch than the current one (KIP-320)."""
+        """Return the partitions for a Fetch request. With their leader epochs, the broker can
+        reject a fetch in another epoch than the current one (KIP-320)."""
         return [
             Fields(
                 partition=partition,
@@ -111,8 +112,8 @@ class Reader:
             (record.offset, self._history.text(record.value or b""))
             for whole, header in visible
             for record in _records(whole, header)
-            # The first batch may begin before the position. One that ends before it has nothing
-            # to do with the request: those records are kept, as evidence.
+            # The first batch may begin before the position. The records of a batch that ends before
+            # it are kept as evidence: such a batch is not part of a correct response.
             if record.offset >= position or header.last_offset < position
         ]
         last = batches[-1][1].last_offset if batches else position - 1
@@ -137,11 +138,11 @@ class Reader:
         return self._history.add(poll, began)
 
     def _out_of_range(self, partition: int, began: tuple[int, float]) -> None:
-        refused = OutOfRange(
+        rejected = OutOfRange(
             client=self.name, partition=partition, position=self.positions[partition]
         )
-        self._history.add(refused, began)
-        refused.outcome, refused.error = "fail", ErrorCode.offset_out_of_range.name.upper()
+        self._history.add(rejected, began)
+        rejected.outcome, rejected.error = "fail", ErrorCode.offset_out_of_range.name.upper()
         # A final read already has the records before its position.
         if self._mode != "final":
             self.positions[partition] = 0
@@ -160,7 +161,7 @@ def _batches(data: bytes) -> Iterator[tuple[bytes, BatchHeader]]:
 
 
 def _records(batch: bytes, header: BatchHeader) -> list[Record]:
-    """Return the records of a batch; of a corrupt one, a record with a value that nobody has sent,
+    """Return the records of a batch; for a corrupt one, a record with a value that nobody has sent,
     which the analysis finds."""
     if _is_intact(batch):
         with suppress(InvalidRecord):
@@ -179,8 +180,8 @@ def _is_intact(batch: bytes) -> bool:
 def _committed(
     batches: list[tuple[bytes, BatchHeader]], aborted_transactions: Any
 ) -> list[tuple[bytes, BatchHeader]]:
-    """Return the batches that a read_committed consumer sees: those of aborted transactions are
-    between the transaction's first offset and its marker (upstream: CompletedFetch)."""
+    """Return the batches that a read_committed consumer sees. The batches of an aborted transaction
+    lie between its first offset and its marker (upstream: CompletedFetch)."""
     upcoming = sorted((each.first_offset, each.producer_id) for each in aborted_transactions)
     aborted: set[int] = set()
     visible = []

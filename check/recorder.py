@@ -1,4 +1,4 @@
-"""Records the history of a run while it happens."""
+"""Records the history of a run as it happens."""
 
 import time
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ class History:
 
     def __init__(self) -> None:
         self.topic = ""
-        """Of the run; empty until it is created."""
+        """The topic of the run; empty until it is created."""
         self.seconds = 0.0
         """How long the clients worked; 0 until they have ended."""
         self.is_interrupted = False
@@ -34,7 +34,7 @@ class History:
         return operation
 
     def end(self, operation: Operation, outcome: Outcome, error: str = "") -> None:
-        """Record that its result is known now."""
+        """Record that the result is known now."""
         operation.ended, operation.ended_s = self.now()
         operation.outcome, operation.error = outcome, error
 
@@ -46,11 +46,11 @@ class History:
         return operation
 
     def now(self) -> tuple[int, float]:
-        """Return the next position in the order of events, and seconds since the start."""
+        """Return the next position in the order of events, and the seconds since the start."""
         self._events += 1
         return self._events, time.monotonic() - self._start
 
     def text(self, encoded: bytes) -> str:
-        """Decode a value; equal values are one object, since each is read many times."""
+        """Decode a value. Equal values are one object, because each is read many times."""
         value = encoded.decode("utf-8", "backslashreplace")
         return self._texts.setdefault(value, value)

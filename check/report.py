@@ -21,7 +21,7 @@ from .history import (
 from .recorder import History
 
 ACKNOWLEDGED_MIN: Final = 10
-"""Fewer acknowledged batches, or fewer polls before the final reads, show nothing."""
+"""With fewer acknowledged batches, or fewer polls before the final reads, there is no verdict."""
 
 _COUNTED: Final[Mapping[str, type[Operation]]] = {
     "batches": Send,
@@ -37,15 +37,15 @@ _NEEDED: Final[Mapping[str, tuple[type[Operation], int]]] = {
     "commits of offsets": (Commit, 1),
 }
 
-# Part of every first join (KIP-394): says nothing about the broker.
+# This error is part of every first join (KIP-394), so it says nothing about the broker.
 _EXPECTED_ERROR: Final = "MEMBER_ID_REQUIRED"
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`target`: what was checked, in words. `failure`: why the run is not complete, if so.
-    `output`: the file with what the command printed that has started the broker. `seconds_wanted`:
-    how long the run would have lasted without an interrupt."""
+    """The result of a run. `target`: what was checked, in words. `failure`: why the run is not
+    complete, if it is not. `output`: the file with the output of the command that started the
+    broker. `seconds_wanted`: how long the run would have lasted without an interrupt."""
 
     target: str
     seed: int
@@ -58,8 +58,8 @@ class Report:
 
     @property
     def problem(self) -> str:
-        """Why the broker cannot be judged, unless there are findings: the run is not complete, or a
-        kind of work succeeded too seldom."""
+        """Why there is no verdict, unless there are findings: the run is not complete, or a kind of
+        work succeeded too seldom."""
         if self.failure:
             return self.failure
         succeeded = Counter(type(each) for each in self.history if _is_work(each))
@@ -69,7 +69,8 @@ class Report:
         return ""
 
     def _too_little(self, name: str, kind: type[Operation], succeeded: int, least: int) -> str:
-        """Longer runs help only if the broker rejected nothing."""
+        """Say that a kind of work succeeded too seldom. A longer run is recommended only if the
+        broker rejected nothing."""
         errors = Counter(
             each.error for each in self.history if type(each) is kind and each.outcome == "fail"
         )
@@ -87,7 +88,7 @@ class Report:
         return not self.findings and not self.problem
 
     def statistics(self) -> dict[str, Any]:
-        """Return counts of operations by outcome, and of what the nemesis did."""
+        """Return the numbers of operations by outcome, and what the nemesis did."""
         found: dict[str, Any] = {}
         for name, kind in _COUNTED.items():
             counts = Counter(each.outcome for each in self.history if type(each) is kind)
@@ -145,7 +146,7 @@ class Report:
         if self.is_ok:
             yield f"No anomalies: none of the {len(CHECKS)} checks found anything."
         elif not self.findings:
-            yield "No verdict."  # the command says why, on standard error
+            yield "No verdict."  # the command says why on standard error
         else:
             if self.problem:
                 yield f"No verdict on the whole run: {self.problem}."

@@ -1,4 +1,4 @@
-"""One run: create the topic, let the clients work, stop the nemesis, read everything."""
+"""One run: creates the topic, lets the clients work, stops the nemesis, reads everything."""
 
 import asyncio
 import signal
@@ -26,14 +26,14 @@ A = TypeVar("A")
 
 PARTITIONS: Final = 4
 FINAL_SECONDS: Final = 60.0
-"""For the final reads: a broker may have to restart, and to end all transactions."""
+"""The time for the final reads: a broker may have to restart, and to end all transactions."""
 STABLE_SECONDS: Final = 10.0
-"""For the markers of the last transactions, and for the next records of a final read."""
+"""The wait for the markers of the last transactions, or for the next records of a final read."""
 DELETE_SECONDS: Final = 10.0
-"""For a group to become empty: a member that was about to join has no id yet."""
+"""The wait for a group to become empty: members whose ids are not known have to expire."""
 PROTOCOLS: Final = ("classic", "consumer")
 _NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
-# Otherwise records that a broker deletes or compacts by its defaults would look like lost writes.
+# Records that a broker deletes or compacts by its own defaults would look like lost writes.
 KEEP_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 # KIP-890: with transaction.version 2, the broker adds partitions to transactions by itself.
 TRANSACTION_VERSION: Final = 2
@@ -44,12 +44,14 @@ class CannotJudge(Exception):
 
 
 class _TopicLost(Exception):
-    """The broker answers that the topic does not exist: recorded, and nothing is left to read."""
+    """The broker responds that the topic does not exist. This is recorded; there is nothing left to
+    read."""
 
 
 class Options(NamedTuple):
-    """`start_seconds`: for the broker to start. `session_timeout_ms`: of classic members; Kafka's
-    minimum is 6 s. `pause_s`: see Settings."""
+    """The options of a run. `start_seconds`: how long the broker may take to start.
+    `session_timeout_ms`: that of classic members; Kafka's minimum is 6 s. `pause_s`: see
+    Settings."""
 
     bootstrap: list[Address]
     security: Security
@@ -61,7 +63,7 @@ class Options(NamedTuple):
 
 
 async def run(options: Options, nemesis: Nemesis | None, history: History) -> None:
-    """Fill the history. Raises CannotJudge."""
+    """Carry out a run and fill its history. Raises CannotJudge."""
     topic = f"kohort-check-{uuid4().hex[:8]}"
     cluster = Cluster(options.bootstrap, options.security, topic)
     try:
@@ -95,7 +97,7 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
 
 @contextmanager
 def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
-    """Let Ctrl-C end the work, so that its history is judged; the next one ends the program."""
+    """Let Ctrl-C end the work, so that its history is judged; a second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
@@ -103,7 +105,7 @@ def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
         history.is_interrupted = True
         workload.stop()
 
-    # Not possible on Windows, nor outside of the main thread.
+    # This is possible neither on Windows nor outside of the main thread.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, interrupted)
     try:
@@ -158,14 +160,14 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
 
 
 class _FinalReads:
-    """Each step is attempted again until all of them together have taken FINAL_SECONDS."""
+    """Steps that are attempted again and again, until together they have taken FINAL_SECONDS."""
 
     def __init__(self, cluster: Cluster, history: History) -> None:
         self._cluster, self._history = cluster, history
         self._deadline = time.monotonic() + FINAL_SECONDS
 
     async def complete(self, what: str, step: Callable[[A], Awaitable[bool]], argument: A) -> None:
-        """Call a step until it returns True. Raises CannotJudge, and _TopicLost."""
+        """Call a step until it returns True. Raises CannotJudge and _TopicLost."""
         problem, missing = "timeout", None
         while time.monotonic() < self._deadline:
             try:
@@ -189,8 +191,8 @@ class _FinalReads:
         return True
 
     async def wait_until_stable(self, partition: int) -> None:
-        """Wait until no transaction is open. If one stays open, the records behind it are found
-        missing."""
+        """Wait until no transaction of the partition is open. If one stays open, the records after
+        it will be found missing."""
         deadline = min(time.monotonic() + STABLE_SECONDS, self._deadline)
         readers = [
             Reader(self._cluster, self._history, FINAL, mode="final", is_committed=each)
@@ -206,7 +208,7 @@ class _FinalReads:
             await back_off()
 
     async def read(self, reader: Reader) -> bool:
-        """Read a partition to its end, or until nothing comes any more. Return False if there was
+        """Read a partition to its end, or until no more records arrive. Return False if there was
         no time for that."""
         ((partition, _),) = reader.positions.items()
         began = self._history.now()
@@ -222,7 +224,7 @@ class _FinalReads:
             elif now > given_up_at:
                 break
             else:
-                await back_off()  # a broker that refuses fetches does so at once
+                await back_off()  # a broker that rejects fetches does so at once
             if now > self._deadline:
                 return False
         read_end = ReadEnd(
@@ -238,13 +240,13 @@ class _FinalReads:
 
 
 def groups(topic: str) -> list[str]:
-    """Return the group ids of the run with this topic."""
+    """Return the ids of the groups of the run with this topic."""
     return [f"{topic}-{each}" for each in PROTOCOLS]
 
 
 async def clean_up(options: Options, history: History) -> None:
-    """Delete the topic and the groups of a run. A failure changes nothing about the verdict, and
-    the names show where they come from."""
+    """Delete the topic and the groups of a run. A failure is ignored: it does not change the
+    verdict, and the names show where they come from."""
     cluster = Cluster(options.bootstrap, options.security, history.topic)
     with suppress(Disconnected, Unsupported):
         classic, consumer = groups(history.topic)
@@ -260,7 +262,7 @@ async def clean_up(options: Options, history: History) -> None:
 
 
 async def _delete_group(cluster: Cluster, history: History, member: Member) -> None:
-    """Let the crashed members leave, whose sessions may last for 45 s, and delete the group."""
+    """Delete a group. Its crashed members leave first: their sessions may last for 45 s."""
     left = {each.member for each in history if isinstance(each, Left) and each.is_ok}
     crashed = {
         each.member

@@ -1,7 +1,8 @@
-"""Brokers that a run can disturb, and how. Their methods block, and run in a thread.
+"""Brokers that a run can disturb. Their methods block, so they are called in a thread.
 
-`OwnBroker` is a kohort cluster in this process, on a disk and a clock that can fail. `Process` is
-any broker that a command starts, for example Apache Kafka: it can be killed and paused.
+`OwnBroker` is a Kohort cluster in this process, with a disk and a clock that can be disturbed.
+`Process` is any broker that a command starts, for example Apache Kafka: it can be killed and
+paused.
 """
 
 import os
@@ -20,7 +21,8 @@ from ..protocol.bootstrap import Address
 from ..testing import Kafka
 
 Disturb = Callable[[random.Random], str]
-"""Disturb the broker, for a while or once. Returns what happened, for the history."""
+"""A function that disturbs the broker, once or for a while. It returns what happened, for the
+history."""
 
 STOP_SECONDS: Final = 10.0
 START_SECONDS: Final = 120.0
@@ -28,7 +30,7 @@ START_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.02
 NODES: Final = 3
 
-# Times that fit a run of a minute: sessions expire, transactions time out, and nothing waits.
+# Times that fit a run of a minute: sessions expire, and nothing waits for long.
 OWN_CONFIG: Final[Mapping[str, str]] = {
     "log.flush.interval.messages": "1",  # otherwise produced records are not synced, as in Kafka
     "group.consumer.session.timeout.ms": "2000",
@@ -37,7 +39,8 @@ OWN_CONFIG: Final[Mapping[str, str]] = {
 }
 OWN_SESSION_TIMEOUT_MS: Final = 1500
 
-# Of requests whose effect is checked: a lost response leaves the client without knowledge.
+# The requests whose effects are checked; after a lost response, the client does not know the
+# outcome.
 _LOST_RESPONSES: Final = (
     "Produce",
     "EndTxn",
@@ -54,7 +57,8 @@ OWN_NEMESES: Final = ("kill", "power", "move", "fsync", "clock", "lost")
 
 
 class OwnBroker:
-    """Synced like `kohort serve`: what is acknowledged survives a power failure."""
+    """A Kohort cluster that syncs like `kohort serve`: acknowledged records survive a power
+    failure."""
 
     def __init__(self) -> None:
         self._kafka = Kafka(nodes=NODES, durability="fsync", config=OWN_CONFIG)
@@ -79,7 +83,7 @@ class OwnBroker:
 
     def _power(self, chance: random.Random) -> str:
         self._kafka.crash(power=True, seed=chance.getrandbits(32))
-        return "cut the power: a part of what was not synced is lost"
+        return "cut the power: some of what was not synced is lost"
 
     def _move(self, chance: random.Random) -> str:
         node = chance.randint(1, NODES)
@@ -106,22 +110,24 @@ class OwnBroker:
         time.sleep(1)
         fault.cancel()
         lost = [f"{each.api} v{each.version} of {each.client_id}" for each in fault.fired]
-        return f"lost the response to {', '.join(lost)}" if lost else f"no {api} to lose came"
+        if not lost:
+            return f"would have lost the response to {api}, but no such request arrived"
+        return f"lost the response to {', '.join(lost)}"
 
 
 PROCESS_NEMESES: Final = ("kill", "pause")
 
 
 class BrokerEnded(Exception):
-    """The command of a broker has ended, or the broker does not listen, or another one does."""
+    """The command of a broker has ended, the broker does not listen, or another one does."""
 
 
 class Process:
-    """A broker that `command` starts in the foreground, at `address`. When it is killed, all
-    processes that it has started are killed too. Started again with the same command, it must find
-    its data. What it prints is appended to the file `output`. Entering the context raises OSError
-    if the command cannot be run, and BrokerEnded; `show_waiting` is called with the seconds since
-    the start while the broker does not listen yet."""
+    """A broker that `command` starts in the foreground, at `address`. When the broker is killed,
+    all processes that it has started are killed too. Started again with the same command, it must
+    find its data. What it prints is appended to the file `output`. While the broker does not listen
+    yet, `show_waiting` is called with the seconds since the start. Entering the context raises
+    BrokerEnded, and OSError if the command cannot be run."""
 
     def __init__(
         self,
@@ -141,7 +147,7 @@ class Process:
     def __enter__(self) -> Self:
         if self._is_listening():
             raise BrokerEnded(
-                f"something listens at {self._address} already: stop it, or choose another port"
+                f"something already listens at {self._address}: stop it, or choose another port"
             )
         try:
             self._start(self._show_waiting)
@@ -160,7 +166,7 @@ class Process:
             self._has_ended()
 
     def _start(self, show_waiting: Callable[[float], None] = lambda _seconds: None) -> None:
-        # In its own session, so that a script and the broker that it starts are one group.
+        # In a session of its own, a script and the broker that it starts are one process group.
         with self._output.open("ab") as file:
             self._process = subprocess.Popen(  # noqa: S603 (the user's own command)
                 self._command, stdout=file, stderr=file, start_new_session=True
@@ -169,7 +175,7 @@ class Process:
         while (elapsed := time.monotonic() - began) < START_SECONDS:
             show_waiting(elapsed)
             is_listening = self._is_listening()
-            self.check_running()  # otherwise it is another broker that listens
+            self.check_running()  # if it has ended, another broker listens
             if is_listening:
                 return
             time.sleep(POLL_SECONDS)
@@ -177,27 +183,28 @@ class Process:
 
     def _is_listening(self) -> bool:
         with suppress(OSError), socket.create_connection(self._address, 1) as probe:
-            # A port of the ephemeral range may be connected to itself.
+            # If the port is in the ephemeral range, the probe may be connected to itself.
             return bool(probe.getsockname() != probe.getpeername())
         return False
 
     def check_running(self) -> None:
-        """Raise BrokerEnded unless the command still runs."""
+        """Raise BrokerEnded unless the command is still running."""
         assert self._process is not None
         if (code := self._process.poll()) is not None:
             raise BrokerEnded(f"{self._command[0]} has ended with exit code {code}")
 
     def _signal(self, number: int) -> None:
         assert self._process is not None
-        with suppress(ProcessLookupError):  # it has ended by itself; the clients notice
+        with suppress(ProcessLookupError):  # it has ended by itself; the clients notice that
             os.killpg(self._process.pid, number)
 
     def _has_ended(self) -> bool:
-        """Wait until all processes of the group have ended, and their ports are free."""
+        """Wait until all processes of the group have ended, so that their ports are free. Return
+        False if that takes too long."""
         assert self._process is not None
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:
-            self._process.poll()  # otherwise it would remain as a zombie
+            self._process.poll()  # otherwise it would remain a zombie
             try:
                 os.killpg(self._process.pid, 0)
             except ProcessLookupError:

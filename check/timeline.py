@@ -1,8 +1,8 @@
-"""The timeline of a run as SVG: a row per client, a bar per operation, the counter-examples marked
-and numbered.
+"""The timeline of a run as SVG: a row per client and a bar per operation. The operations of
+counter-examples are marked and numbered.
 
-After a run with anomalies it shows the seconds from the first counter-example on; otherwise the end
-of the run.
+After a run with anomalies, the timeline shows the seconds from the first counter-example on;
+otherwise it shows the end of the run.
 """
 
 import math
@@ -40,14 +40,14 @@ EXAMPLE_LINE: Final = 15
 TICKS_MAX: Final = 10
 
 SECONDS_MAX: Final = 20.0
-"""More would be too dense to see anything."""
+"""A longer time would be too dense to see anything."""
 MARGIN_SECONDS_MIN: Final = 0.02
 MARGIN_SECONDS_MAX: Final = 1.0
-"""Before and after the counter-examples: as long as they are, within these limits, so that
-operations a few milliseconds apart do not share a pixel."""
+"""The margins before and after the counter-examples are as long as these are, within these limits,
+so that operations a few milliseconds apart do not share a pixel."""
 EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
-"""A file of 5 MB."""
+"""That many bars make a file of 5 MB."""
 
 COLOURS: Final = {
     Send: ("send", "#4c78a8"),
@@ -75,7 +75,7 @@ UNKNOWN_OPACITY: Final = 0.45
 
 
 def draw(history: History, findings: Sequence[Finding], title: str) -> str:
-    """Return the SVG."""
+    """Return the timeline of a run as SVG."""
     return _Drawing(history, findings, title).svg()
 
 
@@ -86,7 +86,7 @@ class _Drawing:
         marked = {each for _, anomaly in self._examples for each in anomaly.operations}
         in_order = sorted(marked, key=lambda each: each.began)
         self._marked = {each: number for number, each in enumerate(in_order, 1)}
-        """Operation -> its number in the drawing."""
+        """The number of an operation in the drawing."""
         self._crashes = {each.client: each.began_s for each in history if isinstance(each, Event)}
         self._end_s = max((each.began_s for each in history), default=0.0)
         self._begin, self._end = self._window()
@@ -95,7 +95,7 @@ class _Drawing:
             for each in history
             if each.began_s <= self._end and self._ended_s(each) >= self._begin
         ]
-        # Without heartbeats and polls first, if there are too many.
+        # If there are too many operations, heartbeats and polls are omitted first.
         shown.sort(key=lambda each: (each not in self._marked, isinstance(each, Poll | Heartbeat)))
         self._omitted = max(0, len(shown) - BARS_MAX)
         self._shown = sorted(shown[:BARS_MAX], key=lambda each: each.began)
@@ -103,7 +103,8 @@ class _Drawing:
         self._rows = {name: number for number, name in enumerate(clients)}
 
     def _window(self) -> tuple[float, float]:
-        """From the first operation of all counter-examples; or the end of the run."""
+        """Return the seconds to draw: those from the first operation of a counter-example on, or
+        the last ones of the run."""
         if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
         begin = min(each.began_s for each in self._marked)
@@ -113,7 +114,7 @@ class _Drawing:
         return begin, min(end + margin, begin + SECONDS_MAX)
 
     def _ended_s(self, operation: Operation) -> float:
-        """When it ended, or when its client crashed or was stopped."""
+        """Return when an operation ended, or when its client crashed or was stopped."""
         if operation.ended_s is None:
             return self._crashes.get(operation.client, self._end_s)
         return operation.ended_s
@@ -126,7 +127,7 @@ class _Drawing:
             + EXAMPLE_LINE * sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
         )
         body = [*self._legend(), *self._axis(bottom), *self._labels()]
-        # Behind the bars, whose colours they would change.
+        # Bands are behind the bars: in front, they would change their colours.
         body += [self._band(each, bottom) for each in self._shown if _is_disturbance(each)]
         bars = [each for each in self._shown if not _is_disturbance(each)]
         body += [self._bar(each) for each in sorted(bars, key=self._marked.__contains__)]
@@ -175,7 +176,7 @@ class _Drawing:
             yield f'<text x="{LABEL_WIDTH - 8}" y="{y}" text-anchor="end">{escape(name)}</text>'
 
     def _span(self, operation: Operation) -> tuple[float, float]:
-        """Return the left end and the width of its bar or band."""
+        """Return the left end and the width of the bar or band of an operation."""
         x, end = self._x(operation.began_s), self._x(self._ended_s(operation))
         return x, max(end - x, BAR_WIDTH_MIN)
 
@@ -221,12 +222,12 @@ def _is_disturbance(operation: Operation) -> bool:
 
 
 def _title(operation: Operation) -> str:
-    """Shown when the pointer is on it."""
+    """Return the text that is shown while the pointer is on the operation."""
     return f"<title>{escape(str(operation))}</title>"
 
 
 def _worker(client: str) -> str:
-    """The row of a client: instances that replace each other share one."""
+    """Return the row of a client: instances that replace each other share one."""
     return client.partition(".")[0]
 
 

@@ -1,8 +1,8 @@
-"""The clients of a run. A seed decides what each of them does; when it happens, and so in which
-order the broker sees it, does not repeat.
+"""The clients of a run. A seed decides what each of them does. The times, and so the order in which
+the broker sees the requests, differ from run to run.
 
-Every worker replaces its client again and again, and half of the time the client crashes: its
-connections are cut, possibly during a request.
+Every worker replaces its client again and again. Half of the clients crash: their connections are
+cut, possibly during a request.
 """
 
 import asyncio
@@ -25,25 +25,26 @@ from .recorder import History
 PRODUCERS: Final = 3
 READERS: Final = 2
 MEMBERS: Final = 3
-"""Of each group."""
+"""The members of each group."""
 RECORDS_MAX: Final = 4
-"""Per batch."""
+"""The records of a batch."""
 TRANSACTION_STEPS_MAX: Final = 4
 CLIENT_STEPS: Final = 60
-"""Operations of a producer or reader, on average."""
+"""The operations of a producer or reader, on average."""
 MEMBER_STEPS: Final = 200
-"""Of a member: a crash makes the others wait until its session has expired."""
+"""The operations of a member, on average. There are more, because after a crash the others have to
+wait until the member's session has expired."""
 LIFE_SECONDS_MIN: Final = 0.2
-"""Of a client that crashes: to connect and to begin."""
+"""The time in which a client that crashes can connect and begin its work."""
 RECONNECT_SECONDS: Final = 0.3
-"""Between two clients of a worker while the broker is down."""
+"""The pause between two clients of a worker while the broker is down."""
 STALL_CHANCE: Final = 0.01
 ZOMBIE_CHANCE: Final = 0.5
-"""Of a commit in the name of the generation before, after a rebalance."""
+"""The chance of a commit for the generation before, after a rebalance."""
 ZOMBIE_PRODUCER_CHANCE: Final = 0.06
-"""Of a new producer with the same transactional id, after a transaction."""
+"""The chance of a new producer with the same transactional id, after a transaction."""
 FINISH_SECONDS: Final = 10.0
-"""For the operations in progress at the end of the run."""
+"""The time for the operations that are in progress at the end of the run."""
 
 
 Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
@@ -51,9 +52,10 @@ Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
 
 
 class Settings(NamedTuple):
-    """`pause_s`: of a client after each operation, on average. `has_consumer_protocol`: the broker
-    serves KIP-848. `implicit`: it adds partitions to transactions by itself (KIP-890).
-    `session_timeout_ms`: of classic members."""
+    """The settings of a workload. `pause_s`: the average pause of a client after an operation.
+    `has_consumer_protocol`: whether the broker supports KIP-848. `implicit`: whether it adds
+    partitions to transactions by itself (KIP-890). `session_timeout_ms`: that of classic
+    members."""
 
     bootstrap: list[Address]
     security: Security
@@ -72,7 +74,8 @@ class Settings(NamedTuple):
 
 
 class Workload:
-    """`transactional_ids`: all that were used; their last transactions may still be open."""
+    """All clients of a run. `transactional_ids`: all that were used; their last transactions may
+    still be open."""
 
     def __init__(self, settings: Settings, history: History) -> None:
         self.settings = settings
@@ -125,7 +128,7 @@ class Workload:
         await self.wait(chance.expovariate(1 / self.settings.pause_s))
 
     async def wait(self, seconds: float) -> None:
-        """Wait, or return at the end of the run."""
+        """Wait, but not beyond the end of the run."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._is_over.wait(), seconds)
 
@@ -193,7 +196,7 @@ class Workload:
     async def _continue_as_zombie(
         self, producer: Producer, cluster: Cluster, chance: random.Random
     ) -> None:
-        """Fence a producer; unaware of this, it continues."""
+        """Fence a producer, and let it continue unaware."""
         successor = Producer(
             cluster,
             self.history,
@@ -209,7 +212,8 @@ class Workload:
     async def _transact(
         self, producer: Producer, reader: Reader, cluster: Cluster, chance: random.Random
     ) -> bool:
-        """One transaction of sends and polls. Return whether the producer is still usable."""
+        """Carry out a transaction of sends and polls. Return whether the producer is still
+        usable."""
         partitions = cluster.partitions
         producer.begin()
         for _ in range(chance.randint(1, TRANSACTION_STEPS_MAX)):
@@ -219,7 +223,7 @@ class Workload:
             partition = chance.choice(partitions)
             sent = await producer.send(partition, self.new_values(chance))
             if sent.outcome == "info":
-                # A request that is still under way must not become part of the next transaction.
+                # A request that is still on its way must not become part of the next transaction.
                 return False
             if not sent.is_ok:
                 return await producer.end(commit=False)
@@ -259,7 +263,7 @@ class Workload:
 
 
 async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None:
-    """Assign some partitions: from the beginning, the end, or anywhere between."""
+    """Assign some partitions, and begin each at its beginning, its end, or anywhere between."""
     partitions = cluster.partitions
     chosen = chance.sample(partitions, chance.randint(1, len(partitions)))
     reader.positions = {}
@@ -269,19 +273,20 @@ async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None
 
 
 Membership = tuple[int, str, dict[int, int]]
-"""Of a member at one time: generation or member epoch, member id, partition -> position."""
+"""A member at one time: its generation or member epoch, its member id, its positions by
+partition."""
 
 
 def _as_of(member: Member, before: Membership, partition: int, position: int) -> Commit:
-    """Return a commit of an earlier generation of the member."""
+    """Return a commit that the member would have sent in an earlier generation."""
     commit = member.new_commit(partition, position)
     commit.generation, commit.member, _ = before
     return commit
 
 
 def _revoked(member: Member, before: Membership) -> dict[int, Commit]:
-    """Return partition -> a commit as before, of those that the member of the consumer protocol
-    has lost since then."""
+    """Return a commit with the earlier epoch for each partition that a member of the consumer
+    protocol has lost since then."""
     return {
         partition: _as_of(member, before, partition, position)
         for partition, position in before[2].items()
@@ -337,7 +342,7 @@ class _Consumer:
                     await self._commit(member, reader, chance)
             await workload.pause(chance)
             if chance.random() < STALL_CHANCE:
-                # Its session expires; it does not know that when it continues.
+                # Its session expires, which the member does not know when it continues.
                 await workload.wait(workload.settings.session_timeout_ms / 1000 * 1.5)
                 await self._commit(member, reader, chance)
         before = member.generation, member.member, dict(reader.positions)
@@ -370,7 +375,7 @@ class _Consumer:
     async def _commit_as_zombie(
         self, member: Member, before: Membership, chance: random.Random
     ) -> None:
-        """Commit with an earlier generation, as a member does that has missed a rebalance."""
+        """Commit with an earlier generation, as does a member that has missed a rebalance."""
         _, member_id, positions = before
         delivered = [(key, value) for key, value in positions.items() if value > 0]
         if not delivered or not member_id or chance.random() > ZOMBIE_CHANCE:
@@ -378,9 +383,9 @@ class _Consumer:
         await member.commit(_as_of(member, before, *chance.choice(delivered)))
 
     async def _commit_revoked(self, member: Member, revoked: dict[int, Commit]) -> None:
-        """Commit what the member had reached in partitions that it has given up, with the member
-        epoch that it had before. While it gives up partitions, it keeps that epoch, and the commit
-        would be accepted."""
+        """Commit the positions of the partitions that the member has given up, with the member
+        epoch that it had before. A partition has to wait while the member still has that epoch,
+        because the commit would be accepted."""
         for partition, commit in list(revoked.items()):
             if commit.generation < member.generation or commit.member != member.member:
                 await member.commit(revoked.pop(partition))
@@ -413,4 +418,4 @@ class _Consumer:
                     return False
         commits = is_complete and chance.random() < 0.8
         is_usable = await producer.end(commit=commits)
-        return is_usable and commits  # after an abort, positions are those of an earlier commit
+        return is_usable and commits  # after an abort, it has to return to the committed positions

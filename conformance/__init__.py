@@ -1,15 +1,15 @@
-"""`kohort conformance`: scenarios that are played on any broker, and compared with Kafka's recorded
-responses. Nothing but that command imports this package.
+"""`kohort conformance`: plays scenarios on any broker, and compares its responses with those
+recorded from Kafka. Only that command imports this package.
 
 scenarios      what Kafka does: read scenarios/heartbeats.py first, then docs/conformance.md
-scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of them
+scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of scenarios
 script.py      what a scenario can do;  members.py, producers.py: its clients;  records.py
 recorder.py    … its requests, and the transcript of their responses
 transcript.py  responses without ids, addresses and orders that differ from run to run
-differences.py the first step in which two transcripts differ, and the fields that do
+differences.py the first step in which two transcripts differ, and the fields that differ
 settings.py    settings of brokers that scenarios need
 broker.py      a broker on which scripts run;  wire.py: connections to it
 player.py      plays scenarios concurrently
-snapshot.py    what scenarios can change on a broker, read before and restored after them
+snapshot.py    what scenarios can change on a broker: read before them, restored afterwards
 conformance.py which scenarios a broker can play, and in which it differs;  report.py: the reports
 """

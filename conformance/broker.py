@@ -1,4 +1,5 @@
-"""The brokers that scripts run on: the interface, and a broker that is reached over the network."""
+"""The brokers that scripts run on: their interface, and a broker that is reached over the
+network."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,50 +13,51 @@ from .wire import AsyncClient
 __all__ = ["KOHORT", "RemoteBroker", "ScriptBroker", "Unusable"]
 
 STEP_MS: Final = 50  # the resolution of time in scripts
-STARTED_MS: Final = 1_700_000_000_000  # by the clock of kohort in tests; other clocks are later
+STARTED_MS: Final = 1_700_000_000_000  # by Kohort's clock in tests; other clocks are later
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
-# Without a response for so long, a request waits for others: responses take less on two cores.
+# A request without a response for this long waits for others: on two cores, responses take less.
 QUIET_MS: Final = 150
 KOHORT: Final = "kohort"
-# In recorded transcripts.
+# The node id, and the first member epoch, in recorded transcripts.
 NODE_ID: Final = 1
 FIRST_EPOCH: Final = 2
 BROKER: Final = 4  # the resource type of DescribeConfigs
 TELEMETRY: Final = (71, 72)  # the keys of GetTelemetrySubscriptions and PushTelemetry
-# In every offsets partition; a broker has 50 by default.
+# These groups cover every offsets partition, of which a broker has 50 by default.
 SOME_GROUPS: Final = tuple(f"group-{number}" for number in range(500))
 READY_SECONDS: Final = 60  # for the topics of a new broker; Kafka needs a few seconds
 
 
 class Unusable(Exception):
-    """The reason why scenarios cannot be played on the broker."""
+    """Scenarios cannot be played on the broker. The message says why."""
 
 
 class ScriptBroker:
-    """A single node. `host` and `port` accept clients without authentication."""
+    """A broker with a single node. `host` and `port` accept clients without authentication."""
 
     host = "127.0.0.1"
     advertised_host = "127.0.0.1"
-    client_host = "/127.0.0.1"  # of the scripts, or a part of how the broker shows it
+    client_host = "/127.0.0.1"  # that of the scripts, or a part of it as the broker shows it
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.ports: tuple[int, ...] = (port,)  # of all listeners
+        self.ports: tuple[int, ...] = (port,)  # those of all listeners
         self.topic_ids: dict[str, UUID] = {}  # by name
         self.initial_delay_ms = 0
-        """Of the first rebalance of a group; scenarios without a delay wait for its end."""
+        """The delay of the first rebalance of a group. Scenarios without it wait until it ends."""
         self.node_id = NODE_ID
         self.epochs_ahead = 0
-        """Kafka's first epoch of a member of a KIP-848 group, minus that of this broker."""
+        """The first epoch of a member of a KIP-848 group in Kafka, minus that of this broker."""
 
     async def connect(self, client_id: str | None) -> AsyncClient:
-        """Connect a client of scripts: with an authorizer, one of USERS is its own principal, and
-        any other is anonymous."""
+        """Connect a client of scripts. With an authorizer, each client of USERS is its own
+        principal, and all others are anonymous."""
         raise NotImplementedError
 
     async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
-        """Return when no request is pending, or those that are wait for others or for a timer.
-        `control`: another connection; `pending`: the number of requests without a response."""
+        """Return when no request is pending, or all pending ones wait for others or for a timer.
+        `control`: another connection; `pending` returns the number of requests without a
+        response."""
         raise NotImplementedError
 
     async def advance(self, ms: int) -> None:
@@ -63,7 +65,7 @@ class ScriptBroker:
         raise NotImplementedError
 
     async def use_epochs(self, control: AsyncClient, transactional_id: str, until: int) -> None:
-        """Initialize producers of a known transactional id until one has this epoch."""
+        """Initialize producers of a known transactional id until one has the epoch `until`."""
         values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
         epoch = 0
         while epoch < until:
@@ -72,10 +74,10 @@ class ScriptBroker:
             ]
             before, epoch = epoch, (await asyncio.gather(*sent))[-1]["producer_epoch"]
             if epoch <= before:
-                raise Unusable(f"epochs of {transactional_id} do not increase beyond {before}")
+                raise Unusable(f"the epoch of {transactional_id} does not increase beyond {before}")
 
     async def round_trip(self, control: AsyncClient) -> None:
-        """Return when the broker has read what was sent before, also on other connections."""
+        """Return when the broker has read what was sent before, on other connections too."""
         await control.call("DescribeGroups", 5, groups=("unknown",))
 
     async def metadata_applied(self) -> None:
@@ -96,13 +98,14 @@ class ScriptBroker:
             found = await control.call("FindCoordinator", 3, key="any")
             errors = [found["error_code"]]
             if control.supports("ListGroups", 4):
-                # They fail until every offsets partition is loaded.
+                # These requests fail until every offsets partition is loaded.
                 errors.append((await control.call("ListGroups", 4))["error_code"])
                 described = await control.call("DescribeGroups", 4, groups=SOME_GROUPS)
                 errors += [each["error_code"] for each in described["groups"]]
             topics = (await control.call("Metadata", 10, topics=named))["topics"]
             partitions = {each["name"]: len(each["partitions"]) for each in topics}
-            # Otherwise a request of their metadata creates them, with any number of partitions.
+            # A broker without CreateTopics creates topics when their metadata is requested, with
+            # any number of partitions.
             has_topics = partitions == TOPICS if creates else all(partitions.values())
             if set(errors) == {"none"} and has_topics:
                 break
@@ -110,13 +113,13 @@ class ScriptBroker:
         else:
             problems = [] if has_topics else [f"it has topics {partitions}, expected {TOPICS}"]
             if failed := sorted({*errors} - {"none"}):
-                problems.append(f"requests of groups fail with {', '.join(failed)}")
+                problems.append(f"requests for groups fail with {', '.join(failed)}")
             raise Unusable(f"not ready within {READY_SECONDS} s: {'; '.join(problems)}")
         self.topic_ids = {topic["name"]: UUID(topic["topic_id"]) for topic in topics}
         control.close()
 
     async def find_first_epoch(self, group: str) -> None:
-        """Set `epochs_ahead`: a member joins a new group, and leaves it."""
+        """Set `epochs_ahead`, by letting a member join a new group and leave it."""
         control = await self.connect(None)
         if control.supports("ConsumerGroupHeartbeat", 1):
             await self._join_first_group(control, group)
@@ -134,11 +137,11 @@ class ScriptBroker:
 
 
 class RemoteBroker(ScriptBroker):
-    """A broker that scripts share, in real time. `users`: host and port of a listener with
-    SASL/PLAIN, where each of USERS is its own password.
+    """A broker that scripts share, in real time. `users`: the host and port of a listener with
+    SASL/PLAIN, where the password of each of USERS is its name.
 
-    Kafka's network threads keep no order between connections, and whether a request waits cannot
-    be queried: that no response comes for `quiet_ms` is the only evidence. A scenario whose
+    Kafka's network threads keep no order between connections, and a client cannot find out whether
+    a request waits: the only evidence is that no response arrives for `quiet_ms`. A scenario whose
     transcript differs is played again with a longer time.
     """
 
@@ -156,7 +159,7 @@ class RemoteBroker(ScriptBroker):
         self.ports = (port,) if users is None else (port, users[1])
         self.settings: dict[str, str | None] = {}
         self._security = security
-        self.versions: dict[int, range] = {}  # that it lists, by API key
+        self.versions: dict[int, range] = {}  # those that it lists, by API key
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         host, port, security = self.host, self.port, self._security
@@ -186,12 +189,13 @@ class RemoteBroker(ScriptBroker):
         await asyncio.sleep(ms / 1000)
 
     async def metadata_applied(self) -> None:
-        # Each part of Kafka applies changes on its own; nothing shows when the coordinator has.
+        # Each part of Kafka applies changes on its own; nothing shows when the coordinator has done
+        # so.
         await asyncio.sleep(self.quiet_ms / 1000)
 
     async def check_topics(self) -> None:
-        """Raise Unusable if topics that `prepare` would create exist. A broker without CreateTopics
-        creates them for any request of their metadata: there they may exist."""
+        """Raise Unusable if topics that `prepare` would create exist. They may exist on a broker
+        without CreateTopics, which creates them whenever their metadata is requested."""
         control = await self.connect(None)
         described = await control.call("Metadata", 1, topics=None)
         found = [name for name in TOPICS if name in {each["name"] for each in described["topics"]}]
@@ -206,7 +210,7 @@ class RemoteBroker(ScriptBroker):
 
     @property
     def name(self) -> str:
-        """In reports: kohort has settings of its own."""
+        """The broker's name in reports. Kohort is recognised by its own settings."""
         return KOHORT if any(key.startswith(f"{KOHORT}.") for key in self.settings) else "broker"
 
     async def inspect(self) -> None:
@@ -231,15 +235,16 @@ class RemoteBroker(ScriptBroker):
         if control.supports("DescribeConfigs", 1):
             response = await control.call("DescribeConfigs", 1, resources=[resource])
             configs = [each for result in response["results"] for each in result["configs"]]
-            # Kafka takes keys of plug-ins, such as super.users, for secrets, and returns no value.
+            # Kafka takes the settings of plug-ins, such as super.users, for secrets, and returns no
+            # values.
             self.settings = {
                 each["name"]: each["value"] for each in configs if not each["is_sensitive"]
             }
         control.close()
 
     async def _serves_telemetry(self) -> bool:
-        """Return whether the broker responds to requests of client metrics, which Kafka does not
-        list without a receiver."""
+        """Return whether the broker responds to requests for client metrics, which Kafka does not
+        list unless something receives the metrics."""
         client = await self.connect(None)
         client.versions = None
         try:

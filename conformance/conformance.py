@@ -1,4 +1,4 @@
-"""Which scenarios a broker can play, and in which its responses differ from Kafka's."""
+"""Finds out which scenarios a broker can play, and in which its responses differ from Kafka's."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from .wire import UnsupportedVersion
 __all__ = ["Outcome", "Result", "compare", "not_playable"]
 
 
-# Modules whose requests contain the id of the node.
+# The modules whose requests contain the id of the node.
 OF_NODE: Final = ("quorum", "reassignments")
 
 
@@ -36,7 +36,8 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """`detail`: the first difference, the unsupported request, or the settings."""
+    """The result of a scenario. `detail`: the first difference, the unsupported request, or the
+    settings that the broker does not have."""
 
     scenario: Scenario
     outcome: Outcome
@@ -54,9 +55,10 @@ async def compare(
     on_progress: Callable[[int, int], None] = lambda _played, _total: None,
 ) -> list[Result]:
     """Play the scenarios that can be played, and return a result for every scenario, in the given
-    order. `run`: part of the names of groups and topics; `unreported`: settings of the broker if it
-    does not report them; `assumed`: settings whatever it reports; `on_progress`: gets the number of
-    scenarios that have been played, and of all that can be. Raises Unusable."""
+    order. `run`: part of the names of groups and topics; `unreported`: settings of the broker that
+    it need not report; `assumed`: settings to use whatever the broker reports; `on_progress`: gets
+    the number of scenarios that have been played, and of those that can be played. Raises
+    Unusable."""
     settings = {**unreported, **broker.settings, **assumed}
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
@@ -83,7 +85,7 @@ async def compare(
     result = partial(_result, name=broker.name, strict=strict)
     results = {each.name: result(each, found[each.name]) for each in playable}
     again = [s for s in playable if results[s.name].outcome is Outcome.DIFFERS]
-    # A longer wait after each request is too long where the requests must come before a timer.
+    # A longer wait after each request would be too long where requests must precede a timer.
     timed = [each for each in again if each.keeps_delay]
     others = [each for each in again if not each.keeps_delay]
     found = await player.play(timed, quiet_ms=QUIET_MS, stops_when=has_diverged)
@@ -121,7 +123,7 @@ def _kafka(scenario: Scenario) -> Transcript:
 
 
 async def _check_acls(broker: RemoteBroker) -> None:
-    """Scenarios delete all ACLs, so there must be none of others."""
+    """Raise Unusable if the broker has ACLs: scenarios would delete them."""
     control = await broker.connect(None)
     described = await control.call("DescribeAcls", 3, **ALL_ACLS)
     control.close()

@@ -1,4 +1,5 @@
-"""The first step in which two transcripts differ, and the fields of its response that do."""
+"""Finds the first step in which two transcripts differ, and the fields of its response that
+differ."""
 
 import json
 from collections.abc import Iterator
@@ -6,13 +7,14 @@ from typing import Any, Final
 
 from .transcript import OLDER, Transcript
 
-FIELDS_MAX: Final = 8  # shown of a response; later ones mostly follow from the first
-LENGTH_MAX: Final = 160  # shown of a value, in characters
+FIELDS_MAX: Final = 8  # fields of a response to show; later ones mostly follow from the first
+LENGTH_MAX: Final = 160  # characters of a value to show
 ABSENT: Final = "(absent)"
 
 
 def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
-    """The first line that differs, with the steps before it. `name`: that of the other broker."""
+    """Return the first line that differs, with the steps before it. `name`: that of the other
+    broker."""
     if any(OLDER in line for line in other):
         other = [{key: line[key] for key in line if key != OLDER} for line in other]
         kafka = shared(kafka, other)
@@ -41,7 +43,7 @@ def shared(kafka: Any, other: Any) -> Any:
 
 
 def _without_step(line: dict[str, Any], other: dict[str, Any]) -> Any:
-    """The response, or more of the line if that differs, too."""
+    """Return the response of a line; if more than that differs, all parts that do."""
     differing = [key for key in {**line, **other} if line.get(key) != other.get(key)]
     if differing == ["answer"]:
         return line["answer"]
@@ -54,7 +56,7 @@ def _fields(path: str, kafka: Any, other: Any) -> Iterator[tuple[str, str, str]]
         names = {**kafka, **other}
         both = kafka.keys() & other.keys()
         if "error_code" in both and kafka["error_code"] != other["error_code"]:
-            # Others are only compared next to some codes (without_details).
+            # With some codes, no other fields are compared (without_details).
             names = {key: None for key in names if key in both}
         for key in names:
             inner = f"{path}.{key}" if path else key
@@ -72,7 +74,7 @@ def _value(value: Any) -> str:
 
 
 def _cut(kafka: str, other: str) -> tuple[str, str]:
-    """If one is long, both from shortly before the place where they differ."""
+    """Return two values; if one is long, both from shortly before the place where they differ."""
     if max(len(kafka), len(other)) <= LENGTH_MAX:
         return kafka, other
     shorter = min(len(kafka), len(other))

@@ -1,4 +1,4 @@
-"""Group members of scripts: those of the classic protocol, and those of KIP-848."""
+"""The group members of scripts: those of the classic protocol, and those of KIP-848."""
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from .recorder import Recorder
 from .wire import kio_bytes, message_of
 
-# Not a valid subscription: it ends before the topics, so they are unknown.
+# This is not a valid subscription: it ends before the topics, so they are unknown.
 RANGE = (("range", b"r"),)
 
 Protocols = Sequence[tuple[str, bytes]]
@@ -23,7 +23,7 @@ def subscription(
     rack: str | None = None,
     user_data: bytes | None = None,
 ) -> bytes:
-    """The metadata of a classic member in JoinGroup: ConsumerProtocolSubscription."""
+    """Return the metadata of a classic member in JoinGroup: a ConsumerProtocolSubscription."""
     module = importlib.import_module(f"kio.schema.consumer_protocol_subscription.v{version}")
     values = {
         "topics": topics,
@@ -39,7 +39,7 @@ def subscription(
 
 
 def assignment(topic: str, *partitions: int, version: int = 3, user_data: bytes = b"") -> str:
-    """What a leader sends in SyncGroup for a member: ConsumerProtocolAssignment."""
+    """Return what a leader sends in SyncGroup for a member: a ConsumerProtocolAssignment."""
     module = importlib.import_module(f"kio.schema.consumer_protocol_assignment.v{version}")
     assigned = [{"topic": topic, "partitions": partitions}]
     values = {"assigned_partitions": assigned, "user_data": user_data}
@@ -48,15 +48,16 @@ def assignment(topic: str, *partitions: int, version: int = 3, user_data: bytes 
 
 
 def subscribed(*topics: str, protocol: str = "range", **fields: Any) -> Protocols:
-    """The protocols of a classic member; `fields`: see `subscription`."""
+    """Return the protocols of a classic member. `fields`: see `subscription`."""
     return ((protocol, subscription(*topics, **fields)),)
 
 
 class Member:
     """A group member that stores its member id and generation. `name` is also its client id.
 
-    Requests return the response, or None if they wait. Keyword arguments replace fields of the
-    request by name: `a.heartbeat(generation_id=7)`. Sessions are a minute by default.
+    The methods that send requests return the response, or None while the request is held back.
+    Keyword arguments replace fields of the request by name: `a.heartbeat(generation_id=7)`. A
+    session lasts a minute by default.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Member:
         return await self._send("JoinGroup", version, values | fields, self._joined)
 
     async def enter(self, version: int = 9, **fields: Any) -> Any:
-        """Join for the first time: a dynamic member twice from version 4 on (KIP-394)."""
+        """Join for the first time. From version 4 on, a dynamic member joins twice (KIP-394)."""
         response = await self.join(version, **fields)
         if version >= 4 and self.instance is None:
             response = await self.join(version, **fields)
@@ -156,8 +157,8 @@ class Member:
 class ConsumerMember:
     """A member of a KIP-848 group that stores its member id, epoch and assignment.
 
-    `name` is its client id and, as clients choose it, its member id. Requests contain the given
-    fields only: a heartbeat without arguments has no changes. Keyword arguments replace fields.
+    `name` is its client id and also its member id, which clients choose. Requests contain the given
+    fields only: a heartbeat without arguments reports no changes. Keyword arguments replace fields.
     """
 
     def __init__(
@@ -182,14 +183,15 @@ class ConsumerMember:
         self._script = script
 
     async def join(self, version: int = 1, **fields: Any) -> Any:
-        """`member_epoch` is 0 unless given, so that a member can also send all fields later."""
+        """Send all fields. `member_epoch` is 0 unless given; with another one, a member can send
+        all fields later."""
         return await self.heartbeat(version, **{"member_epoch": 0, **self._joins, **fields})
 
     async def heartbeat(
         self, version: int = 1, *, owned: Owned | None = None, **fields: Any
     ) -> Any:
-        """`owned`: the partitions that the member has. A field that is None is not in the
-        request."""
+        """Send a heartbeat. `owned`: the partitions that the member owns. A field that is None is
+        not in the request."""
         values = {"member_id": self.id, "member_epoch": self.epoch, "instance_id": self.instance}
         if owned is not None:
             values["topic_partitions"] = self._script.topic_partitions(owned)
@@ -198,11 +200,11 @@ class ConsumerMember:
         return await self._send("ConsumerGroupHeartbeat", version, values, self._received)
 
     async def report(self) -> Any:
-        """Send a heartbeat that owns exactly the assigned partitions."""
+        """Send a heartbeat that reports exactly the assigned partitions as owned."""
         return await self.heartbeat(owned=self.assigned)
 
     async def leave(self, epoch: int = -1) -> Any:
-        """-2: a static member that will return."""
+        """Leave the group. With epoch -2, a static member announces that it will return."""
         return await self.heartbeat(member_epoch=epoch)
 
     async def commit(self, offset: int = 5, version: int = 9, **fields: Any) -> Any:
@@ -215,7 +217,7 @@ class ConsumerMember:
         return await self._send("OffsetCommit", version, values | fields)
 
     async def fetch(self, version: int = 9, **fields: Any) -> Any:
-        """All offsets of the group, or those of `topics`: partitions by name."""
+        """Fetch all offsets of the group, or those of `topics`: partitions by topic name."""
         group = {
             "group_id": self._script.group,
             "member_id": self.id,

@@ -1,4 +1,4 @@
-"""Plays scenarios on a broker, concurrently: most of the time they wait."""
+"""Plays scenarios on a broker; concurrently, because most of the time they wait."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ __all__ = ["LONG_QUIET_MS", "Player", "play"]
 
 CONCURRENT_MAX: Final = 12  # so that responses take less than QUIET_MS on two cores
 LONG_QUIET_MS: Final = 350  # for scenarios that are played again
-SECONDS_MAX: Final = 180.0  # of a scenario; the longest recorded one takes 30 s on Kafka
+SECONDS_MAX: Final = 180.0  # for a scenario; the longest one takes 30 s on Kafka
 
 FAILED: Final = "the script failed"
 
@@ -32,8 +32,9 @@ async def play(
     configs: Mapping[str, str] | None = None,
     stops_when: Callable[[Recorder], bool] = lambda _script: False,
 ) -> Transcript:
-    """Return the transcript; if the script fails, its last line is the error. `configs`: of the
-    group; `stops_when`: the rest of the script is of no use. Raises UnsupportedVersion."""
+    """Play a scenario and return the transcript; if the script fails, the last line is the error.
+    `configs`: those of the group; `stops_when`: whether the rest of the script is of no use. Raises
+    UnsupportedVersion."""
     delayed = scenario.keeps_delay
     async with Script(broker, group, keeps_delay=delayed, has_diverged=stops_when) as script:
         try:
@@ -57,10 +58,10 @@ async def play(
 
 
 class Player:
-    """Runs scenarios on one broker, each with its own groups and topics. `settings`: of the broker;
-    `run`: part of the names of groups; `restore`: undoes what a scenario that is played alone has
-    changed for others. Several players can share `limit`, the number of scenarios that run at a
-    time."""
+    """Plays scenarios on one broker, each with its own groups and topics. `settings`: those of the
+    broker; `run`: part of the names of groups; `restore`: undoes what a scenario that is played
+    alone has changed for others; `limit`: the number of scenarios that run at a time, which several
+    players can share."""
 
     def __init__(
         self,
@@ -84,10 +85,11 @@ class Player:
         on_played: Callable[[Scenario], None] = lambda _scenario: None,
         stops_when: Callable[[Scenario, Recorder], bool] = lambda _scenario, _script: False,
     ) -> dict[str, Transcript | UnsupportedVersion]:
-        """Return transcripts by name, or which request the broker does not support."""
+        """Play scenarios. Return for each name the transcript, or the request that the broker does
+        not support."""
         self._runs += 1
         self._broker.quiet_ms = quiet_ms
-        # ACLs are those of the whole cluster.
+        # ACLs apply to the whole cluster.
         alone = asyncio.Lock()
 
         async def play_one(scenario: Scenario) -> Transcript | UnsupportedVersion:

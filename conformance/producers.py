@@ -1,4 +1,4 @@
-"""Producers of scripts: transactional and idempotent ones."""
+"""The producers of scripts: transactional and idempotent ones."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from ..log.batch import TRANSACTIONAL
 from .recorder import Recorder
 from .records import NewRecord, build
 
-# Earlier than the clocks of the brokers, so that transcripts show these timestamps.
+# This is earlier than the clocks of the brokers, so that transcripts show these timestamps.
 RECORD_TIMESTAMP_MS = 1_600_000_000_000
 NONE_ID = NONE_EPOCH = -1
 UNKNOWN_ID = 999_999_999
@@ -19,16 +19,18 @@ Partitions = Mapping[str, Iterable[int]]
 
 
 def topics_of(partitions: Partitions) -> list[Mapping[str, Any]]:
-    """For AddPartitionsToTxn."""
+    """Return the topics for AddPartitionsToTxn."""
     return [{"name": name, "partitions": tuple(each)} for name, each in partitions.items()]
 
 
 class Producer:
     """A producer that stores its id, its epoch and its sequence numbers, as clients do. `name` is
-    also its client id. `transactional_id`: that of the script and the name, or None.
+    also its client id. `transactional_id`: None for an idempotent producer; by default it consists
+    of the script's group and the name.
 
-    Requests return the response. Keyword arguments replace fields of the request by name:
-    `p.end(producer_epoch=7)`. After a request that ends a transaction, they wait for its markers.
+    The methods that send requests return the response. Keyword arguments replace fields of the
+    request by name: `p.end(producer_epoch=7)`. After a request that ends a transaction, they wait
+    for its markers.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Producer:
         self._script = script
 
     async def init(self, version: int = 5, **fields: Any) -> Any:
-        """As a new producer."""
+        """Initialize the producer, as a new one."""
         await self._script.transactions_ready()
         values = {
             "transactional_id": self.transactional_id,
@@ -62,11 +64,12 @@ class Producer:
         return response
 
     async def bump(self, version: int = 5, **fields: Any) -> Any:
-        """Initialize it again, as the producer that it is (KIP-360)."""
+        """Initialize the producer again, with its current id and epoch (KIP-360)."""
         return await self.init(version, **{**self._identity(), **fields})
 
     async def add(self, version: int = 3, *, topics: Partitions, **fields: Any) -> Any:
-        """AddPartitionsToTxn: until v3 with the fields of clients, then of brokers."""
+        """Send AddPartitionsToTxn: up to v3 with the fields of clients, then with those of
+        brokers."""
         values = {"transactional_id": self.transactional_id, **self._identity(), **fields}
         values["topics"] = topics_of(topics)
         if version < 4:
@@ -96,7 +99,7 @@ class Producer:
         producer_epoch: int | None = None,
         timestamp_ms: int = RECORD_TIMESTAMP_MS,
     ) -> Any:
-        """Produce a batch of `count` records. Until v11, `add` has to come before."""
+        """Produce a batch of `count` records. Up to v11, `add` has to come before."""
         next_sequence = self._sequences.get((topic, index), 0)
         first = next_sequence if sequence is None else sequence
         records = build(
@@ -134,8 +137,8 @@ class Producer:
         return response
 
     async def commit_offsets(self, offset: int = 5, version: int = 5, **fields: Any) -> Any:
-        """TxnOffsetCommit for partition 0 of `orders`; `topics` are (name, partition, metadata).
-        Until v4, `add_offsets` has to come before."""
+        """Send TxnOffsetCommit for partition 0 of `orders`; `topics` are (name, partition,
+        metadata). Up to v4, `add_offsets` has to come before."""
         values = {
             "transactional_id": self.transactional_id,
             "group_id": self._script.group,
@@ -172,7 +175,7 @@ class Producer:
             )
 
     async def timed_out(self) -> None:
-        """Let time pass until its transaction is aborted."""
+        """Let time pass until the producer's transaction is aborted."""
         assert self.transactional_id
         await self._script.until_transaction(
             self.transactional_id, "CompleteAbort".__eq__, text="until the transaction is aborted"
@@ -238,7 +241,7 @@ async def read(
 async def list_offset(
     script: Recorder, topic: str, timestamp: int, isolation: int, version: int = 9
 ) -> Any:
-    """ListOffsets of partition 0."""
+    """Send ListOffsets for partition 0."""
     partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
     values = {
         "replica_id": -1,
@@ -266,7 +269,7 @@ async def write_marker(
     commit: bool = False,
     **fields: Any,
 ) -> Any:
-    """WriteTxnMarkers."""
+    """Send WriteTxnMarkers, as a coordinator does."""
     marker = {
         "producer_id": producer.id,
         "producer_epoch": producer.epoch,

@@ -1,7 +1,7 @@
 """The recorder of a script: its connections, its requests, and their transcript.
 
-After each request the transcript has the response, or that the request is held back, and responses
-to earlier requests that have arrived since.
+After each request, the transcript has the response, or says that the request is held back. It also
+has the responses to earlier requests that have arrived since.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ OnResponse = Callable[[Any], None]
 
 TIMEOUT_MS = 20_000
 TRANSACTION = 1  # the key type of FindCoordinator
-# Where the broker does not have the version of a request, a newer one than these, but not an older
-# one, is played in the broker's newest version: it has the same meaning there, with fewer fields.
+# A request in a version that the broker does not have is played in the broker's newest version, if
+# that is not older than the version here: the request has the same meaning there, with fewer
+# fields.
 SAME_SINCE = {
     "DescribeGroups": 4,
     "Heartbeat": 3,
@@ -27,7 +28,7 @@ SAME_SINCE = {
     "SyncGroup": 3,
 }
 EPOCHS = ("assignment_epoch", "generation_id_or_member_epoch", "group_epoch", "member_epoch")
-HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # they may wait for other requests
+HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # these may wait for other requests
 
 
 class ScriptFailed(Exception):
@@ -35,11 +36,12 @@ class ScriptFailed(Exception):
 
 
 class Diverged(Exception):
-    """The last line of the transcript is not the expected one, and the rest is of no use."""
+    """The last line of the transcript is not the expected one, so the rest is of no use."""
 
 
 def shifted(value: Any, epochs: int) -> Any:
-    """Add a number to epochs, at any depth; 0 and negative ones have a meaning of their own."""
+    """Return a value with a number added to its epochs, at any depth. Epochs up to 0 have a meaning
+    of their own, and stay."""
     if not epochs:
         return value
     if isinstance(value, Mapping):
@@ -53,7 +55,8 @@ def shifted(value: Any, epochs: int) -> Any:
 
 
 class Step:
-    """A request. `response` is None while it is held back, and a text if the connection closes."""
+    """A request. `response` is None while the request is held back, and a text if the connection
+    is closed."""
 
     def __init__(
         self, api: str, text: str, on_response: OnResponse | None, epochs_ahead: int
@@ -74,9 +77,9 @@ class Step:
 
 
 class Recorder:
-    """The requests of one scenario. `keeps_delay`: it shows the initial delay of a group;
-    `has_diverged`: whether the transcript so far ends with a difference, after which the script
-    stops with Diverged."""
+    """The requests of one scenario. `keeps_delay`: whether the scenario shows the initial delay of
+    a group; `has_diverged`: returns whether the transcript so far ends with a difference, which
+    stops the script with Diverged."""
 
     def __init__(
         self,
@@ -119,8 +122,9 @@ class Recorder:
         text: str | None = None,
         has_epochs: bool = False,
     ) -> Any:
-        """Return the response, or None if the request is held back. `text`: what the transcript has
-        instead of the values; `has_epochs`: it is a request of a KIP-848 group."""
+        """Send a request. Return the response, or None if the request is held back. `text`: what
+        the transcript has instead of the values; `has_epochs`: whether it is a request of a KIP-848
+        group."""
         fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
         request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
         ahead = self.broker.epochs_ahead if has_epochs else 0
@@ -148,7 +152,7 @@ class Recorder:
         return found
 
     async def _is_delayed(self, group: str) -> bool:
-        """Return True if the broker delays a join of the group that was recorded without delay."""
+        """Return whether the broker delays a join of the group that was recorded without delay."""
         if not self.broker.initial_delay_ms or self._keeps_delay:
             return False
         if not self._control.supports("DescribeGroups", 5):
@@ -195,7 +199,7 @@ class Recorder:
     # --- parts of requests
 
     def topic_partitions(self, owned: Mapping[str, Iterable[int]]) -> Sequence[Mapping[str, Any]]:
-        """For ConsumerGroupHeartbeat."""
+        """Return the owned partitions for ConsumerGroupHeartbeat."""
         return [
             {"topic_id": self.topic_ids[name], "partitions": tuple(indexes)}
             for name, indexes in owned.items()
@@ -204,7 +208,8 @@ class Recorder:
     def commit_topics(
         self, offset: int, partitions: Iterable[tuple[str, int, str | None]] | None
     ) -> Sequence[Mapping[str, Any]]:
-        """For OffsetCommit: (name, partition, metadata), or partition 0 of `orders`."""
+        """Return the topics for OffsetCommit. `partitions` are (name, partition, metadata); None
+        is partition 0 of `orders`."""
         topics: dict[str, Any] = {}
         for name, index, metadata in [("orders", 0, "note")] if partitions is None else partitions:
             topic: dict[str, Any] = {
@@ -224,7 +229,7 @@ class Recorder:
         return list(topics.values())
 
     def fetch_topics(self, topics: Mapping[str, Iterable[int]]) -> Sequence[Mapping[str, Any]]:
-        """For OffsetFetch."""
+        """Return the topics for OffsetFetch."""
         return [
             {"name": n, "topic_id": self.topic_ids.get(n), "partition_indexes": tuple(p)}
             for n, p in topics.items()
@@ -280,8 +285,8 @@ class Recorder:
         )
 
     async def transactions_ready(self) -> None:
-        """Wait until transactional ids have a coordinator, and the clocks are past STARTED_MS; not
-        in the transcript."""
+        """Wait until transactional ids have a coordinator, and the clocks are past STARTED_MS. This
+        is not in the transcript."""
         if self._has_transactions:
             return
         self._has_transactions = True
@@ -292,21 +297,21 @@ class Recorder:
             )
             listed = await self._control.call("ListTransactions", 0)
             if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
-                # Responses without a producer have id 0, which is the first that brokers allocate.
+                # Use up id 0, which brokers allocate first: responses without a producer have it.
                 await self._control.call("InitProducerId", 4, transactional_id=None)
                 return
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"no coordinator of transactions: {found}")
 
     async def use_epochs(self, transactional_id: str, until: int) -> None:
-        """Initialize producers until one has this epoch; not in the transcript."""
+        """Initialize producers until one has the epoch `until`. This is not in the transcript."""
         await self.broker.use_epochs(self._control, transactional_id, until)
 
     async def until_transaction(
         self, transactional_id: str, condition: Callable[[str], bool], text: str | None = None
     ) -> None:
         """Let time pass until the state of the transaction fulfils the condition. Without `text`,
-        it is not in the transcript."""
+        this is not in the transcript."""
         for _ in range(TIMEOUT_MS // STEP_MS):
             described = await self._control.call(
                 "DescribeTransactions", 0, transactional_ids=(transactional_id,)

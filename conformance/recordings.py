@@ -25,7 +25,7 @@ def recorded(scenario: Scenario) -> Transcript | None:
 
 
 def needs(scenario: Scenario) -> Collection[str]:
-    """Return the settings that the transcript depends on: all, unless recorded otherwise."""
+    """Return the settings that the transcript depends on: all, unless fewer are recorded."""
     found: dict[str, list[str]] = _file(scenario.part).get("needs", {})
     return found.get(scenario.name, SETTINGS[scenario.settings].keys())
 
@@ -34,8 +34,8 @@ def difference(
     scenario: Scenario, kafka: Transcript, other: Transcript, name: str, *, strict: bool = True
 ) -> str | None:
     """Return the first difference outside the hidden fields, with the steps before it. `name`: that
-    of the other broker, and KOHORT has not all fields; if not `strict`, without what clients do not
-    read."""
+    of the other broker; KOHORT does not need all fields. Unless `strict`, what clients do not read
+    is not compared."""
     if name == KOHORT:
         kafka = without(kafka, scenario.kohort_lacks)
     if not strict:
@@ -54,7 +54,8 @@ def record(
     transcripts: Mapping[str, Transcript],
     needed: Mapping[str, Collection[str]],
 ) -> None:
-    """Replace all recorded transcripts. `needed`: settings, by the name of the scenario."""
+    """Replace all recorded transcripts. `needed`: the settings that each depends on, by the name of
+    the scenario."""
     parts: dict[str, list[Scenario]] = {}
     for scenario in scenarios:
         parts.setdefault(scenario.part, []).append(scenario)

@@ -39,7 +39,7 @@ def build(
     offset_deltas: Iterable[int] | None = None,
     last_offset_delta: int | None = None,
 ) -> bytes:
-    """A batch of any kind. `attributes` are or-ed with the codec; `offset_deltas` and
+    """Return a batch of any kind. `attributes` are combined with the codec; `offset_deltas` and
     `last_offset_delta` are for batches with gaps, as compaction leaves them."""
     collected = tuple(records)
     deltas = tuple(range(len(collected)) if offset_deltas is None else offset_deltas)

@@ -1,4 +1,4 @@
-"""Results as text, JSON and Markdown."""
+"""The results as text, JSON and Markdown."""
 
 import json
 from collections import Counter
@@ -51,7 +51,8 @@ def _text(results: Sequence[Result], server: str) -> Iterator[str]:
 
 
 def remedy(results: Iterable[Result]) -> str:
-    """Return how to get the settings that skipped scenarios need; empty if none needs any."""
+    """Return how to get the settings that skipped scenarios need, or an empty text if none needs
+    any."""
     skipped = (each.scenario for each in results if each.outcome is Outcome.SKIPPED)
     names = list(dict.fromkeys(each.settings for each in skipped if each.part not in OF_NODE))
     if not names:
@@ -103,4 +104,4 @@ def _name(result: Result) -> str:
 
 
 FORMATS: Final = {"text": _text, "json": _json, "markdown": _markdown}
-"""(results, address of the broker) -> lines"""
+"""The functions that return the lines of a report, for results and the address of the broker."""

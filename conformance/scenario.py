@@ -1,4 +1,4 @@
-"""Scenarios: scripts that run on any broker, each of which shows a rule of Kafka."""
+"""Scenarios: scripts that run on any broker. Each shows a rule of Kafka."""
 
 import importlib
 import pkgutil
@@ -43,14 +43,15 @@ AREAS: Final[Mapping[str, str]] = {
     "quorum": "quorum, features, reassignments",
     "reassignments": "quorum, features, reassignments",
 }
-"""The module of a scenario, or the start of its name -> its area in reports, in their order."""
+"""The area of a scenario in reports, by its module or the start of the module's name. The reports
+have the areas in this order."""
 
 
 @dataclass(frozen=True)
 class Scenario:
     name: str
     rule: str
-    """The rule of Kafka that it shows."""
+    """The rule of Kafka that the scenario shows."""
     run: Run
     part: str
     """The name of its module and of its file of recorded transcripts."""
@@ -59,10 +60,11 @@ class Scenario:
     """Why brokers may differ in the fields of responses that `hides` lists."""
     hides: tuple[str, ...] = ()
     kohort_lacks: tuple[str, ...] = ()
-    """Fields that only Kafka's responses need to have: docs/not-implemented.md."""
+    """Fields that Kohort's responses need not have: see docs/not-implemented.md."""
     is_alone: bool = False
-    """Whether Kafka's responses depend on concurrent requests of others: it verifies the partitions
-    of several transactions together, and then returns the errors of one client's version to all."""
+    """Whether Kafka's responses depend on concurrent requests of others. For example, it verifies
+    the partitions of several transactions together, and then returns the errors of one client's
+    version to all."""
 
     @property
     def area(self) -> str:

@@ -1,4 +1,4 @@
-"""Scripts: requests of group members and other clients, one after the other.
+"""Scripts: requests of group members and other clients, one after another.
 
 A script contains no expectations; its transcript (recorder.py) is compared with Kafka's.
 """
@@ -33,24 +33,24 @@ ALL_ACLS = {
 
 
 class Script(Recorder):
-    """The requests of one scenario, and what it needs on the broker."""
+    """The requests of one scenario, and what the scenario needs on the broker."""
 
     _acls = 0
 
     def member(self, name: str, **options: Any) -> Member:
-        """See `Member`; sends nothing."""
+        """Return a new Member; this sends nothing."""
         return Member(self, name, **options)
 
     def producer(self, name: str = "P", **options: Any) -> Producer:
-        """See `Producer`; sends nothing."""
+        """Return a new Producer; this sends nothing."""
         return Producer(self, name, **options)
 
     def consumer(self, name: str, *topics: str, **options: Any) -> ConsumerMember:
-        """See `ConsumerMember`; sends nothing."""
+        """Return a new ConsumerMember; this sends nothing."""
         return ConsumerMember(self, name, *topics, **options)
 
     async def converge(self, *members: ConsumerMember) -> None:
-        """Let each report in turn until nothing changes any more."""
+        """Let the members report in turn until nothing changes."""
         before = None
         while before != (before := [(m.epoch, m.assigned) for m in members]):
             for member in members:
@@ -59,7 +59,8 @@ class Script(Recorder):
     async def joined(
         self, *names: str, instances: Mapping[str, str] | None = None, **options: Any
     ) -> list[Member]:
-        """Members that have joined one after the other, but not synced; the first is leader."""
+        """Return members that have joined one after another, but not synced; the first is the
+        leader."""
         members: list[Member] = []
         for name in names:
             member = self.member(name, instance=(instances or {}).get(name), **options)
@@ -70,7 +71,7 @@ class Script(Recorder):
         return members
 
     async def stable(self, *names: str, **options: Any) -> list[Member]:
-        """As `joined`, and synced."""
+        """Return members that have joined, as with `joined`, and synced."""
         members = await self.joined(*names, **options)
         await members[0].sync({m: f"share of {m.name}" for m in members})
         for member in members[1:]:
@@ -90,14 +91,14 @@ class Script(Recorder):
         return await self.send("ListGroups", version, filters)
 
     async def configure(self, **configs: str | None) -> None:
-        """Set configs of the group, or delete those that are None, and wait until they apply:
+        """Set configs of the group, or delete those that are None, and wait until they apply.
         `session_timeout_ms` stands for `consumer.session.timeout.ms`."""
         values = {f"consumer.{name.replace('_', '.')}": value for name, value in configs.items()}
         await self.send("IncrementalAlterConfigs", 1, self._altered(values))
         await self._until_configured(values)
 
     async def prepare_group(self, configs: Mapping[str, str]) -> None:
-        """Set configs of the group, and wait until they apply; not in the transcript."""
+        """Set configs of the group, and wait until they apply. This is not in the transcript."""
         await self._control.call("IncrementalAlterConfigs", 1, **self._altered(configs))
         await self._until_configured(configs)
 
@@ -129,7 +130,8 @@ class Script(Recorder):
         return await self.send("DeleteGroups", version, {"groups_names": groups or (self.group,)})
 
     async def delete_offsets(self, *pairs: tuple[str, tuple[int, ...]], **more: Any) -> Any:
-        """Topics and partitions, as pairs or by the topic's name."""
+        """Delete the offsets of partitions: pairs of topic and partitions, or partitions by the
+        topic's name."""
         topics = [
             {"name": name, "partitions": [{"partition_index": index} for index in partitions]}
             for name, partitions in (*pairs, *more.items())
@@ -137,13 +139,13 @@ class Script(Recorder):
         return await self.send("OffsetDelete", 0, {"group_id": self.group, "topics": topics})
 
     async def leave(self, *leaving: Member | tuple[str, str | None], version: int = 5) -> Any:
-        """Several members in one request; a pair is (member id, instance id)."""
+        """Let several members leave in one request. A pair is (member id, instance id)."""
         pairs = [(m.id, m.instance) if isinstance(m, Member) else m for m in leaving]
         members = [{"member_id": m, "group_instance_id": i} for m, i in pairs]
         return await self.send("LeaveGroup", version, {"group_id": self.group, "members": members})
 
     async def fetch(self, version: int = 8, **topics: tuple[int, ...]) -> Any:
-        """Without topics, all offsets."""
+        """Fetch offsets of the group; without topics, all of them."""
         group = {
             "group_id": self.group,
             "member_epoch": -1,
@@ -156,8 +158,8 @@ class Script(Recorder):
     # --- ACLs; not in the transcript
 
     async def allow(self, user: str, operation: str, resource: str, **options: str) -> None:
-        """Allow the user an operation: `READ` on `topic orders`, `ALTER` on `cluster`. `options`:
-        other fields of the ACL."""
+        """Allow the user an operation, for example `READ` on `topic orders` or `ALTER` on
+        `cluster`. `options`: other fields of the ACL."""
         await self._create_acl(user, operation, resource, permission="ALLOW", **options)
 
     async def deny(self, user: str, operation: str, resource: str, **options: str) -> None:
@@ -195,13 +197,13 @@ class Script(Recorder):
         await self._until_acls(0)
 
     async def _until_acls(self, count: int) -> None:
-        """Wait until the authorizer knows the ACLs."""
+        """Wait until the authorizer knows this number of ACLs."""
         for _ in range(TIMEOUT_MS // STEP_MS):
             described = await self._control.call("DescribeAcls", 3, **ALL_ACLS)
             if sum(len(each["acls"]) for each in described["resources"]) == count:
                 return
             await self.broker.advance(STEP_MS)
-        raise ScriptFailed(f"there are not {count} ACLs: {described}")
+        raise ScriptFailed(f"not {count} ACLs within {TIMEOUT_MS} ms: {described}")
 
     # --- topics; not in the transcript
 
@@ -227,14 +229,14 @@ class Script(Recorder):
         raise ScriptFailed(f"cannot fetch {name}: {response}")
 
     async def cluster_id(self) -> str:
-        """Return the cluster id, which is CLUSTER in the transcript."""
+        """Return the cluster id. The transcript shows it as CLUSTER."""
         described = await self._control.call("DescribeCluster", 0)
         cluster_id: str = described["cluster_id"]
         self._normaliser.cluster_id = cluster_id
         return cluster_id
 
     async def log_dir(self) -> str:
-        """Return the broker's log directory; not in the transcript."""
+        """Return the broker's log directory. This is not in the transcript."""
         described = await self._control.call("DescribeLogDirs", 4, topics=())
         path: str = described["results"][0]["log_dir"]
         return path
@@ -247,7 +249,7 @@ class Script(Recorder):
         await self._until_partitions(name, 0)
 
     async def add_partitions(self, name: str, count: int) -> None:
-        """`count`: of all partitions."""
+        """Add partitions to a topic, up to `count` in total."""
         topics = [{"name": name, "count": count}]
         created = await self._control.call("CreatePartitions", 3, topics=topics, timeout=30_000)
         if created["results"][0]["error_code"] != "none":
@@ -264,7 +266,7 @@ class Script(Recorder):
                 break
             await self.broker.advance(STEP_MS)
         else:
-            raise ScriptFailed(f"{name} has not {count} partitions: {response}")
+            raise ScriptFailed(f"{name} does not have {count} partitions: {response}")
         await self.broker.metadata_applied()
 
     async def produce(self, topic: str, index: int) -> None:
@@ -289,7 +291,7 @@ async def classic_group(
     protocols: Protocols = (),
     **options: Any,
 ) -> list[Member]:
-    """Stable classic members with these partitions of a topic; the first is leader."""
+    """Return stable classic members with these partitions of a topic; the first is the leader."""
     protocols = protocols or subscribed(topic)
     members = await script.joined(*shares, protocols=protocols, **options)
     assigned = zip(members, shares.values(), strict=True)

@@ -1,8 +1,8 @@
 """The settings of brokers that scenarios were recorded with, and whether another broker has them.
 
 Kafka reports its settings (DescribeConfigs). A scenario can be played on a broker with other
-settings if its transcript does not depend on them: which settings it needs was found by playing it
-with Kafka's default of each (tests/parity/needs.py), and is recorded with the transcripts.
+settings if its transcript does not depend on them. To find the settings that it needs, it was
+played with Kafka's default of each (tests/parity/needs.py); they are recorded with the transcripts.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,17 +21,18 @@ __all__ = [
 ]
 
 Settings = Mapping[str, str | None]
-"""None: the broker reports that the setting has no value."""
+"""Settings by name; None if the broker reports that the setting has no value."""
 
 USERS: Final = ("alice", "bob", "root")
-"""Clients of scenarios with an authorizer, by client id; each is its own password."""
+"""The client ids that are users in scenarios with an authorizer. The password of each is its name.
+"""
 
 INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms"
 MIGRATION: Final = "group.consumer.migration.policy"
 AUTHORIZER: Final = "authorizer.class.name"
 
-# Short sessions, so that their expiration takes little time; few offsets partitions, so that a
-# broker is ready soon.
+# With short sessions, their expiration takes little time; with few offsets partitions, a broker is
+# ready soon.
 QUICK: Final = {
     "group.min.session.timeout.ms": "500",
     "group.max.session.timeout.ms": "1800000",
@@ -48,16 +49,17 @@ CONFIGS: Final = {
 # Target assignments are computed at once, in the thread that handles the request.
 CONSUMER: Final = {**CONFIGS, "group.consumer.assignor.offload.enable": "false"}
 DELAYED: Final = {**CONSUMER, INITIAL_DELAY: "3000", "group.max.size": "2"}
-# The client of the scripts that is not one of USERS may do everything.
+# The clients of scripts that are not in USERS are anonymous, and may do everything.
 AUTHORIZED: Final = {
     **CONSUMER,
     AUTHORIZER: "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS;User:root",
     "auto.create.topics.enable": "true",
 }
-# One offsets partition, so that its number does not depend on the name of a group. Kafka looks for
-# timed-out transactions at an interval that is short enough for the steps in which scripts let time
-# pass. Records of scripts are years older than Kafka's markers, which must not begin a new segment.
+# There is one offsets partition, so that its number does not depend on the name of a group. Kafka
+# looks for timed-out transactions at an interval that is short enough for the steps in which
+# scripts let time pass. The records of scripts are years older than Kafka's markers, which must not
+# begin a new segment.
 TRANSACTIONS: Final = {
     **CONSUMER,
     "log.retention.ms": "-1",
@@ -103,7 +105,7 @@ DEFAULTS: Final[Settings] = {
     "transaction.max.timeout.ms": "900000",
     "transaction.state.log.num.partitions": "50",
 }
-"""Kafka's, of the settings above."""
+"""Kafka's defaults of the settings above."""
 
 # Other values than the defaults that scenarios were recorded with.
 OTHER: Final = {
@@ -112,10 +114,10 @@ OTHER: Final = {
     "group.max.session.timeout.ms": "300000",
 }
 GROUP_LEVEL: Final = {"group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms"}
-"""Settings that a group can have instead of the broker -> their names there. A scenario that needs
-one by that name is played with it on any broker that knows the setting."""
+"""The settings that a group can have instead of the broker, and their names there. A scenario that
+needs a setting by its name of the group is played with it on any broker that knows the setting."""
 AUTHORIZING: Final = (AUTHORIZER, "super.users", "allow.everyone.if.no.acl.found")
-# They change responses in scenarios that were recorded with their default.
+# These settings change responses in scenarios that were recorded with their defaults.
 GENERAL: Final = (
     AUTHORIZER,
     MIGRATION,
@@ -126,7 +128,7 @@ GENERAL: Final = (
 
 
 def variant(key: str, recorded: str) -> str | None:
-    """The value that a scenario recorded with another one is also played with."""
+    """Return another value of a setting, with which a scenario is played too."""
     default = DEFAULTS[key]
     return OTHER[key] if recorded == default else default
 
@@ -157,7 +159,7 @@ def of_group(name: str, needs: Collection[str], broker: Settings) -> dict[str, s
 
 
 def properties(name: str) -> str:
-    """The lines of server.properties for a broker that plays the scenarios of SETTINGS[name]."""
+    """Return server.properties of a broker that can play the scenarios of SETTINGS[name]."""
     text = "".join(f"{key}={value}\n" for key, value in SETTINGS[name].items())
     if AUTHORIZER not in SETTINGS[name]:
         return text

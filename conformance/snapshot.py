@@ -1,4 +1,4 @@
-"""What scenarios can change on a broker: read before they run, and restored afterwards."""
+"""What scenarios can change on a broker: it is read before they run, and restored afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -18,27 +18,28 @@ State = Mapping[Any, Any]
 
 POLL_SECONDS: Final = 0.1
 APPLIED_SECONDS: Final = 10  # until changes are visible; Kafka needs less than one
-SHOWN_MAX: Final = 5  # of what could not be restored
+SHOWN_MAX: Final = 5  # names to show of what could not be restored
 
-# Types of resources, and the source of what was set for one (DescribeConfigs).
+# The types of resources, and the source of a config that was set for one (DescribeConfigs).
 BROKER_LOGGER, CLIENT_METRICS = 8, 16
 SOURCES: Final = {BROKER: 2, BROKER_LOGGER: 6, CLIENT_METRICS: 7, GROUP: GROUP_CONFIG}
 DEFAULT_OF_BROKERS: Final = 3
 ROOT: Final = "root"
-LEAVES: Final = -1  # the epoch
+LEAVES: Final = -1  # the epoch with which a member leaves
 
-# The broker does not have such a resource, or the client may not describe it: then scenarios cannot
-# change it, either.
+# The broker does not have such a resource, or the client may not describe it. Then scenarios cannot
+# change it either.
 OUT_OF_REACH: Final = ("group_authorization_failed", "invalid_request", "unsupported_version")
 DENIED: Final = "cluster_authorization_failed"
 
 
 class _Unreadable(Exception):
-    """The error with which the broker does not list a part of its state."""
+    """The broker does not list a part of its state. The message is the error."""
 
 
 def _check(response: Mapping[str, Any]) -> None:
-    """What is not listed must not be taken for what does not exist: it would be deleted."""
+    """Raise _Unreadable if something was not listed. It must not be taken for something that does
+    not exist, because it would be deleted later."""
     if (error := response["error_code"]) not in ("none", *OUT_OF_REACH):
         raise _Unreadable(error)
 
@@ -53,12 +54,13 @@ class Part:
     read: Callable[[AsyncClient, RemoteBroker], Awaitable[State]]
     undo: Callable[[AsyncClient, Collection[Any], Mapping[Any, Any]], Awaitable[None]]
     names: Collection[str] | None = None
-    """If its keys are names: those that do not contain the run, but are left by scenarios, too. All
-    others are left alone."""
+    """If the keys are names: those that scenarios leave behind although they do not contain the
+    run. All others without the run are left alone."""
 
 
 async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:
-    """Also without those of partitions that are still being loaded: they are not of this run."""
+    """Return the listed groups. Groups in partitions that are still being loaded are missing, but
+    they are not from this run."""
     listed = await control.call("ListGroups", 4)
     return {each["group_id"]: each["protocol_type"] for each in listed["groups"]}
 
@@ -66,7 +68,7 @@ async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:
 async def _delete_groups(
     control: AsyncClient, created: Collection[Any], _changed: Mapping[Any, Any]
 ) -> None:
-    """Members whose sessions have not expired yet are removed first."""
+    """Delete groups. Members whose sessions have not expired yet are removed first."""
     groups = tuple(created)
     for group in (await control.call("DescribeGroups", 5, groups=groups))["groups"]:
         members = [
@@ -90,7 +92,7 @@ async def _topics(control: AsyncClient, _broker: RemoteBroker) -> State:
     return {
         each["name"]: None
         for each in described["topics"]
-        # Clients may delete it, unlike other internal topics.
+        # Unlike other internal topics, clients may delete SHARE_TOPIC.
         if not each["is_internal"] or each["name"] == SHARE_TOPIC
     }
 
@@ -103,7 +105,7 @@ async def _delete_topics(
 
 
 async def _configs(control: AsyncClient, broker: RemoteBroker) -> State:
-    """(type of resource, its name, key) -> value; None if it is a secret."""
+    """Return the values of configs by type of resource, its name, and key; None for a secret."""
     node = str(broker.node_id)
     resources = [(BROKER, node), (BROKER, ""), (BROKER_LOGGER, node)]
     if control.supports("ListConfigResources", 1):
@@ -135,7 +137,7 @@ async def _restore_configs(
     control: AsyncClient, created: Collection[Any], changed: Mapping[Any, Any]
 ) -> None:
     if any(type_ == BROKER_LOGGER and key == ROOT for type_, _, key in changed):
-        # Other loggers may have the level of the root logger: they are restored with it.
+        # Other loggers may have the level of the root logger, and are restored with it.
         changed = {
             each: value
             for each, value in changed.items()
@@ -159,7 +161,7 @@ async def _restore_configs(
 
 
 async def _quotas(control: AsyncClient, _broker: RemoteBroker) -> State:
-    """(entity, key) -> value."""
+    """Return the values of quotas by entity and key."""
     values = {"components": (), "strict": False}
     described = await control.call("DescribeClientQuotas", 1, **values)
     _check(described)
@@ -191,7 +193,7 @@ async def _restore_quotas(
 
 
 async def _scram_users(control: AsyncClient, _broker: RemoteBroker) -> State:
-    """(user, mechanism) -> iterations."""
+    """Return the iterations of SCRAM credentials by user and mechanism."""
     described = await control.call("DescribeUserScramCredentials", 0, users=None)
     _check(described)
     return {
@@ -221,7 +223,7 @@ QUOTAS: Final = Part(
     _restore_quotas,
 )
 PARTS: Final = (
-    # Before their topics: a deleted topic changes the assignments of members.
+    # Groups come before their topics, because a deleted topic changes the assignments of members.
     Part(
         "groups",
         {"ListGroups": 4, "DescribeGroups": 5, "LeaveGroup": 4, "DeleteGroups": 2},
@@ -246,26 +248,26 @@ PARTS: Final = (
     ),
 )
 BROKER_WIDE: Final = (CONFIGS,)
-"""What a scenario can change for those after it."""
+"""The parts that a scenario can change for the scenarios after it."""
 
 
 class Snapshot:
-    """The state of a broker. `run`: part of the names of groups and topics of scenarios; those with
-    other names are not touched, except `Part.names`."""
+    """The state of a broker. `run`: part of the names of groups and topics of scenarios; others are
+    not touched, except those of `Part.names`."""
 
     def __init__(self, broker: RemoteBroker, run: str, states: Mapping[Part, State]) -> None:
         self._broker, self._run, self._states = broker, run, states
 
     @classmethod
     async def take(cls, broker: RemoteBroker, run: str, parts: Collection[Part] = PARTS) -> Self:
-        """Without parts that the broker cannot list, or that the client may not change. Raises
-        Unusable."""
+        """Read the state, except for parts that the broker cannot list, or that the client may not
+        change. Raises Unusable."""
         states: dict[Part, State] = {}
         for part in parts:
             control = await broker.connect(None)
             if all(control.supports(*each) for each in part.needs.items()):
-                # Kafka does not respond to who may not describe SCRAM users; then scenarios cannot
-                # create any, either.
+                # Kafka does not respond to a client that may not describe SCRAM users; then
+                # scenarios cannot create any either.
                 try:
                     states[part] = await part.read(control, broker)
                 except TimeoutError:
@@ -278,7 +280,7 @@ class Snapshot:
         return cls(broker, run, states)
 
     async def restore(self) -> list[str]:
-        """Return a line for each part that could not be restored."""
+        """Restore the state. Return a line for each part that could not be restored."""
         try:
             control = await self._broker.connect(None)
         except OSError as error:
@@ -305,7 +307,7 @@ class Snapshot:
         return f"{part.name}: {shown}" + (f" and {more} more" if more > 0 else "")
 
     async def _changes(self, control: AsyncClient, part: Part) -> tuple[list[Any], dict[Any, Any]]:
-        """What was created, and what has changed with its old values."""
+        """Return what was created, and the old values of what has changed."""
         before, now = self._states[part], await part.read(control, self._broker)
         created = [key for key in now if key not in before]
         if part.names is not None:
@@ -317,8 +319,8 @@ class Snapshot:
 async def restored(
     broker: RemoteBroker, run: str, report: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """At the end, the broker is as it was, as far as its APIs allow; `report` gets a line for what
-    is not."""
+    """At the end, restore the broker as far as its APIs allow. `report` gets a line for each part
+    that could not be restored."""
     snapshot = await Snapshot.take(broker, run)
     try:
         yield
@@ -326,6 +328,6 @@ async def restored(
         restoring = asyncio.create_task(snapshot.restore())
         try:
             await asyncio.shield(restoring)
-        finally:  # also if Ctrl-C cancels only this
+        finally:  # even if Ctrl-C cancels the wait, but not the restoring
             for line in await restoring:
                 report(line)

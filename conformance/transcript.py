@@ -19,23 +19,23 @@ from .broker import NODE_ID, STARTED_MS, TOPICS, ScriptBroker
 
 Transcript = list[dict[str, Any]]
 
-# Clients read the other fields of responses with these codes.
+# Only in responses with these codes do clients read the other fields.
 READ_AS_WHOLE = ("none", "member_id_required")
 # Fields that say what an error code belongs to.
 IDENTIFYING = ("group_id", "name", "partition_index", "resource_name", "topic", "topic_name")
 OLDER = "older"
 """A key of lines whose responses may be in older versions than Kafka's."""
 
-# What Kafka puts before it, and a random UUID (version 4) as Java and Python write it, or as other
-# brokers do. Responses with a megabyte of letters are searched in linear time.
+# A member id is what Kafka puts first, and a random UUID (version 4) as Java and Python write it,
+# or as other brokers do. Responses with a megabyte of letters are searched in linear time.
 MEMBER_ID = re.compile(
     r"(?<![\w.])(?P<prefix>[\w.]*+)-"
     r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|[0-9a-f]{32})"
 )
-# KIP-848 coordinators create ids of 22 characters: an UUID in base64.
+# KIP-848 coordinators create ids of 22 characters: a UUID in base64.
 BASE64_ID = re.compile(r"[\w-]{22}")
 PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
-# Of markers and transactions; other timestamps are those of scripts.
+# The broker's own times, of markers and transactions; other timestamps are those of scripts.
 TIMES = (
     "last_caught_up_timestamp",
     "last_fetch_timestamp",
@@ -51,7 +51,8 @@ ITEMS_MAX = 100  # longer lists are shown as their length
 
 
 class Normaliser:
-    """Member ids become the client id and a number: the second id of A is `A-2`."""
+    """Replaces what differs from run to run. A member id becomes the client id and a number: the
+    second id of A is `A-2`."""
 
     def __init__(self, group: str, broker: ScriptBroker) -> None:
         self._group, self._broker = group, broker
@@ -130,7 +131,7 @@ class Normaliser:
         return self._normal(value)
 
     def _batch(self, header: BatchHeader, whole: bytes) -> Any:
-        """A batch of a producer, without its checksum."""
+        """Return a batch of a producer as text, without its checksum."""
         batch = {
             "base_offset": header.base_offset,
             "attributes": header.attributes,
@@ -156,7 +157,7 @@ class Normaliser:
 
 
 def _whole_batches(fetched: bytes) -> list[tuple[BatchHeader, bytes]]:
-    """The batches in a response, without one that is cut off: clients ignore it."""
+    """Return the batches in a response, without one that is cut off: clients ignore it."""
     whole = []
     with contextlib.suppress(CorruptBatch):
         for at, header in split(fetched):
@@ -169,7 +170,7 @@ def _milliseconds(time: int | datetime) -> int:
 
 
 def _sorted(api: str, response: Any) -> Any:
-    """Kafka's lists of members, groups and fetched topics come from hash maps."""
+    """Sort the lists of a response that have no order: many of Kafka's come from hash maps."""
     if isinstance(response, dict) and api in SORTS:
         SORTS[api](response)
     return response
@@ -214,7 +215,7 @@ def _sort_offsets(response: dict[str, Any]) -> None:
 
 
 def _sort_resources(response: dict[str, Any]) -> None:
-    # Without the resources of other scripts that run on the same broker.
+    # Leave out the resources of other scripts that run on the same broker.
     response["config_resources"] = [
         each for each in response["config_resources"] if each["resource_name"].startswith("G")
     ]
@@ -228,7 +229,7 @@ def _sort_configs(response: dict[str, Any]) -> None:
 
 
 def _sort_topics(response: dict[str, Any]) -> None:
-    """Those of a response with names, without the topics of other scripts."""
+    """Sort topics by name, and leave out those of other scripts."""
     response["topics"] = [
         each for each in response["topics"] if str(each["name"]).startswith(("G", "None", *TOPICS))
     ]
@@ -240,7 +241,6 @@ def _sort_deleted_topics(response: dict[str, Any]) -> None:
 
 
 def _sort_moved(response: dict[str, Any]) -> None:
-    """AlterReplicaLogDirs."""
     _sort(response["results"], "topic_name")
 
 
@@ -264,7 +264,6 @@ def _sort_epochs(response: dict[str, Any]) -> None:
 
 
 def _sort_added(response: dict[str, Any]) -> None:
-    """AddPartitionsToTxn."""
     transactions = response.get("results_by_transaction", [])
     transactions.sort(key=lambda each: str(each["transactional_id"]))
     for topics in [
@@ -277,7 +276,7 @@ def _sort_added(response: dict[str, Any]) -> None:
 
 
 def _sort_transactions(response: dict[str, Any]) -> None:
-    # Without the transactional ids of other scripts that run on the same broker.
+    # Leave out the transactional ids of other scripts that run on the same broker.
     response["transaction_states"] = [
         each for each in response["transaction_states"] if each["transactional_id"].startswith("G")
     ]
@@ -292,7 +291,7 @@ def _sort_described_transactions(response: dict[str, Any]) -> None:
 
 
 def _sort_versions(response: dict[str, Any]) -> None:
-    """The versions by the name of the API, and only the features of groups and transactions."""
+    """Show versions by the name of the API, and only the features of groups and transactions."""
     response["api_keys"] = {
         api_key_map.get(each["api_key"], each["api_key"]): (
             f"{each['min_version']}-{each['max_version']}"
@@ -367,7 +366,7 @@ def _sort_assignment(assignment: dict[str, Any], key: str) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value of a request."""
+    """Return a value of a request as the transcript shows it."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{k} {shown(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -379,7 +378,7 @@ def shown(value: Any) -> str:
 
 
 def hide(value: Any, fields: Sequence[str]) -> Any:
-    """Replace these fields, at any depth."""
+    """Replace the values of these fields by an ellipsis, at any depth."""
     if isinstance(value, list):
         return [hide(item, fields) for item in value]
     if isinstance(value, dict):

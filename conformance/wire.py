@@ -1,6 +1,6 @@
 """The wire client of scenarios: requests and responses as plain values, in an event loop.
 
-kio alone encodes and decodes, so a mistake in kohort's own encoding cannot go unnoticed.
+Only kio encodes and decodes, so a mistake in Kohort's own encoding cannot go unnoticed.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class UnsupportedVersion(Exception):
 
 @functools.cache
 def message_type(api: str, version: int, kind: str) -> Any:
-    """kio's class: `message_type("Heartbeat", 4, "Request")`."""
+    """Return kio's class of a message, for example `message_type("Heartbeat", 4, "Request")`."""
     snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", api).lower()
     module = importlib.import_module(f"kio.schema.{snake}.v{version}.{kind.lower()}")
     found = getattr(module, f"{api}{kind}")
@@ -69,7 +69,7 @@ def message_type(api: str, version: int, kind: str) -> Any:
 
 
 def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
-    """kio's class with other types of some fields."""
+    """Return kio's class with other types of some fields."""
     changed = [
         (each.name, types[each.name], dataclasses.field(metadata=each.metadata))
         for each in dataclasses.fields(message_class)
@@ -80,9 +80,9 @@ def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
 
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """kio's request. Fields without a value have the default of Kafka's schema, or are null, zero
-    or empty. Values for fields that this version does not have are omitted, as in clients. Times
-    are milliseconds."""
+    """Return kio's request. Fields without a value have the default of Kafka's schema, or are null,
+    zero or empty. Values for fields that this version does not have are omitted, as clients do.
+    Times are milliseconds."""
     return message_of(message_type(api, version, "Request"), values)
 
 
@@ -115,7 +115,8 @@ def _value(field: Any, value: Any) -> Any:
 
 
 def shape(field: Any) -> tuple[Any, bool, bool]:
-    """(type of the value or item, whether it is an array, whether it is nullable)."""
+    """Return the type of a field's value or items, whether the field is an array, and whether it is
+    nullable."""
     declared, nullable = field.type, False
     if get_origin(declared) is types.UnionType:
         declared = next(each for each in get_args(declared) if each is not types.NoneType)
@@ -125,7 +126,7 @@ def shape(field: Any) -> tuple[Any, bool, bool]:
 
 
 def smallest(entity: Any) -> Any:
-    """Nulls, zeros and empty arrays."""
+    """Return a message with nulls, zeros and empty arrays."""
     values: dict[str, Any] = {}
     for field in dataclasses.fields(entity):
         declared, array, nullable = shape(field)
@@ -157,7 +158,7 @@ _SMALL: Final[Mapping[str, Any]] = {
 
 
 def plain(message: Any) -> Any:
-    """A message as dicts and lists, with error codes by name and times in milliseconds."""
+    """Return a message as dicts and lists, with error codes by name and times in milliseconds."""
     if dataclasses.is_dataclass(message):
         names = [field.name for field in dataclasses.fields(message)]
         return {name: plain(getattr(message, name)) for name in names}
@@ -173,14 +174,14 @@ def plain(message: Any) -> Any:
 
 
 def kio_bytes(message: Any) -> bytes:
-    """The message as kio encodes it."""
+    """Return the message as kio encodes it."""
     buffer = io.BytesIO()
     entity_writer(type(message))(buffer, message)
     return buffer.getvalue()
 
 
 def encode_frame(request: Any, *, correlation_id: int, client_id: str | None) -> bytes:
-    """The frame of kio's request, with its size."""
+    """Return the frame of kio's request, with its size."""
     schema = request.__header_schema__
     header = {
         "request_api_key": request.__api_key__,
@@ -197,8 +198,8 @@ def encode_frame(request: Any, *, correlation_id: int, client_id: str | None) ->
 
 
 def decode_frame(frame: bytes, response_type: Any, *, exact: bool = True) -> tuple[int, Any]:
-    """The correlation id and kio's response of a frame without its size. If not `exact`, bytes
-    after the response are ignored, as clients do."""
+    """Return the correlation id and kio's response of a frame without its size. Unless `exact`,
+    bytes after the response are ignored, as clients do."""
     header, start = entity_reader(response_type.__header_schema__)(frame, 0)
     response, size = entity_reader(response_type)(frame, start)
     assert not exact or start + size == len(frame)
@@ -227,12 +228,14 @@ class Pipeline:
 
 
 class AsyncClient(asyncio.Protocol):
-    """`await AsyncClient.connect(port)`, then `await client.call("Heartbeat", 4, group_id="g", …)`
-    returns the response; `send` returns a future. Raises ConnectionError if the connection is
-    closed first, or a response is invalid."""
+    """A client of a broker: after `await AsyncClient.connect(port)`,
+    `await client.call("Heartbeat", 4, group_id="g", …)` returns the response; `send` returns a
+    future. Both raise ConnectionError if the connection is closed first, or a response is
+    invalid."""
 
     versions: Mapping[int, Container[int]] | None = None
-    """By API key: of requests with other versions, UnsupportedVersion is raised. None: any."""
+    """The allowed versions by API key: for others, UnsupportedVersion is raised. None allows any.
+    """
 
     is_exact = True
     """Whether bytes after a response make it invalid; clients ignore them."""
@@ -253,7 +256,8 @@ class AsyncClient(asyncio.Protocol):
         host: str = "127.0.0.1",
         security: Security = PLAINTEXT,
     ) -> Self:
-        """Raises OSError; PermissionError if the broker does not authenticate the client."""
+        """Return a connected client. Raises OSError; PermissionError if the broker does not
+        authenticate the client."""
         loop = asyncio.get_running_loop()
         connecting = loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
         client = (await asyncio.wait_for(connecting, TIMEOUT_SECONDS))[1]
@@ -269,7 +273,7 @@ class AsyncClient(asyncio.Protocol):
                 error = ErrorCode[values.pop("error_code")]
                 response = types.SimpleNamespace(**values, error_code=error)
         except StopIteration:
-            pass  # it is complete
+            pass  # the authentication is complete
         except AuthenticationError as problem:
             raise PermissionError(f"authentication failed: {problem}") from None
 
@@ -285,7 +289,8 @@ class AsyncClient(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Return True if no response is outstanding: Kafka handles one request at a time."""
+        """Whether no response is outstanding: Kafka handles one request of a connection at a
+        time."""
         return not self._futures and not self.is_closed
 
     async def call(self, api: str, version: int, /, **values: Any) -> Any:
@@ -319,7 +324,7 @@ class AsyncClient(asyncio.Protocol):
         self.is_closed = True
         while self._futures:
             future = self._futures.popleft()
-            if not future.done():  # else the caller has timed out
+            if not future.done():  # otherwise the caller has timed out
                 future.set_exception(ConnectionError(reason))
 
     def data_received(self, data: bytes) -> None:

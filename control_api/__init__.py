@@ -1,20 +1,20 @@
 """The test harness over HTTP and JSON, for tests in any language.
 
-endpoints.py has the table of all endpoints; routes, validation, the OpenAPI document and the docs
-are generated from it.
+The routes, the validation, the OpenAPI document and the docs are generated from the table of
+endpoints.
 
-    endpoints    the table
-    broker       functions: nodes, crashes, snapshots, clock
+    endpoints    the table of endpoints
+    broker       endpoint functions: nodes, crashes, snapshots, clock
     topics       … topics and records
     groups       … groups: state, waits, control
     transactions … transactions: state, waits, control
     fake_members … scripted members
     requests     … faults and history
-    schema_registry  … the schema registry
-    control      the state: a Kafka, and objects that requests refer to by number
+    schema_registry  the schema registry
+    control      the state: a Kafka, and objects to which requests refer by number
     parameters   descriptions of the parameters
     endpoint     one row of the table, and the validation of its parameters (msgspec)
-    serializers  objects of the harness as JSON
+    serializers  converts objects of the harness to JSON
     server       the ASGI application, and a thread that serves it
     openapi      the OpenAPI document, and a page for people
 

@@ -1,4 +1,4 @@
-"""Functions of the endpoints for the broker: nodes, crashes, snapshots, clock."""
+"""The endpoint functions for the broker: nodes, crashes, snapshots, clock."""
 
 from datetime import timedelta
 
@@ -21,9 +21,9 @@ def cluster(control: Control) -> Json:
 
 
 def event_loop(control: Control) -> Json:
-    """Return a histogram of event loop callbacks by duration: while one runs, no client is served.
-    Each bucket counts those from the previous bound up to `below_ms` (null: unbounded). Callbacks
-    of 100 ms or more are also logged."""
+    """Return a histogram of the durations of event loop callbacks: while a callback runs, no client
+    is served. Each bucket counts the callbacks from the previous bound up to `below_ms` (null:
+    unbounded). Callbacks of 100 ms or more are also logged."""
     times = control.kafka.broker.callback_times
     return {
         "callbacks": times.total,
@@ -33,15 +33,15 @@ def event_loop(control: Control) -> Json:
 
 
 def reset(control: Control) -> Json:
-    """Replace the broker with a new one at the same address: no topics, no groups, no faults, no
+    """Replace the broker with a new one at the same address, without topics, groups, faults and
     history. Connections are closed; clients that are still open reconnect."""
     control.reset()
     return cluster(control)
 
 
 def stop_node(control: Control, node_id: Index) -> Json:
-    """Stop a node. Its partitions move to other nodes, its connections are closed, and new ones are
-    refused."""
+    """Stop a node. Its partitions move to other nodes, its connections are closed, and new
+    connections are refused."""
     with control.restart_lock:
         control.kafka.stop_node(node_id)
     return cluster(control)
@@ -55,8 +55,8 @@ def start_node(control: Control, node_id: Index) -> Json:
 
 
 def crash(control: Control, *, power: bool = False, seed: Index | None = None) -> Json:
-    """Crash the broker, as if its process had been killed, and start another one on the same disk
-    and at the same address. With `power`, unsynced data is lost, or a random part of it with a
+    """Crash the broker, as if its process had been killed, and start another broker on the same
+    disk and at the same address. With `power`, unsynced data is lost, or a random part of it with a
     `seed`."""
     with control.restart_lock:
         control.kafka.crash(power=power, seed=seed)
@@ -71,14 +71,14 @@ def restart(control: Control) -> Json:
 
 
 def take_snapshot(control: Control) -> Json:
-    """Copy the disk; the copy can be restored any number of times."""
+    """Copy the disk. The copy can be restored any number of times."""
     snapshot = control.kafka.snapshot()
     return {"snapshot": control.add(control.snapshots, snapshot), "at_ms": snapshot.at_ms}
 
 
 def restore_snapshot(control: Control, snapshot: Count) -> Json:
     """Replace the broker with one that has the disk of the snapshot, at the same address.
-    Connections are closed; clock and history continue."""
+    Connections are closed. Clock and history continue."""
     found = lookup(control.snapshots, snapshot, "snapshot")
     with control.restart_lock:
         control.kafka.restore(found)
@@ -114,10 +114,10 @@ def advance_clock(
     heartbeats: bool = False,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Advance the clock: sessions, rebalance timeouts and retention expire in order. The
-    response is sent when all effects that need no client have taken place. With `heartbeats`, the
-    clock stops before the end of each connected client's session until the client has sent a
-    heartbeat; the status is 408 if a client sends none within `timeout`."""
+    """Advance the clock: sessions, rebalance timeouts and retention expire in order. The response
+    is sent when all effects that require no client have taken place. With `heartbeats`, the clock
+    stops before the end of each connected client's session until the client has sent a heartbeat;
+    the status is 408 if a client sends no heartbeat within `timeout`."""
     by = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms)
     if not by:
         raise ValueError("a duration is required: days, hours, minutes, seconds or ms")

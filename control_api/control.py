@@ -1,5 +1,4 @@
-"""The state of the control API: a Kafka, and objects that requests create and later requests
-use."""
+"""The state of the control API: a Kafka, and objects that a request creates for later requests."""
 
 import threading
 from collections.abc import Mapping
@@ -20,7 +19,8 @@ T = TypeVar("T")
 
 
 class Control:
-    """Used by several threads, one per request. Object numbers are never reused."""
+    """The state of the control API. Several threads use it, one for each request. The numbers of
+    objects are never reused."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
@@ -30,15 +30,15 @@ class Control:
                 for node in broker.cluster.nodes.values()
             }
         )
-        """The advertised addresses of the first listener; they do not change."""
+        """The advertised addresses of the first listener, which do not change."""
         self.faults: dict[int, Fault | DiskFault] = {}
         self.holds: dict[int, Hold] = {}
         self.loadings: dict[str, Loading] = {}
-        """By group id."""
+        """Loading coordinators by group id."""
         self.assignment_holds: dict[str, AssignmentHold] = {}
-        """By group id."""
+        """Holds of assignments by group id."""
         self.marker_holds: dict[str, MarkerHold] = {}
-        """By transactional id."""
+        """Holds of markers by transactional id."""
         self.fake_members: dict[int, FakeMember] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.schema_registry = SchemaRegistry()
@@ -68,7 +68,7 @@ class Control:
 
 
 def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
-    """Return the object with this number. Raises LookupError."""
+    """Return the object with this number. Raises LookupError if it does not exist."""
     if number not in objects:
         numbers = ", ".join(map(str, objects)) or "none"
         raise LookupError(f"{kind} {number} does not exist; existing: {numbers}")

@@ -1,7 +1,7 @@
 """An endpoint: method, path and function.
 
-The parameters of the function are those of the request; msgspec validates them and describes them
-for OpenAPI. Parameters named in the path come from there, the others from the query of a GET or
+The parameters of the request are those of the function. msgspec validates them, and describes them
+for OpenAPI. Parameters named in the path are taken from the path, others from the query of a GET or
 from the JSON object in the body. The docstring of the function describes the endpoint.
 """
 
@@ -19,11 +19,11 @@ from .parameters import describe
 
 # Kafka's topic names have at most 249 characters; client and group ids may be longer.
 NAME_LENGTH_MAX: Final = 1000
-# Longest timeout of a request.
+# The longest timeout of a request.
 TIMEOUT_SECONDS_MAX: Final = 600
 # An in-memory broker creates this many within a second.
 PARTITIONS_MAX: Final = 10_000
-# Per request or response: a few megabytes of JSON.
+# For each request or response: a few megabytes of JSON.
 ITEMS_MAX: Final = 10_000
 # Ten years: no test waits for a longer retention.
 ADVANCE_DAYS_MAX: Final = 10 * 366
@@ -62,7 +62,8 @@ Method = Literal["GET", "POST", "DELETE"]
 
 
 class Endpoint:
-    """`function` is called with the Control and the parameters; its result is sent as JSON."""
+    """An endpoint. `function` is called with the Control and the parameters; its result is sent as
+    JSON."""
 
     def __init__(self, method: Method, path: str, function: Callable[..., Any]) -> None:
         self.method = method
@@ -86,8 +87,7 @@ class Endpoint:
         return "timeout" in self.names
 
     def match(self, path: str) -> dict[str, str] | None:
-        """Return the parameters in a path, still percent-encoded; None if the path does not
-        match."""
+        """Return the parameters in a path, percent-encoded; None if the path does not match."""
         match = self._path_pattern.fullmatch(path)
         return None if match is None else match.groupdict()
 
@@ -123,7 +123,7 @@ class Endpoint:
             raise ValueError(self._explain(str(error), given)) from error
 
     def _explain(self, error: str, given: Mapping[str, Any]) -> str:
-        """Return msgspec's message, with the invalid value and the possible ones."""
+        """Return msgspec's message, with the invalid value and the possible values."""
         text, _, path = error.partition(" - at `$.")
         path = path.rstrip("`")
         if not path:
@@ -155,8 +155,8 @@ class Endpoint:
 def check_used(
     given: Mapping[str, Any], choice: str, required: Collection[str], optional: Collection[str]
 ) -> dict[str, Any]:
-    """Return the parameters that are not None. `choice`: `until=owner`. Raises ValueError if one is
-    missing, or is not used with that choice."""
+    """Return the parameters that are not None. Raises ValueError if a required parameter is
+    missing, or one is given that is not used with this choice (such as `until=owner`)."""
     found = {name: value for name, value in given.items() if value is not None}
     for name in required:
         if name not in found:

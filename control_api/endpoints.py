@@ -1,4 +1,4 @@
-"""The table of endpoints. If several match a path, the first is used."""
+"""The table of endpoints. If several endpoints match a path, the first one is used."""
 
 from typing import Final
 

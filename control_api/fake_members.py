@@ -30,7 +30,7 @@ def add_fake_member(
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
     """Add a member that needs no client process: it rejoins, keeps its session alive, and computes
-    the assignment if it is the leader. The response is sent when it has joined, or when its
+    the assignment if it is the leader. The response is sent when the member has joined, or when its
     JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the status
     is 409 with the broker's error, unless it `may_be_rejected`."""
     try:
@@ -52,8 +52,8 @@ def add_fake_member(
 
 
 def fake_member(control: Control, fake_member: Count) -> Json:
-    """Return the member's generation, the partitions it owns in its own view, and the errors it
-    received."""
+    """Return the member's generation, the partitions that it believes it owns, and the errors that
+    it received."""
     return fake_member_json(fake_member, lookup(control.fake_members, fake_member, "fake member"))
 
 
@@ -64,7 +64,7 @@ def wait_fake_member(
     partitions: Index | None = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Wait until the member owns this number of partitions; null: at least one."""
+    """Wait until the member owns this number of partitions (null: at least one)."""
     found = lookup(control.fake_members, fake_member, "fake member")
     found.wait_owned(partitions, timeout)
     return fake_member_json(fake_member, found)

@@ -1,4 +1,4 @@
-"""Functions of the endpoints for consumer groups: state, waits, and control."""
+"""The endpoint functions for groups: state, waits, and control."""
 
 from typing import Any, Final, Literal
 
@@ -26,7 +26,7 @@ _REASON: Final = "requested by a test"
 
 
 def find_group(control: Control, name: str) -> Group:
-    """Return the group. Raises LookupError if it does not exist and nothing has happened in it."""
+    """Return the group. Raises LookupError if it does not exist and never has."""
     found = control.kafka.group(name)
     if found.state == "Dead" and name not in control.kafka.history.groups:
         raise LookupError(found.explain())
@@ -44,14 +44,15 @@ def groups(control: Control) -> Json:
 
 
 def group(control: Control, group: Name) -> Json:
-    """Return state, generation, coordinator, members with their partitions, and an explanation of
-    what the group is waiting for. A group that was deleted is Dead, as in Kafka."""
+    """Return the state, generation, coordinator and members of the group with their partitions, and
+    an explanation of what the group is waiting for. A group that was deleted is Dead, as in Kafka.
+    """
     return group_json(find_group(control, group))
 
 
 def explain(control: Control, group: Name) -> Json:
-    """Explain the group's state as text: what it is waiting for, its members, their timers, the
-    last requests."""
+    """Explain the state of the group as text: what it is waiting for, its members, their timers,
+    and the last requests."""
     return {"explanation": find_group(control, group).explain(verbose=True)}
 
 
@@ -62,8 +63,8 @@ def offsets(control: Control, group: Name) -> Json:
 
 
 def lag(control: Control, group: Name, *, topic: Name) -> Json:
-    """Return the group's lag, in total and per partition: log end offset minus committed offset.
-    For a partition without a committed offset, all records of the log are counted."""
+    """Return the group's lag, in total and per partition: log end offset minus committed offset. A
+    partition without a committed offset counts with all its records."""
     found, partitions = control.kafka.group(group), find_topic(control, topic).partitions
     lags = [found.lag(topic, index) for index in range(partitions)]
     per_partition = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]
@@ -77,7 +78,7 @@ def generations(control: Control, group: Name) -> Json:
 
 
 def assignments(control: Control, group: Name) -> Json:
-    """Return what each member owned, and for how long."""
+    """Return the partitions that each member owned, and for how long."""
     found = find_group(control, group).assignments
     return {"assignments": [assignment_json(each) for each in found]}
 
@@ -107,7 +108,7 @@ def state_changes(control: Control, group: Name) -> Json:
 # --- waits
 
 _PARTITION: Final = ("topic", "partition")
-# `until` -> required and optional parameters.
+# The required and optional parameters of each `until`.
 _WAITS: Final[dict[Until, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "stable": ((), ("members",)),
     "generation": (("generation",), ()),
@@ -133,8 +134,8 @@ def wait(
     offset: Offset | None = None,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Wait for a state of the group. After the timeout the status is 408, with an explanation.
-    Returns the group and, with until=owner and until=committed, the owner or offset."""
+    """Wait for a state of the group. After the timeout, the status is 408, with an explanation.
+    Returns the group and, with until=owner or until=committed, the owner or the offset."""
     given: dict[str, Any] = {
         "members": members,
         "generation": generation,
@@ -159,29 +160,28 @@ def wait(
 
 
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
-    """Start a rebalance: members are notified with their next heartbeat. Has no effect during a
-    rebalance."""
+    """Start a rebalance: the responses to the members' next heartbeats notify them. Has no effect
+    during a rebalance."""
     found = find_group(control, group)
     found.rebalance(reason)
     return group_json(found)
 
 
 def lead(control: Control, group: Name, *, member: Name) -> Json:
-    """Start a rebalance with this member as the leader: a member id, an instance id or a client
-    id."""
+    """Start a rebalance with this member as the leader."""
     control.kafka.group(group).lead(member)
     return group_json(control.kafka.group(group))
 
 
 def expire(control: Control, group: Name, *, member: Name) -> Json:
-    """Expire the session of a member now. A live client is notified as in Kafka."""
+    """Expire the session of a member now. A live client gets UNKNOWN_MEMBER_ID, as in Kafka."""
     control.kafka.group(group).expire(member)
     return group_json(control.kafka.group(group))
 
 
 def fence(control: Control, group: Name, *, member: Name) -> Json:
-    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, and it
-    rejoins."""
+    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, upon
+    which it rejoins."""
     control.kafka.group(group).fence(member)
     return group_json(control.kafka.group(group))
 
@@ -193,7 +193,7 @@ def evict(control: Control, group: Name, *, member: Name, reason: Name = _REASON
 
 
 def move(control: Control, group: Name, *, node_id: Index) -> Json:
-    """Move the group's coordinator to another node; the old node responds with NOT_COORDINATOR."""
+    """Move the group's coordinator to another node. The old node responds with NOT_COORDINATOR."""
     control.kafka.group(group).move_to(node_id)
     return group_json(control.kafka.group(group))
 
@@ -217,9 +217,9 @@ def finish_loading(control: Control, group: Name) -> Json:
 
 
 def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
-    """Hold requests of the group until the hold is released: JoinGroup keeps a rebalance open,
-    SyncGroup leaves members without an assignment; ConsumerGroupHeartbeat does both in a consumer
-    group."""
+    """Hold requests of the group until the hold is released: holding JoinGroup keeps a rebalance
+    open, holding SyncGroup leaves members without an assignment, and holding ConsumerGroupHeartbeat
+    does both in a consumer group."""
     found = control.kafka.group(group)
     holds = {"JoinGroup": found.hold_joins, "SyncGroup": found.hold_syncs}
     hold = holds.get(api, found.hold_heartbeats)()
@@ -227,8 +227,8 @@ def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
 
 
 def hold_assignment(control: Control, group: Name) -> Json:
-    """Hold back the assignment of a consumer group: the group is Assigning after each change, until
-    `release-assignment` (DELETE)."""
+    """Hold back the target assignment of a consumer group: the group is Assigning after each
+    change, until `release-assignment` (DELETE)."""
     if group in control.assignment_holds:
         raise ValueError(f"the assignment of group {group} is already held")
     control.assignment_holds[group] = control.kafka.group(group).hold_assignment()
@@ -259,7 +259,7 @@ def wait_hold(
 
 
 def release(control: Control, hold: Count) -> Json:
-    """Release the held requests in the order of their arrival, and remove the hold."""
+    """Release the held requests in order of arrival, and remove the hold."""
     found = lookup(control.holds, hold, "hold")
     held = hold_json(hold, found)
     found.release()

@@ -1,4 +1,4 @@
-"""Descriptions of the endpoints: an OpenAPI 3.1 document, and a page for people."""
+"""Describes the endpoints in an OpenAPI 3.1 document, and on a page for people."""
 
 from html import escape
 from typing import Any, Final
@@ -48,7 +48,7 @@ def document() -> Json:
         },
         "tags": [{"name": section} for section in SECTIONS],
         "paths": paths,
-        # Both: a server without a token needs none.
+        # Both, because a server without a token needs none.
         "security": [{}, {"token": []}],
         "components": {
             "securitySchemes": {
@@ -133,9 +133,9 @@ def page(bootstrap_servers: str, *, has_token: bool) -> str:
     """Return HTML without scripts or external resources."""
     access = (
         "Each request needs the header <code>Authorization: Bearer TOKEN</code>, with the token "
-        "that the server was started with."
+        "with which the server was started."
         if has_token
-        else "There is no token: the server can be reached from this machine only."
+        else "The server has no token: it can be reached from this machine only."
     )
     sections = "".join(
         f"<section><h2>{escape(name)}</h2>{''.join(map(_endpoint, endpoints))}</section>"
@@ -173,7 +173,7 @@ def _endpoint(endpoint: Endpoint) -> str:
 
 
 def describe_type(schema: Json, *, is_required: bool) -> str:
-    """`integer, required: the new number of partitions`; `one of answer, drop: …`"""
+    """Return text such as `integer, required: the new number of partitions`."""
     (inner,) = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
     parts = [f"one of {', '.join(inner['enum'])}" if "enum" in inner else inner["type"]]
     if is_required:

@@ -1,7 +1,7 @@
 """Descriptions of the endpoints' parameters, for `kohort ctl COMMAND --help`, the OpenAPI document
 and docs/control.md.
 
-Imports nothing, because `kohort ctl` works without the extra `control`.
+This module imports nothing, because `kohort ctl` works without the extra `control`.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ PARAMETERS: Final = {
     "partition": "the number of the partition; the first is 0",
     "member": "a member id, an instance id or a client id",
     "client_id": "only requests of this client id",
-    "api": "Kafka's name of the API: OffsetCommit",
+    "api": "Kafka's name of the API, such as OffsetCommit",
     "node_id": "the number of the node; the first is 1",
     "hold": "the number of the hold",
     "fault": "the number of the fault",
@@ -28,11 +28,11 @@ PARAMETERS: Final = {
     "heartbeats": "stop before the end of each connected client's session until the client has "
     "sent a heartbeat",
     "partitions": "the number of partitions (default: num.partitions of the broker)",
-    "config": "topic configs of Kafka: retention.ms=1000",
+    "config": "topic configs, such as retention.ms=1000",
     "total": "the new number of partitions",
     "values": "the values of the records",
     "keys": "the keys of the records, as many as values (default: null)",
-    "headers": "headers of each record: trace=7",
+    "headers": "headers of each record, such as trace=7",
     "encoding": "the encoding of keys, values and header values: text or base64 (default: text)",
     "limit": "the largest number of records to return (default: 1000)",
     "until": "stable (with this number of `members`, all with their assignment), generation (this "
@@ -56,13 +56,13 @@ PARAMETERS: Final = {
     "may_be_rejected": "succeed even if it cannot join",
     "power": "also lose unsynced data, as in a power failure",
     "seed": "the seed of the random numbers (default: 0)",
-    "error": "with action=answer, Kafka's name of the error: NOT_COORDINATOR",
+    "error": "with action=answer, Kafka's name of the error, such as NOT_COORDINATOR",
     "nth": "fire from the nth matching request on (default: 1)",
     "times": "how many times to fire (default: 1; null or, in a shell, always: without limit)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
     "jitter_ms": "with latency, the largest deviation in milliseconds, drawn for each request",
     "bytes_per_second": "with limit_bandwidth, the rate of the responses",
-    "after": "only requests after the one with this number (default: 0, all)",
+    "after": "only requests after the request with this number (default: 0, all)",
 }
 
 _DURATION: Final = "the duration of delay, delay_answer, apply_late and throttle, in {}"
@@ -76,7 +76,7 @@ BY_PATH: Final = {
         "topic": "with until=owner and until=committed, the topic",
         "partition": "with until=owner and until=committed, the number of the partition",
         "member": "with until=owner and until=epoch, a member id, an instance id or a client id "
-        "(default: any; with until=epoch, all)",
+        "(default: any member; with until=epoch, all members)",
     },
     "/transactions/{transactional_id}/wait": {
         "until": "open (it has partitions, and has not ended), committed or aborted (its markers "
@@ -92,8 +92,8 @@ BY_PATH: Final = {
     },
     "/fake-members/{fake_member}/script": {
         "action": "stop_polling: it does not rejoin until resume_polling; suspend: it sends "
-        "nothing until resume; kill: it ends without leaving the group; leave; restart: it "
-        "continues as a new process; close: it leaves like a consumer",
+        "nothing until resume; kill: it ends without leaving the group; leave: it leaves the "
+        "group; restart: it continues as a new process; close: it shuts down like a consumer",
     },
     "/fake-members/{fake_member}/commit": {
         "offset": "the offset to commit",
@@ -103,16 +103,17 @@ BY_PATH: Final = {
     "/crash": {"seed": "with power, lose a random part of the unsynced data (default: all of it)"},
     "/faults": {
         "action": "answer with an `error`; delay the request, or with delay_answer only its "
-        "response; never_answer; close the connection before the request is handled (drop), after "
-        "it (lose_answer), or now and handle it later (apply_late); close_mid_frame; trickle the "
-        "response in pieces of one byte; corrupt it; throttle the client",
+        "response; never_answer; close the connection without handling the request (drop), after "
+        "handling it (lose_answer), or before handling it later (apply_late); close_mid_frame: "
+        "close it after half of the response; trickle: send the response one byte at a time; "
+        "corrupt the response; throttle the client",
         "seconds": _DURATION.format("seconds"),
         "ms": _DURATION.format("milliseconds"),
         "group": "only requests of this group",
         "member": "only requests of this member, given by member id or client id",
         "instance_id": "only requests of this group.instance.id",
-        "generation": "only requests of this generation or member epoch; in ConsumerGroupHeartbeat "
-        "0: joins, -1: leaves, -2: leaves temporarily",
+        "generation": "only requests of this generation or member epoch; in a "
+        "ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2 leaves temporarily",
         "transactional_id": "only requests with this transactional id",
         "topic": "only requests with this topic",
         "partition": "only requests with this partition",
@@ -121,8 +122,8 @@ BY_PATH: Final = {
     },
     "/conditions": {
         "condition": "latency of each request; limit_bandwidth of responses; network_partition "
-        "between a `client_id` and a `node`, or all; skew_clock of a `node`; slow_sync: each sync "
-        "of a file takes longer",
+        "between a `client_id` and a `node` (default: all clients or nodes); skew_clock of a "
+        "`node`; slow_sync: each sync of a file takes longer",
         "api": "with latency and limit_bandwidth, only requests of this API",
         "seconds": _AMOUNT.format("seconds"),
         "ms": _AMOUNT.format("milliseconds"),
@@ -134,7 +135,7 @@ BY_PATH: Final = {
     },
     "/faults/{fault}/wait": {"times": "how many times it has fired (default: 1)"},
     "/requests": {
-        "api": "only requests of this API, by Kafka's name: OffsetCommit",
+        "api": "only requests of this API, by Kafka's name, such as OffsetCommit",
         "group": "only requests of this group",
         "limit": "the largest number of requests to return (default: 100)",
     },
@@ -146,7 +147,7 @@ BY_PATH: Final = {
         "limit": "the largest number of events to return (default: 100)",
     },
 }
-"""Path -> descriptions that differ from those in PARAMETERS."""
+"""Descriptions that differ from those in PARAMETERS, by path."""
 
 
 def describe(path: str, name: str) -> str:

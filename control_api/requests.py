@@ -1,4 +1,4 @@
-"""Functions of the endpoints for requests and events: faults, and the history."""
+"""The endpoint functions for requests and events: faults, and the history."""
 
 from heapq import merge
 from operator import attrgetter
@@ -48,7 +48,7 @@ _ARGUMENTS: Final = {
 }
 _DURATION: Final = ("seconds", "ms")
 _REQUESTS: Final = ("api", "group", "client_id", "topic", "partition", "node", "times")
-# Required and optional parameters.
+# The required and optional parameters of each condition.
 _CONDITIONS: Final[dict[Condition, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "latency": ((), (*_DURATION, "jitter_ms", "seed", *_REQUESTS)),
     "limit_bandwidth": (("bytes_per_second",), _REQUESTS),
@@ -80,8 +80,8 @@ def set_fault(
     probability: Probability | None = None,
     seed: Index = 0,
 ) -> Json:
-    """Set a fault on requests of one API, by Kafka's names: `{"action": "answer", "api":
-    "OffsetCommit", "error": "NOT_COORDINATOR"}`. If it does not fire, the check fails."""
+    """Set a fault on requests of one API, with Kafka's names: `{"action": "answer", "api":
+    "OffsetCommit", "error": "NOT_COORDINATOR"}`. If the fault does not fire, the check fails."""
     how = _action_arguments(action, error, seconds, ms) | {
         "group": group,
         "member": member,
@@ -119,7 +119,8 @@ def set_condition(
     times: Count | None = None,
 ) -> Json:
     """Set a condition of the network, of a node's clock or of the disk. It applies until it is
-    cancelled, and is listed, cancelled and checked like a fault: it must fire."""
+    cancelled. It is listed, cancelled and checked like a fault: if it does not fire, the check
+    fails."""
     arguments: dict[str, Any] = {
         "api": api,
         "seconds": seconds,
@@ -158,15 +159,16 @@ def faults(control: Control) -> Json:
 
 
 def fault(control: Control, fault: Count) -> Json:
-    """Return the fault's description, and the numbers of the requests to which it was applied."""
+    """Return the description of the fault, and the numbers of the requests to which it was
+    applied."""
     return fault_json(fault, lookup(control.faults, fault, "fault"))
 
 
 def wait_fault(
     control: Control, fault: Count, *, times: Count = 1, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait until the fault has fired this many times. After the timeout the status is 408, with
-    near misses."""
+    """Wait until the fault has fired this many times. After the timeout, the status is 408, with
+    the near misses."""
     found = lookup(control.faults, fault, "fault")
     found.wait(times, timeout)
     return fault_json(fault, found)
@@ -181,9 +183,9 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 
 def check_faults(control: Control) -> Json:
-    """Check at the end of a test that every fault has fired as often as expected, and that every
-    hold of markers has held at least one, and remove all of them. If one has not, the status is
-    409, with near misses."""
+    """Check, at the end of a test, that every fault has fired as often as required, and that every
+    hold of markers has held back markers. Remove all faults and holds. If the check fails, the
+    status is 409, with the near misses."""
     checked = faults(control)
     control.faults = {}
     control.marker_holds = {}
@@ -200,7 +202,7 @@ def requests(
     after: Offset = 0,
     limit: Limit = 100,
 ) -> Json:
-    """Return the last `limit` requests in the order of their arrival: of one `api` (OffsetCommit),
+    """Return the last `limit` requests in order of arrival: of one `api` (such as OffsetCommit),
     `group` or client, and only those after the request with the number `after`."""
     name = None if api is None else find_api_name(api)
     found = [
@@ -221,8 +223,8 @@ def wait_request(
     count: Count = 1,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Wait until `count` requests of this API have arrived after the request with the number
-    `after`, or since the start, and return the last of them."""
+    """Wait until `count` requests of this API have arrived, since the broker was created or after
+    the request with the number `after`. Return the last of them."""
     request = control.kafka.wait_request(
         api, group=group, client_id=client_id, after=after, count=count, timeout=timeout
     )
@@ -231,7 +233,7 @@ def wait_request(
 
 def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -> Json:
     """Return the last `limit` events of coordinators, of one group, or of all groups and
-    transactions, with the columns of the event log (docs/events.md); as with `kohort.events=all`,
+    transactions, with the columns of the event log (docs/events.md). As with `kohort.events=all`,
     accepted commits and all changes of transactions are included. `seq` counts from 0."""
     history = control.kafka.history
     changes = map(_recorded, history.transaction_changes())

@@ -1,7 +1,7 @@
 """A schema registry for tests: the part of Confluent's REST API that serializers use, in memory.
 
-Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility: the
-level is NONE. Errors have Confluent's codes. A deletion is soft until it is repeated with
+Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility (the
+level is NONE). Errors have Confluent's codes. A deletion is soft until it is repeated with
 `permanent=true`; `deleted=true` includes softly deleted versions.
 """
 
@@ -17,7 +17,7 @@ PREFIX: Final = "/schema-registry"
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
 LEVEL: Final = "NONE"
-# A test with more schemas than this probably registers one per record by mistake.
+# A test with more schemas probably registers one for each record by mistake.
 SCHEMAS_MAX: Final = 10_000
 
 
@@ -38,7 +38,7 @@ class Schema(NamedTuple):
 
     @classmethod
     def parse(cls, body: Json) -> "Schema":
-        """Raises RegistryError for an invalid schema."""
+        """Return the schema in a request. Raises RegistryError if it is invalid."""
         text, kind = body.get("schema"), body.get("schemaType") or "AVRO"
         if kind not in TYPES:
             raise RegistryError(
@@ -48,7 +48,7 @@ class Schema(NamedTuple):
             raise RegistryError(42201, "Invalid schema: it is empty")
         if kind != "PROTOBUF":
             try:
-                # Equal schemas have one id, however they are formatted.
+                # Equal schemas have the same id, however they are formatted.
                 text = json.dumps(json.loads(text), separators=(",", ":"))
             except (ValueError, RecursionError) as error:
                 raise RegistryError(42201, f"Invalid schema: {error}") from error
@@ -60,11 +60,11 @@ class Schema(NamedTuple):
         return cls(text, kind, json.dumps(references))
 
     def referenced(self) -> list[tuple[str, int]]:
-        """The subject and version of each reference."""
+        """Return the subject and version of each reference."""
         return [(each["subject"], each["version"]) for each in json.loads(self.references)]
 
     def json(self) -> dict[str, Json]:
-        """Return the schema as in a response: the type is omitted if it is AVRO."""
+        """Return the schema as in a response, where the type AVRO is omitted."""
         fields: dict[str, Json] = {"schema": self.text}
         if self.type != "AVRO":
             fields["schemaType"] = self.type
@@ -84,13 +84,13 @@ def _is_reference(given: Json) -> bool:
 
 
 class SchemaRegistry:
-    """A schema registry. Thread-safe."""
+    """A schema registry. It is thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._ids: dict[Schema, int] = {}
         self._schemas: dict[int, Schema] = {}
-        # Subject -> version -> schema id; a softly deleted version is in `_deleted` too.
+        # Schema ids by subject and version. Softly deleted versions are also in `_deleted`.
         self._subjects: dict[str, dict[int, int]] = {}
         self._deleted: set[tuple[str, int]] = set()
         # Parameters of the request in progress.
@@ -102,8 +102,8 @@ class SchemaRegistry:
                 each.clear()
 
     def handle(self, method: str, path: str, query: Mapping[str, str], body: Json) -> Json:
-        """Return the content of the response. `path`: the part after the prefix, still
-        percent-encoded. Raises RegistryError."""
+        """Return the content of the response. `path` is the path after the prefix, percent-encoded.
+        Raises RegistryError."""
         first, *rest = [unquote(part) for part in path.strip("/").split("/")]
         handler = self._handlers.get((method, first, len(rest)))
         with self._lock:
@@ -119,7 +119,7 @@ class SchemaRegistry:
         return sorted(each for each in self._subjects if self._shown(each))
 
     def _shown(self, subject: str) -> dict[int, int]:
-        """Version -> schema id, without softly deleted versions unless `deleted=true`."""
+        """Return schema ids by version, without softly deleted versions unless `deleted=true`."""
         return {
             version: id_
             for version, id_ in self._subjects.get(subject, {}).items()
@@ -201,7 +201,7 @@ class SchemaRegistry:
         return version
 
     def _delete(self, subject: str, version: int) -> None:
-        """Delete a version softly, or permanently one that was deleted softly."""
+        """Delete a version softly, or permanently if it was already deleted softly."""
         if any((subject, version) in each.referenced() for each in self._live_schemas()):
             message = f"One or more references exist to the schema {subject} version {version}"
             raise RegistryError(42206, message)
@@ -220,7 +220,7 @@ class SchemaRegistry:
                     yield self._schemas[id_]
 
     def _versions_of(self, subject: str) -> dict[int, int]:
-        """Raises RegistryError if there are none."""
+        """Return schema ids by version. Raises RegistryError if there are no versions."""
         versions = self._shown(subject)
         if not versions:
             raise RegistryError(40401, f"Subject '{subject}' not found.")
@@ -244,8 +244,8 @@ class SchemaRegistry:
     # --- schemas, settings
 
     def _get_schema(self, rest: list[str], _body: Json) -> Json:
-        """Return the schema with this id: `ids/1`; or where it is registered: `ids/1/versions`,
-        `ids/1/subjects`."""
+        """Return the schema with this id (`ids/1`), or where it is registered (`ids/1/versions`,
+        `ids/1/subjects`)."""
         kind, text, *of = rest
         if kind != "ids" or (of and of[0] not in ("versions", "subjects")):
             raise RegistryError(404, f"kohort's schema registry has no schemas/{'/'.join(rest)}")
@@ -286,7 +286,7 @@ class SchemaRegistry:
     def _get_mode(self, _rest: list[str], _body: Json) -> Json:
         return {"mode": "READWRITE"}
 
-    # Method, first part of the path, number of further parts.
+    # By method, first part of the path, and number of further parts.
     _handlers: Final[dict[tuple[str, str, int], Callable[..., Json]]] = {
         ("GET", "subjects", 0): _list_subjects,
         ("POST", "subjects", 1): _find,

@@ -1,6 +1,6 @@
-"""Objects of the harness as JSON, with their names in Python.
+"""Converts objects of the harness to JSON, with their names in Python.
 
-msgspec encodes dataclasses itself; this module contains only the exceptions.
+msgspec encodes dataclasses without help; this module contains only the exceptions.
 """
 
 import base64
@@ -41,7 +41,7 @@ def decode_value(value: str | None, encoding: Encoding) -> bytes | None:
 
 
 def encode_value(value: bytes | None, encoding: Encoding) -> str | None:
-    """Encode a value; as text, bytes that are not UTF-8 become `\\xff`."""
+    """Encode a value. As text, bytes that are not UTF-8 become `\\xff`."""
     if value is None:
         return None
     if encoding == "base64":

@@ -1,8 +1,8 @@
 """The HTTP server: an ASGI application that calls the endpoints, and a thread that serves it.
 
-With a token, every request must contain it. Without, the server listens on this machine only.
-The functions of the endpoints block, so each request gets a thread. Waiting requests have a
-separate thread pool, so that other requests are served however many wait.
+If the server has a token, every request must contain it. Without a token, the server listens on
+this machine only. The endpoint functions block, so each request gets a thread. Requests that wait
+have a separate thread pool, so that other requests are served however many are waiting.
 """
 
 import asyncio
@@ -37,20 +37,20 @@ from .schema_registry import CONTENT_TYPE, PREFIX, RegistryError
 
 _log = logging.getLogger("kohort.control_api")
 
-# Maximum number of waiting requests, each in a thread: more than a test has members.
+# The maximum number of waiting requests, each in a thread: more than a test has members.
 WAITING_MAX: Final = 100
-# Maximum number of other concurrent requests; further requests are queued.
+# The maximum number of other concurrent requests. Further requests are queued.
 CONCURRENT_MAX: Final = 16
 # Ten thousand values of a few hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-# Grace period for requests still waiting when the server stops.
+# The time that requests have to complete when the server stops.
 SHUTDOWN_SECONDS: Final = 1
 # Reserved: *.localhost is this machine (RFC 6761), and *.internal is for private networks, as in
 # host.docker.internal.
 LOCAL_DOMAINS: Final = (".localhost", ".internal")
 
 
-# What an HTTP header can contain.
+# The characters that an HTTP header can contain.
 TOKEN: Final = re.compile(r"[!-~]++")
 
 
@@ -61,7 +61,7 @@ class HttpError(Exception):
 
 
 class App:
-    """An ASGI application. `host`: the name that it listens on."""
+    """The ASGI application. `host` is the name on which the server listens."""
 
     def __init__(self, control: Control, host: str, token: str | None) -> None:
         self._control = control
@@ -188,8 +188,8 @@ def _is_ip(host: str) -> bool:
 
 
 def _check_token(request: Request, token: str) -> None:
-    """Raise HttpError unless the request has the token. The comparison takes the same time for any
-    wrong token, however long its correct prefix."""
+    """Raise HttpError unless the request has the token. The duration of the comparison does not
+    reveal how much of a wrong token is correct."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
         raise HttpError(
@@ -201,8 +201,8 @@ def _check_token(request: Request, token: str) -> None:
 
 
 def _check_origin(request: Request) -> None:
-    """Reject requests from web pages: without a token, a page in a developer's browser must not
-    be able to control the broker."""
+    """Reject requests from web pages: without a token, a page in a developer's browser could
+    control the broker."""
     if request.method == "GET":
         return
     origin = request.headers.get("origin")
@@ -262,15 +262,16 @@ def _json(status: int, content: Any) -> Response:
 def serving(
     kafka: Kafka, host: str = LOCALHOST, port: int = 0, token: str | None = None
 ) -> "ControlServer":
-    """`with serving(kafka) as server:` serves the control API of a test's broker, with a schema
-    registry. Raises OSError if it cannot listen, ValueError for an invalid or missing token."""
+    """Serve the control API of a test's broker, with a schema registry: `with serving(kafka) as
+    server:`. Raises OSError if it cannot listen, ValueError for an invalid or missing token."""
     return ControlServer(Control(kafka), host, port, token)
 
 
 class ControlServer:
-    """`with ControlServer(control, "127.0.0.1", 0) as server:` listens at `server.url`; port 0: any
-    free port. `token`: the token that requests must contain; it may be None if `host` is this
-    machine. Raises OSError if it cannot listen, ValueError for an invalid or missing token."""
+    """A thread that serves the control API at `url`: `with ControlServer(control, "127.0.0.1", 0)
+    as server:`. Port 0 selects a free port. Requests must contain `token`, which may be None only
+    if `host` is this machine. Raises OSError if it cannot listen, ValueError for an invalid or
+    missing token."""
 
     def __init__(self, control: Control, host: str, port: int, token: str | None = None) -> None:
         if token is not None and not TOKEN.fullmatch(token):
@@ -279,8 +280,9 @@ class ControlServer:
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
-        # Connections inherit it. Otherwise the body of a response on an open connection waits 40 ms
-        # for the acknowledgement of its header; asyncio does not set it for this kind of socket.
+        # Connections inherit TCP_NODELAY, which asyncio does not set for this kind of socket.
+        # Without it, the body of a response on an open connection would wait 40 ms for the
+        # acknowledgement of its header.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if token is None and not ip_address(self._socket.getsockname()[0]).is_loopback:
             self._socket.close()
@@ -294,7 +296,8 @@ class ControlServer:
             ws="none",
             log_config=None,
             # uvicorn would warn about every request of Java's client, which offers HTTP/2, and
-            # about requests that still wait at shutdown. The application logs its own errors.
+            # about requests that are still waiting at shutdown. The application logs its own
+            # errors.
             log_level="critical",
             access_log=False,
             server_header=False,

@@ -1,4 +1,4 @@
-"""Functions of the endpoints for topics and their records."""
+"""The endpoint functions for topics and their records."""
 
 from itertools import islice
 
@@ -37,8 +37,8 @@ def delete_topic(control: Control, topic: Name) -> Json:
 
 
 def add_partitions(control: Control, topic: Name, *, total: Partitions) -> Json:
-    """Increase the number of partitions to `total`; clients see them with their next metadata
-    request."""
+    """Increase the number of partitions to `total`. Clients see the new partitions with their next
+    Metadata request."""
     found = find_topic(control, topic)
     found.add_partitions(total)
     return _describe(found)
@@ -54,10 +54,11 @@ def produce(
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records to `partition`; by default records with a key go to the partition of the key's
-    hash, others round-robin. If `keys` are given, there must be as many as `values`. `headers`
-    (`{"trace": "7"}`) apply to each record. With encoding `base64`, keys, values and header values
-    are bytes in base64; null is null. Returns the partition and the offset of each record."""
+    """Append records to `partition`. By default, a record with a key goes to the partition of the
+    key's hash, and other records are distributed round-robin. If `keys` are given, there must be as
+    many as `values`. `headers` (`{"trace": "7"}`) apply to each record. With encoding `base64`,
+    keys, values and header values are bytes in base64, or null. Returns the partition and the
+    offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [
@@ -78,9 +79,9 @@ def records(
     read_committed: bool = False,
     encoding: Encoding = "text",
 ) -> Json:
-    """Return the first `limit` records of one partition or of all; with `read_committed`, only
-    those that a consumer with this isolation level reads. With encoding `text`, bytes that
-    are not UTF-8 are shown as \\xff."""
+    """Return the first `limit` records of one partition or of all partitions; with
+    `read_committed`, only records that a consumer with this isolation level reads. With encoding
+    `text`, bytes that are not UTF-8 are shown as \\xff."""
     found = find_topic(control, topic)
     indexes = range(found.partitions) if partition is None else (partition,)
     each = (
@@ -92,7 +93,7 @@ def records(
 
 
 def find_topic(control: Control, name: str) -> Topic:
-    """Return the topic. Raises LookupError."""
+    """Return the topic. Raises LookupError if it does not exist."""
     topics = {topic.name: topic for topic in control.kafka.topics}
     if name not in topics:
         raise LookupError(f"Topic {name} does not exist{did_you_mean(name, topics)}")

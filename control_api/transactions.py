@@ -1,4 +1,4 @@
-"""Functions of the endpoints for transactions: state, waits, and control."""
+"""The endpoint functions for transactions: state, waits, and control."""
 
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from ..testing.transactions import MarkerHold, Until
@@ -13,8 +13,8 @@ def transactions(control: Control) -> Json:
 
 
 def transaction(control: Control, transactional_id: Name) -> Json:
-    """Return state, producer, partitions, age and timeout of the current or last transaction of an
-    id, and an explanation of what it is waiting for."""
+    """Return the state, producer, partitions, age and timeout of the current or last transaction of
+    an id, and an explanation of what it is waiting for."""
     found = control.kafka.transactions.describe(transactional_id)
     explanation = control.kafka.transactions.explain(transactional_id)
     return {**transaction_json(found), "explanation": explanation}
@@ -23,7 +23,7 @@ def transaction(control: Control, transactional_id: Name) -> Json:
 def wait_transaction(
     control: Control, transactional_id: Name, *, until: Until, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait for a state of the transaction. After the timeout the status is 408, with an
+    """Wait for a state of the transaction. After the timeout, the status is 408, with an
     explanation."""
     found = control.kafka.transactions.wait(transactional_id, until, timeout)
     return transaction_json(found)
@@ -36,16 +36,16 @@ def abort_transaction(control: Control, transactional_id: Name) -> Json:
 
 
 def expire_transactional_id(control: Control, transactional_id: Name) -> Json:
-    """Forget the id, as after `transactional.id.expiration.ms` without a transaction: requests of
-    its producer fail with INVALID_PRODUCER_ID_MAPPING."""
+    """Expire the id, as if `transactional.id.expiration.ms` had passed without a transaction:
+    requests of its producer fail with INVALID_PRODUCER_ID_MAPPING."""
     control.kafka.transactions.expire(transactional_id)
     return {"transactional_id": transactional_id}
 
 
 def hold_markers(control: Control, transactional_id: Name) -> Json:
-    """Hold the markers of the transaction back until `release-markers` (DELETE): once it is
-    decided, its producer gets the response, and consumers with read_committed wait. Like a fault,
-    the hold is checked: it must hold something."""
+    """Hold back the markers of the transaction until `release-markers` (DELETE): once it is
+    decided, its producer gets the response, but read_committed consumers wait. The hold is checked
+    like a fault: if it has not held back any markers, the check fails."""
     if transactional_id in control.marker_holds:
         raise ValueError(f"the markers of {transactional_id} are already held")
     held = control.kafka.transactions.hold_markers(transactional_id)
@@ -56,15 +56,15 @@ def hold_markers(control: Control, transactional_id: Name) -> Json:
 def wait_markers(
     control: Control, transactional_id: Name, *, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait until the markers of the transaction are held back. After the timeout the status is 408,
-    with an explanation."""
+    """Wait until the markers of the transaction are held back. After the timeout, the status is
+    408, with an explanation."""
     _marker_hold(control, transactional_id).wait(timeout=timeout)
     return transaction_json(control.kafka.transactions.describe(transactional_id))
 
 
 def release_markers(control: Control, transactional_id: Name) -> Json:
-    """Write the markers that were held back, and hold no more. If none were held, the status is
-    409."""
+    """Write the markers that are held back, and end the hold. If it has not held back any markers,
+    the status is 409."""
     held = _marker_hold(control, transactional_id)
     del control.marker_holds[transactional_id]
     held.release()

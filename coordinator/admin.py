@@ -1,8 +1,8 @@
-"""DescribeGroups, ListGroups and DeleteGroups.
+"""DescribeGroups, ConsumerGroupDescribe, ListGroups and DeleteGroups.
 
 A group that has only offsets is Empty, without a protocol type. Upstream:
 GroupMetadataManager.describeGroups and listGroups, GroupCoordinatorShard.deleteGroups,
-ClassicGroup.describe and validateDeleteGroup.
+ClassicGroup.describe and validateDeleteGroup, ConsumerGroup.asDescribedGroup.
 """
 
 from collections.abc import Iterable
@@ -10,20 +10,28 @@ from typing import Final
 
 from ..offsets.causes import Cause
 from ..offsets.records import OffsetsRecord, OffsetTombstone
-from ..protocol.errors import ErrorCode
+from ..protocol.errors import ApiError, ErrorCode
 from .classic.group import CONSUMER, Group
 from .classic.states import DEAD, EMPTY, STABLE
 from .commands import (
     DeleteGroup,
     DeleteGroupResult,
+    DescribeConsumerGroup,
+    DescribeConsumerResult,
+    DescribedConsumer,
     DescribedMember,
     DescribeGroup,
     DescribeResult,
     ListedGroup,
     ListGroups,
     ListResult,
+    NamedPartitions,
+    describe_consumer_error,
     describe_error,
 )
+from .consumer.group import ConsumerGroup, Member, Partitions, merge, topic_partitions
+from .consumer.migration import get_consumer_group
+from .consumer.target import preferred_assignor
 from .decision import PartitionState, group_event, group_tombstones
 from .outcome import INFO, EventType, LogLine, Outcome, reply
 
@@ -48,9 +56,9 @@ def decide_describe(
 
 
 def _describe(group: Group) -> DescribeResult:
-    """Return the group's description. The protocol and the member metadata are set only in Stable.
-    The assignment is set in every state; during a rebalance it is that of the previous
-    generation."""
+    """Return the description of a group. The protocol and the member metadata are set only in
+    Stable. The assignment is set in every state; during a rebalance, it is the assignment of the
+    previous generation."""
     protocol_name = group.protocol_name if group.state is STABLE else None
     return DescribeResult(
         _NONE,
@@ -69,6 +77,47 @@ def _describe(group: Group) -> DescribeResult:
             for member in group.members.values()
         ),
     )
+
+
+def decide_describe_consumer(
+    partition: PartitionState, command: DescribeConsumerGroup, ticket: int, _now: int
+) -> Outcome:
+    try:
+        group = get_consumer_group(partition, command.group_id)
+    except ApiError as rejection:
+        return reply(ticket, describe_consumer_error(rejection.error, rejection.message))
+    assignor = preferred_assignor(group) or partition.config.consumer_group_assignors[0]
+    members = tuple(_consumer(partition, group, member) for member in group.members.values())
+    result = DescribeConsumerResult(
+        ErrorCode.none, None, group.state, group.epoch, group.assignment_epoch, assignor, members
+    )
+    return reply(ticket, result)
+
+
+def _consumer(partition: PartitionState, group: ConsumerGroup, member: Member) -> DescribedConsumer:
+    metadata = member.metadata
+    return DescribedConsumer(
+        member.member_id,
+        metadata.instance_id,
+        metadata.rack_id,
+        member.epoch,
+        metadata.client_id,
+        metadata.client_host,
+        metadata.subscribed_topic_names,
+        metadata.subscribed_topic_regex,
+        _named(partition, merge(member.assigned, member.pending_revocation)),
+        _named(partition, group.targets.get(member.member_id, {})),
+        member.uses_classic_protocol,
+    )
+
+
+def _named(partition: PartitionState, assigned: Partitions) -> tuple[NamedPartitions, ...]:
+    """Return the partitions whose topics exist."""
+    listed = (
+        (topic_id, partition.topics.name_of(topic_id), partitions)
+        for topic_id, partitions in topic_partitions(assigned)
+    )
+    return tuple(NamedPartitions(*each) for each in listed if each[1] is not None)
 
 
 def decide_list(partition: PartitionState, command: ListGroups, ticket: int, _now: int) -> Outcome:
@@ -118,7 +167,7 @@ def merge_lists(results: Iterable[ListResult]) -> ListResult:
 def decide_delete_group(
     partition: PartitionState, command: DeleteGroup, ticket: int, _now: int
 ) -> Outcome:
-    """Write tombstones for all offsets and, last, for the group: no reader of the log may see
+    """Write tombstones for all offsets and then for the group, so that no reader of the log sees
     offsets of a deleted group. Pending member ids do not prevent the deletion."""
     group_id = command.group_id
     group = partition.groups.get(group_id) or partition.consumer_groups.get(group_id)

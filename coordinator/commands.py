@@ -11,7 +11,7 @@ from ..protocol.errors import ErrorCode
 JAVA_WHITESPACE: Final = "".join(map(chr, range(0x21)))
 
 TopicFilter: TypeAlias = Callable[[str], bool]
-"""Returns whether the client that sent the request may describe a topic."""
+"""A function that returns whether the client that sent the request may describe a topic."""
 
 # --- commands
 
@@ -37,7 +37,7 @@ class JoinGroup(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """The leader's request contains the assignments of all members."""
+    """Request the member's assignment. The leader sends the assignments of all members."""
 
     group_id: str
     generation_id: int
@@ -56,7 +56,7 @@ class Heartbeat(NamedTuple):
 
 
 class LeavingMember(NamedTuple):
-    """A member by its id, or a static member by its instance id alone (`member_id` "")."""
+    """A member by its id, or a static member by its instance id alone (`member_id` is "")."""
 
     member_id: str
     group_instance_id: str | None
@@ -64,9 +64,9 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A LeaveGroup request, or one step of a large one. The steps are its parts, in order, and then
-    all members for which the parts reported no error. A classic group removes members part by part;
-    a consumer group removes all of them at once, with one new epoch."""
+    """A LeaveGroup request, or one step of a large request. The steps are the parts of the request,
+    in order, and then all members for which the parts reported no error. A classic group removes
+    members part by part; a consumer group removes them all at once, with one new epoch."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -75,7 +75,8 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """The fields of a committed partition that are the same in each commit: all but the offset."""
+    """The fields of a committed partition that are the same in each commit: all except the
+    offset."""
 
     topic: str
     partition: int
@@ -85,7 +86,7 @@ class CommitEntry(NamedTuple):
 
 
 class OffsetCommit(NamedTuple):
-    """`generation_id` is -1 for clients that are not members of the group."""
+    """Commit offsets. `generation_id` is -1 for clients that are not members of the group."""
 
     group_id: str
     generation_id: int
@@ -125,7 +126,7 @@ class OffsetFetch(NamedTuple):
 
 
 class ConsumerGroupHeartbeat(NamedTuple):
-    """A heartbeat of the consumer protocol (KIP-848). None: unchanged since the last one."""
+    """A heartbeat of the consumer protocol (KIP-848). None means unchanged since the last one."""
 
     group_id: str
     member_id: str
@@ -174,15 +175,15 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """Sent to all partitions. Filters are in lower case. An empty filter matches all groups; an
-    unknown value matches none."""
+    """List groups; sent to all partitions. Filters are in lower case. An empty filter matches all
+    groups, and an unknown value none."""
 
     states: frozenset[str]
     types: frozenset[str]
 
     @classmethod
     def filtered(cls, states: Iterable[str], types: Iterable[str]) -> "ListGroups":
-        """Upstream trims the names of states but not of types."""
+        """Convert filters to lower case. Upstream trims states, but not types."""
         return cls(
             frozenset(state.lower().strip(JAVA_WHITESPACE) for state in states),
             frozenset(name.lower() for name in types),
@@ -242,7 +243,7 @@ class HeartbeatResult(NamedTuple):
 
 
 class LeaveMemberResult(NamedTuple):
-    """Member and instance ids as given in the request."""
+    """The result for one member, with the ids from the request."""
 
     member_id: str
     group_instance_id: str | None
@@ -272,7 +273,7 @@ class FetchResult(NamedTuple):
 
 
 class ConsumerHeartbeatResult(NamedTuple):
-    """`assignment` is None if it has not changed."""
+    """The result of a heartbeat. `assignment` is None if it has not changed."""
 
     error_code: ErrorCode
     error_message: str | None
@@ -289,7 +290,7 @@ class NamedPartitions(NamedTuple):
 
 
 class DescribedConsumer(NamedTuple):
-    """A member of a consumer group. `assignment` includes the partitions it is revoking."""
+    """A member of a consumer group. `assignment` includes partitions that it is revoking."""
 
     member_id: str
     instance_id: str | None
@@ -404,8 +405,8 @@ _VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
 
 def error_result(command: Command, error: ErrorCode) -> Result:
     """Return the result of a command that failed because this broker is not the coordinator, the
-    partition is loading, or the records could not be stored. The member id of a join is not echoed:
-    upstream's responses to such errors are empty."""
+    partition is loading, or the records could not be stored. Like upstream's responses to such
+    errors, it does not contain the member id of a join."""
     if isinstance(command, _VALIDATED_FIRST) and not command.group_id:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):
@@ -435,7 +436,7 @@ _ERROR_RESULTS: Final[Mapping[type, Callable[[ErrorCode], Result]]] = {
 }
 
 
-# What clients receive when an append failed (upstream: appendGroupMetadataErrorToResponseError,
+# The errors that clients get if an append fails (upstream: appendGroupMetadataErrorToResponseError,
 # handleOperationException, and TransactionStateManager for transactions).
 FAILED_APPEND_ERROR: Final = ErrorCode.not_coordinator
 LARGE_RECORD_ERROR: Final = ErrorCode.unknown_server_error

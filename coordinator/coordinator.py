@@ -1,8 +1,8 @@
-"""The coordinator of the groups of one offsets partition. Pure: no bytes, no clock, no I/O.
+"""The coordinator of the groups of one offsets partition. It is pure: no bytes, no clock, no I/O.
 
-`handle` and `tick` decide: they change soft state only, and return an Outcome. `apply` is the only
-writer of durable state, live and when the log is loaded. The caller applies the records of an
-outcome before the next decision. Upstream: GroupCoordinatorShard.
+`handle` and `tick` decide: they change only soft state, and return an Outcome. Only `apply` changes
+durable state, live and when the log is loaded. The caller applies the records of an outcome before
+the next decision. Upstream: GroupCoordinatorShard.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -24,7 +24,7 @@ from ..offsets.records import (
     UnknownRecord,
 )
 from ..protocol.errors import ErrorCode
-from .admin import decide_delete_group, decide_describe, decide_list
+from .admin import decide_delete_group, decide_describe, decide_describe_consumer, decide_list
 from .classic.group import Group, RebalanceReason, restore
 from .classic.join import decide_join
 from .classic.members import decide_heartbeat, decide_leave, session_expired
@@ -63,19 +63,17 @@ from .commands import (
     join_error,
     sync_error,
 )
-from .consumer import control as consumer_control
 from .consumer.classic_members import (
     decide_classic_heartbeat,
     decide_classic_join,
     decide_classic_leave,
     decide_classic_sync,
 )
-from .consumer.describe import decide_describe_consumer
 from .consumer.group import ConsumerGroup
 from .consumer.heartbeat import decide_consumer_heartbeat
-from .consumer.leaving import deadline_expired
+from .consumer.leaving import deadline_expired, fence_member
 from .consumer.members import restore_deadlines
-from .consumer.subscriptions import query_topics, resolve_regexes
+from .consumer.subscriptions import bump_epoch, query_topics, resolve_regexes
 from .deadlines import MEMBER_DEADLINES, DeadlineKey
 from .decision import (
     Codec,
@@ -116,7 +114,7 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     DeleteGroup: decide_delete_group,
     OffsetDelete: decide_delete_offsets,
 }
-# Deadlines of members that use the classic protocol in a consumer group.
+# Commands of members that use the classic protocol in a consumer group.
 _DECIDE_CLASSIC: Final[
     Mapping[type, Callable[[PartitionState, ConsumerGroup, Any, int, int], Outcome]]
 ] = {
@@ -128,10 +126,10 @@ _DECIDE_CLASSIC: Final[
 
 
 class Coordinator:
-    """The groups of one partition, their deadlines and committed offsets. `offsets` is empty at
-    first. `new_member_id` returns the random part of a classic member id (upstream: a UUID).
-    `new_consumer_member_id` returns a complete member id (a UUID in Kafka's form).
-    `consumer_config` returns the settings of a group."""
+    """The groups of one partition, their deadlines and committed offsets. `offsets` is initially
+    empty. `new_member_id` returns the random part of a classic member id (upstream: a UUID), and
+    `new_consumer_member_id` a complete member id (a UUID in Kafka's form). `consumer_config`
+    returns the settings of a group."""
 
     def __init__(
         self,
@@ -147,7 +145,7 @@ class Coordinator:
             config, new_member_id, codec, offsets, topics, consumer_config, new_consumer_member_id
         )
         self._reports_commits = config.reports_commits
-        # These are for inspection only. `groups` does not contain groups that have only offsets.
+        # For inspection only. `groups` does not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
@@ -161,9 +159,9 @@ class Coordinator:
     # --- decisions
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
-        """Decide `command`. The reply to `ticket` is returned in this or a later outcome; no reply
-        is sent if a later request of the same member supersedes this one. The offsets of the
-        command's group must be in memory."""
+        """Decide `command`. This or a later outcome contains the reply to `ticket`, unless a later
+        request of the same member supersedes this one. The offsets of the command's group must be
+        in memory."""
         partition = self._partition
         outcome = None
         if partition.consumer_groups:
@@ -177,8 +175,8 @@ class Coordinator:
         return outcome
 
     def tick(self, now: int) -> Outcome:
-        """Handle the first deadline that is due at `now`, if any. Only one deadline is handled per
-        call, so that its records are applied before the next decision."""
+        """Handle the first deadline that is due at `now`, if any. Each call handles only one
+        deadline, so that its records are applied before the next decision."""
         popped = self._partition.deadlines.pop_due(now)
         if popped is None:
             return NOTHING
@@ -204,7 +202,7 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Apply the result of a query of this coordinator. The group may have changed since the
+        """Handle the answer to a query of this coordinator. The group may have changed since the
         query."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
@@ -215,27 +213,29 @@ class Coordinator:
         return decision.outcome()
 
     def transaction_committed(self, producer_id: int) -> tuple[GroupEvent, ...]:
-        """Return the events for the offsets that the end of a transaction commits. Called before
-        that end is applied; the caller publishes the events once it is durable."""
+        """Return the events for the offsets that a transaction commits. The caller calls this
+        before it applies the end of the transaction, and publishes the events once that is durable.
+        """
         if not self._reports_commits:
             return ()
         return transaction_committed(self._partition, producer_id)
 
     def next_deadline(self) -> int | None:
-        """Return a lower bound for the next call to tick(), or None. A tick that finds nothing due
-        tightens the bound."""
+        """Return a lower bound for the time of the next call to tick(), or None. A tick that finds
+        nothing due raises the bound."""
         return self._partition.deadlines.earliest()
 
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance, for tests. `leader` is a member that becomes the leader of a classic
-        group if it rejoins. Has no effect if a rebalance of a classic group is in progress, or if
-        the group has no members."""
+        """Start a rebalance, for tests. A consumer group gets its next epoch. `leader` is a member
+        that becomes the leader of a classic group if it rejoins. Has no effect if a rebalance of a
+        classic group is in progress, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)
-            consumer_control.rebalance(decision, consumer_group, reason.cause, reason.text)
+            metadata_hash = consumer_group.metadata_hash
+            bump_epoch(decision, consumer_group, metadata_hash, reason.cause, reason.text)
             return decision.outcome()
         group = self._partition.groups.get(group_id)
         if group is None or group.state not in (COMPLETING, STABLE):
@@ -247,7 +247,7 @@ class Coordinator:
         return decision.outcome()
 
     def expire_session(self, group_id: str, member_id: str, now: int) -> Outcome:
-        """Expire the session of a member, or a pending member id, early. For tests."""
+        """Expire the session of a member, or of a pending member id, now. For tests."""
         decision = Decision(self._partition, now)
         if group_id in self._partition.consumer_groups:
             deadline_expired(decision, DeadlineKey("member session", group_id, member_id), now)
@@ -265,7 +265,7 @@ class Coordinator:
         if group is None:
             return NOTHING
         decision = Decision(self._partition, now)
-        consumer_control.fence(decision, group, member_id)
+        fence_member(decision, group, member_id)
         return decision.outcome()
 
     def hold_assignment(self, group_id: str, *, is_held: bool) -> None:
@@ -276,9 +276,9 @@ class Coordinator:
             self._partition.held_assignments.discard(group_id)
 
     def append_failed(self, outcome: Outcome, now: int) -> Outcome:
-        """Decide the replacement for `outcome`, whose records are larger than max.message.bytes.
-        None of its records was applied, but the group's soft state has changed. Upstream: the
-        append futures in GroupMetadataManager."""
+        """Decide a replacement for `outcome`, whose records are larger than max.message.bytes. Its
+        records were not applied, but soft state has changed. Upstream: the append futures in
+        GroupMetadataManager."""
         decision = Decision(self._partition, now)
         leader = ""
         for record in outcome.records:
@@ -304,15 +304,14 @@ class Coordinator:
         return expire_offsets(self._partition, now_ms)
 
     def delete_offsets_of_topics(self, topics: Set[str]) -> Sweep:
-        """Delete the offsets of deleted topics. The first step is cheap, and the only one if there
-        is nothing to delete."""
+        """Delete the offsets of deleted topics. If there is nothing to delete, this is cheap."""
         return delete_offsets_of_topics(self._partition, topics)
 
     # --- durable state
 
     def state_changes(self) -> Sequence[GroupEvent]:
         """Return the transitions of consumer groups since the last call. Their states are derived
-        from durable state, so the caller calls this when it has applied an outcome's records."""
+        from durable state, so this is called after the records of an outcome were applied."""
         if not self._states_before:
             return ()
         changes = []
@@ -328,7 +327,7 @@ class Coordinator:
 
     def apply(self, record: OffsetsRecord) -> None:
         """Apply a record of the last decision, or of the log that is being loaded. The offsets of
-        its group must be in memory."""
+        the record's group must be in memory."""
         partition = self._partition
         if isinstance(record, OffsetCommitRecord):
             partition.offsets.put(record)
@@ -361,7 +360,7 @@ class Coordinator:
             return
         partition.pending_offsets.add(record)
         group_id = record.commit.group_id
-        # A transactional commit creates the group, whether it is aborted or not.
+        # A transactional commit creates the group, even if it is aborted later.
         if not partition.exists(group_id):
             partition.new_group(group_id, -1)
 
@@ -388,7 +387,7 @@ class Coordinator:
             group = groups[group_id] = ConsumerGroup(group_id)
             classic = self._partition.groups.get(group_id)
             if classic is not None and classic.stored is None and classic.proposed is None:
-                self._remove_group(group_id)  # it had only offsets
+                self._remove_group(group_id)  # the group had only offsets
         if group_id not in self._states_before:
             self._states_before[group_id] = group.state
         group.apply(record)
@@ -517,7 +516,7 @@ def _roll_back_proposed(decision: Decision, group: Group) -> None:
     """Roll back the change whose record could not be written."""
     group.proposed = None
     if group.state is COMPLETING:
-        # Fail all waiting syncs, the leader's included; all members must then rejoin.
+        # Fail all waiting syncs, including the leader's. All members must then rejoin.
         reason = (
             f"Error {LARGE_RECORD_ERROR.name.upper()} when storing group assignment during "
             f"SyncGroup (member: {group.leader})."

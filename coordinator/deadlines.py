@@ -1,8 +1,8 @@
 """A heap of replaceable deadlines with lazy deletion, and the deadline keys of groups.
 
-Deadlines are extended by heartbeats far more often than they expire, so extending does not touch
-the heap: the stale entry is re-pushed when popped. Entries of cancelled or shortened deadlines are
-skipped when popped.
+Heartbeats extend deadlines far more often than deadlines expire, so an extension does not change
+the heap: the stale entry is pushed again when it is popped. Entries of cancelled or shortened
+deadlines are skipped when they are popped.
 """
 
 from collections.abc import Mapping
@@ -20,19 +20,19 @@ MEMBER_DEADLINES: Final[tuple[MemberDeadline, ...]] = get_args(MemberDeadline)
 
 
 class DeadlineKey(NamedTuple):
-    """One deadline per key: setting it again replaces it.
+    """What a deadline is for. Each key has at most one deadline.
 
-    session  the member must send a heartbeat, or join with its pending member id, by then
-    join     the join phase of a rebalance ends at this time
-    sync     members that have not sent SyncGroup are removed at this time
+    session  the member must send a heartbeat, or join with its pending member id
+    join     the join phase of a rebalance ends
+    sync     members that have not sent SyncGroup are removed
 
-    Of consumer groups (KIP-848):
+    In consumer groups (KIP-848):
 
-    member session  the member must send a heartbeat by then
-    revocation      the member must have confirmed that it has revoked partitions
-    member join     a member of the classic protocol must have rejoined
-    member sync     a member of the classic protocol must have sent SyncGroup
-    regex           the group's regular expressions must be resolved
+    member session  the member must send a heartbeat
+    revocation      the member must confirm that it has revoked partitions
+    member join     a member of the classic protocol must rejoin
+    member sync     a member of the classic protocol must send SyncGroup
+    regex           the group's regular expressions are resolved
     """
 
     kind: Literal["session", "join", "sync", "regex"] | MemberDeadline
@@ -51,7 +51,7 @@ class Deadlines(Generic[K]):
 
     def __init__(self) -> None:
         self._due: dict[K, int] = {}
-        # Heap time of each key; never later than its actual deadline.
+        # The time of each key in the heap, which is never later than its deadline.
         self._queued: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
         self._serial = 0
@@ -82,12 +82,13 @@ class Deadlines(Generic[K]):
 
     @property
     def pending(self) -> Mapping[K, int]:
-        """Every deadline, for inspection."""
+        """All deadlines, for inspection."""
         return self._due
 
     def earliest(self) -> int | None:
-        """Return a lower bound of the next deadline, or None if there is no deadline. The bound is
-        too early if the next deadline was extended: `pop_due` then returns None and corrects it."""
+        """Return a lower bound of the next deadline, or None if there are no deadlines. The bound
+        is too early if the next deadline was extended: `pop_due` then returns None and corrects it.
+        """
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> tuple[K, int] | None:

@@ -1,5 +1,5 @@
-"""Shared by all decisions of a partition's coordinator: PartitionState (groups, offsets, deadlines)
-and Decision."""
+"""What all decisions share: PartitionState (the groups, offsets and deadlines of a partition),
+Decision, and the interfaces that the coordinator needs."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -59,8 +59,8 @@ class GroupConfig:
     consumer_group_assignors: tuple[str, ...]  # the first one is the default
     consumer_migration_policy: str  # bidirectional, upgrade, downgrade or disabled
     regex_refresh_interval_ms: int
-    # A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS): the deadline of a new member,
-    # which cannot send heartbeats until its first JoinGroup response contains its member id.
+    # The deadline of a new member, which cannot send heartbeats before the response to its first
+    # JoinGroup. A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
     new_member_join_timeout_ms: int = 300_000
 
 
@@ -91,7 +91,7 @@ class AssignmentInfo(NamedTuple):
 
 
 class Codec(Protocol):
-    """Encoding and decoding for the coordinator, which handles no bytes itself."""
+    """Encodes and decodes for the coordinator, which handles no bytes itself."""
 
     def offset_commit(
         self,
@@ -105,7 +105,7 @@ class Codec(Protocol):
         expire_timestamp_ms: int | None,
         topic_id: bytes | None,
     ) -> OffsetCommitRecord:
-        """Return the commit record of the last offset; the preceding ones belong to pipelined
+        """Return the commit record of the last offset. The preceding offsets are those of pipelined
         requests (`earlier`)."""
 
     def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
@@ -118,8 +118,8 @@ class Codec(Protocol):
         """Decode only the topics of a subscription. Raises DecodeError."""
 
     def assignment(self, assignment: bytes) -> AssignmentInfo | None:
-        """Decode a ConsumerProtocol assignment (no partitions if `data` is empty). Return None if
-        it is malformed."""
+        """Decode a ConsumerProtocol assignment (no partitions if it is empty). Return None if it is
+        malformed."""
 
     def encode_assignment(
         self, partitions: Mapping[str, Iterable[int]], subscription: bytes
@@ -143,7 +143,7 @@ class TopicMetadata(Protocol):
     def partition_count(self, topic_id: TopicId) -> int: ...
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        """Return Kafka's hash of those topics that exist (KIP-1101), or 0 if none exists."""
+        """Return Kafka's hash of the topics that exist (KIP-1101), or 0 if none exists."""
 
     def regex_problem(self, regex: str) -> str | None:
         """Return what is wrong with a regular expression in RE2 syntax, or None if it is valid."""
@@ -151,8 +151,8 @@ class TopicMetadata(Protocol):
     def matcher(
         self, regexes: Collection[str], describes_topic: TopicFilter | None
     ) -> RegexMatcher:
-        """Return a matcher of the expressions against this version of the topics, or against those
-        topics that a client may describe."""
+        """Return a matcher of the expressions for this version of the topics, or for the topics
+        that a client may describe."""
 
 
 class CommittedOffsets(Protocol):
@@ -164,13 +164,13 @@ class CommittedOffsets(Protocol):
     def get(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None: ...
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
-        """topic -> partition -> offset."""
+        """Return the offsets of a group, by topic and partition."""
 
     def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
         """Yield the newest commit of each partition. Do not modify the table while iterating."""
 
     def is_loaded(self, group_id: str) -> bool:
-        """Whether the group's offsets are in memory; also True if it has none."""
+        """Whether the group's offsets are in memory, or it has no offsets."""
 
     def count(self, group_id: str) -> int: ...
     def has_group(self, group_id: str) -> bool: ...
@@ -208,18 +208,18 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
-        # By group: which topics its next match may use. These are the topics that the client whose
-        # request made the match due may describe. Not durable.
+        # The topics for the next match of each group: those that the client may describe whose
+        # request made the match due. Not durable.
         self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
 
     def exists(self, group_id: str) -> bool:
-        """Whether the group exists, with any type or with offsets only."""
+        """Whether a group of any type exists, including a group that has only offsets."""
         return self.has_metadata(group_id) or self.offsets.has_group(group_id)
 
     def has_metadata(self, group_id: str) -> bool:
-        """Whether a group of any type exists; a group that has only offsets does not count."""
+        """Whether a group of any type exists, not counting groups that have only offsets."""
         return (
             group_id in self.groups
             or group_id in self.consumer_groups
@@ -227,7 +227,7 @@ class PartitionState:
         )
 
     def by_topic_name(self, assigned: Partitions) -> dict[str, list[int]]:
-        """Return the partitions by topic name, without those of topics that do not exist."""
+        """Return the partitions by topic name, without topics that do not exist."""
         named = ((self.topics.name_of(topic_id), each) for topic_id, each in assigned.items())
         return {name: sorted(partitions) for name, partitions in named if name is not None}
 
@@ -249,7 +249,7 @@ Client: TypeAlias = Member | JoinGroup | Consumer | ConsumerGroupHeartbeat
 
 
 class Decision:
-    """Collects records, replies and events while one command or deadline is decided."""
+    """Collects the records, replies and events while one command or deadline is handled."""
 
     def __init__(self, partition: PartitionState, now: int, ticket: int = 0) -> None:
         self.partition = partition
@@ -272,8 +272,8 @@ class Decision:
         self._queries = (query,)
 
     def discard(self) -> None:
-        """Write nothing and report no effects, because the request is rejected. Replies to other
-        requests and log lines remain."""
+        """Discard records and events, because the request is rejected. Replies to other requests
+        and log lines remain."""
         self._records.clear()
         self._events = [
             event
@@ -282,7 +282,8 @@ class Decision:
         ]
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
-        """Write the group's record, with `assignments` instead of the current ones if given."""
+        """Write the group's record, with `assignments` instead of the current ones if they are
+        given."""
         group.proposed = to_metadata(group, assignments)
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
@@ -359,8 +360,8 @@ def group_event(
 
 
 def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRecord]:
-    """Return the tombstones of a group without members, of any type. Those of its offsets are not
-    included."""
+    """Return the tombstones of a group without members, of any type, except those of its
+    offsets."""
     consumer_group = partition.consumer_groups.get(group_id)
     if consumer_group is not None:
         return list(consumer_group.tombstones())
@@ -371,7 +372,7 @@ def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRe
 def fencing_events(
     error: ErrorCode, group: Group | None, member_id: str, instance_id: str | None, operation: str
 ) -> tuple[Event, ...]:
-    """Return the events of a request that failed with `error`: only fencing is an event."""
+    """Return the events of a request that failed with `error`. Only fencing has events."""
     if error is not ErrorCode.fenced_instance_id:
         return ()
     assert group is not None

@@ -48,8 +48,8 @@ _NONE: Final = ErrorCode.none
 
 # --- OffsetCommit (hot path)
 
-# Successful results, cached by entry count. Clients commit whole assignments, so few distinct
-# counts occur; larger results are not cached.
+# Successful results by the number of entries. Clients commit whole assignments, so few numbers
+# occur. Larger results are not cached.
 _SUCCESS: Final = tuple(CommitResult((_NONE,) * count) for count in range(257))
 
 
@@ -97,8 +97,8 @@ def decide_commit(
         outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
     if not records and not partition.exists(group_id):
-        # Nothing was written for this group, but the commit was accepted, so keep the group, which
-        # has only offsets, in memory until the next load.
+        # The commit was accepted without records. As in Kafka, the group exists until the next
+        # load.
         partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
@@ -108,7 +108,7 @@ def decide_commit(
 def decide_transactional_commit(
     partition: PartitionState, command: TxnOffsetCommit, ticket: int, now: int
 ) -> Outcome:
-    """Commit in a transaction: the offsets take effect when the transaction is committed. No
+    """Commit offsets in a transaction. They take effect when the transaction is committed. No
     session is extended. Upstream: OffsetMetadataManager.commitTransactionalOffset."""
     commit, producer_id, producer_epoch = command
     group_id = commit.group_id
@@ -155,14 +155,13 @@ def _validate_commit(
     """Validate a commit to an existing group, or a commit with a generation to a group that does
     not exist. The order of the checks is upstream's; clients can observe it."""
     if group is None:
-        # A group that has only offsets gives the same error.
         if partition.offsets.has_group(command.group_id):
             return ErrorCode.unknown_member_id
         newer, older = ErrorCode.group_id_not_found, ErrorCode.illegal_generation
         return newer if command.supports_member_epochs else older
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
-        # The request is from an admin client, or from a consumer that uses assign(): ids are not
+        # The request is from an admin client, or from a consumer that uses assign(). Ids are not
         # validated.
         return _NONE
     instance_id = command.group_instance_id
@@ -189,9 +188,9 @@ def _has_member(command: OffsetCommit) -> bool:
 
 
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
-    """Validate a commit to a consumer group. A member may be one epoch ahead of its client, which
-    may still commit partitions that it owned at the older epoch (KIP-1251); a single partition that
-    it did not own fails the whole commit. Sessions are not extended. Upstream:
+    """Validate a commit to a consumer group. The member may be an epoch ahead of its client, which
+    may still commit partitions that it owned at the older epoch (KIP-1251). One partition that it
+    did not own fails the whole commit. Sessions are not extended. Upstream:
     ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
@@ -220,7 +219,8 @@ def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) 
 
 
 def _is_too_large(partition: PartitionState, metadata: str) -> bool:
-    """Compare the length as Java counts it, in UTF-16 code units: one or two per character."""
+    """Whether the metadata is too large. Java counts UTF-16 code units: one or two per
+    character."""
     limit = partition.config.offset_metadata_max_bytes
     if len(metadata) * 2 <= limit:
         return False
@@ -254,8 +254,8 @@ def transaction_committed(partition: PartitionState, producer_id: int) -> tuple[
 def _commit_event(
     type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
-    """Return the event for those entries of a commit that were accepted, or that were rejected with
-    the same error as the first entry. The generation of the event is the one in the request."""
+    """Return the event for the entries of a commit that were accepted, or that were rejected with
+    the error of the first entry. The event has the generation in the request."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
     groups = partition.groups, partition.consumer_groups
@@ -278,11 +278,11 @@ def _commit_event(
 def decide_fetch(
     partition: PartitionState, command: OffsetFetch, ticket: int, _now: int
 ) -> Outcome:
-    """Return committed offsets. Only members of consumer groups are validated; a missing group has
-    no offsets, and no timer is touched.
+    """Return committed offsets. Only members of consumer groups are validated. A missing group has
+    no offsets. No timer is changed.
 
-    With `require_stable`, offsets that an open transaction has committed cause an error. Records
-    that are not durable yet need no special handling, because replies wait for them anyway.
+    With `require_stable`, offsets that are pending in a transaction cause an error. Records that
+    are not durable yet need no special handling, because replies wait for them anyway.
     """
     group_id = command.group_id
     if group_id in partition.consumer_groups:
@@ -309,7 +309,7 @@ def decide_fetch(
 
 
 def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) -> ErrorCode:
-    """Upstream: ConsumerGroup.validateOffsetFetch."""
+    """Validate a fetch from a consumer group. Upstream: ConsumerGroup.validateOffsetFetch."""
     member_id, epoch = command.member_id, command.member_epoch
     if member_id is None:
         # Upstream looks up the null id and fails.
@@ -324,7 +324,7 @@ def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) ->
 
 
 def _of_topic(committed: OffsetAndMetadata | None, topic_id: bytes) -> OffsetAndMetadata | None:
-    """Return None for an offset that was committed for an earlier topic with the same name. Only
+    """Return the offset, or None if it was committed for an earlier topic with the same name. Only
     logs written by Kafka contain such offsets: kohort deletes the offsets of a topic before its
     name can be reused. Upstream: OffsetMetadataManager.isMismatchedTopicId."""
     is_mismatched = committed is not None and committed.topic_id not in (None, topic_id)
@@ -369,7 +369,7 @@ def decide_delete_offsets(
         return reply(ticket, DeleteOffsetsResult(ErrorCode.non_empty_group, ()))
     events: list[Event] = []
     errors = _subscription_errors(partition, group, command, events)
-    # Deleting an offset that was never committed succeeds, without a record.
+    # Deleting an offset that was never committed succeeds without a record.
     records: tuple[OffsetsRecord, ...] = tuple(
         OffsetTombstone(group_id, topic, index)
         for (topic, indexes), error in zip(command.topics, errors, strict=True)
@@ -387,8 +387,8 @@ def decide_delete_offsets(
 def _subscription_errors(
     partition: PartitionState, group: Group | None, command: OffsetDelete, events: list[Event]
 ) -> tuple[ErrorCode, ...]:
-    """Return, for each topic, GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is subscribed to
-    it, or if the subscriptions cannot be decoded (upstream: isSubscribedToTopic)."""
+    """Return the error of each topic: GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is
+    subscribed to it, or if subscriptions cannot be decoded (upstream: isSubscribedToTopic)."""
     consumer_group = partition.consumer_groups.get(command.group_id)
     if consumer_group is not None:
         return tuple(
@@ -440,15 +440,15 @@ def _offsets_deleted(group: Group | ConsumerGroup | str, cause: Cause, count: in
 
 
 class ReadGroup(NamedTuple):
-    """A cleanup step that needs spilled offsets; the driver reads them from disk and sends them
+    """A cleanup step that needs spilled offsets. The driver reads them from disk and sends them
     into the generator."""
 
     group_id: str
 
 
 Sweep: TypeAlias = Generator[Outcome | ReadGroup, Iterable[OffsetCommitRecord] | None, None]
-"""Processes all groups in slices. The outcome of each slice is applied before the next step; other
-commands may be decided in between."""
+"""A pass over all groups in slices. The outcome of each slice is applied before the next slice;
+other commands may be decided in between."""
 
 # Limits of a slice: up to 2 ms to examine offsets, up to 3 ms to write and apply tombstones.
 DELETED_TOPICS_SLICE_OFFSETS = 10_000
@@ -467,9 +467,9 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
     if not topics:
         return
-    yield NOTHING  # All partitions start at the same time: do nothing expensive yet.
+    yield NOTHING  # all partitions start at the same time, so nothing expensive may happen yet
     examined = 0
-    # Pending offsets first: their transaction may end while this runs.
+    # Pending offsets are first, because their transactions may end while this runs.
     records: list[OffsetsRecord] = [
         OffsetTombstone(*key) for key in partition.pending_offsets if key[1] in topics
     ]
@@ -532,7 +532,7 @@ class _ExpirationRule(NamedTuple):
     time (v2 to v4) expires at that time.
     """
 
-    since_ms: int | None  # None: since each commit
+    since_ms: int | None  # None: the time of each commit
     subscribed_topics: frozenset[str] = frozenset()
 
     def has_passed(self, offset: OffsetAndMetadata, now: int, retention_ms: int) -> bool:
@@ -565,9 +565,9 @@ def _expiration_rule(
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
-    Groups created while this runs are left for the next pass. Upstream:
+    Groups that are created while this runs are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
-    yield NOTHING  # All partitions start at the same time: do nothing expensive yet.
+    yield NOTHING  # all partitions start at the same time, so nothing expensive may happen yet
     groups = {
         **partition.groups,
         **partition.consumer_groups,
@@ -613,7 +613,7 @@ def _expire_group(
     """Add the tombstones that are due, up to SLICE_TOMBSTONES in `records`. Return how many offsets
     were examined, and whether the group is done."""
     if not partition.exists(group_id):
-        return 0, True  # deleted since the sweep began
+        return 0, True  # the group was deleted since the sweep began
     group = partition.groups.get(group_id) or partition.consumer_groups.get(group_id)
     expiration = _expiration_rule(partition, group, events)
     if expiration is None or not partition.other_groups.may_expire(group_id):

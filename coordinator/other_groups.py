@@ -1,13 +1,14 @@
 """Groups of other types, which a Kafka broker may have written to the log.
 
-Streams (KIP-1071) and share (KIP-932) groups are treated as groups without members, since their
-protocols are not served. Kafka's responses to requests for such groups:
+Streams groups (KIP-1071) and share groups (KIP-932) are treated as groups without members, because
+their protocols are not served. Kafka's responses to requests for such groups:
 
     type       join              commit, fetch, delete          describe, list
     streams    converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     share      is rejected       only the group can be deleted  GROUP_ID_NOT_FOUND; listed
 
-Their records are kept until the group is converted, deleted or expired; then each gets a tombstone.
+The records of a group are kept until it is converted, deleted or expired. Then each record gets a
+tombstone.
 Upstream: GroupMetadataManager.classicGroupJoin.
 """
 
@@ -19,7 +20,7 @@ _GROUP_RECORD_TYPES = {11, 17}
 
 
 class OtherGroup:
-    """A non-classic group, represented by the keys of its records."""
+    """A share or streams group, represented by the keys of its records."""
 
     def __init__(self, type_: GroupType) -> None:
         self.type = type_
@@ -35,7 +36,7 @@ class OtherGroup:
 
 
 class OtherGroups:
-    """Non-classic groups by id."""
+    """All share and streams groups, by id."""
 
     def __init__(self) -> None:
         self.groups: dict[str, OtherGroup] = {}
@@ -56,6 +57,6 @@ class OtherGroups:
                 del self.groups[record.group_id]
 
     def may_expire(self, group_id: str) -> bool:
-        """Share groups never expire."""
+        """Whether the group may expire. Share groups never expire."""
         group = self.groups.get(group_id)
         return group is None or group.type is not GroupType.SHARE

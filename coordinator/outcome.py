@@ -1,8 +1,8 @@
 """What a decision of the coordinator returns: records, replies, events and queries as data.
 
 The runtime appends and applies the records, publishes the events, sends the replies once the
-records are durable, and answers the queries. An event reports a decision and is published before
-the records are durable.
+records are durable, and answers the queries. Events report decisions: they are published before the
+records are durable.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -15,7 +15,7 @@ from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .commands import Result
 
-# Unlike NamedTuple.__new__, tuple.__new__ is not a Python function. Used where microseconds matter.
+# Creates a NamedTuple without calling its __new__, a Python function, where microseconds matter.
 make: Final = tuple.__new__
 
 NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
@@ -23,7 +23,7 @@ DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40  # logging's levels; logging is not
 
 
 class EventType(StrEnum):
-    """docs/events.md describes each type and its fields."""
+    """The type of an event. docs/events.md describes each type and its fields."""
 
     JOIN_RECEIVED = "join_received"
     JOIN_REJECTED = "join_rejected"
@@ -73,7 +73,7 @@ class GroupEvent(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line for the broker's log, in Kafka's wording; `message % arguments` is its text."""
+    """A line for the broker's log, in Kafka's wording. `message % arguments` is the text."""
 
     level: int
     message: str
@@ -89,8 +89,8 @@ Reply: TypeAlias = tuple[int, Result]
 RegexMatcher: TypeAlias = Callable[
     [], Generator[Callable[[], object] | None, None, Mapping[str, tuple[str, ...]]]
 ]
-"""Starts a task (log/tasks.py) that returns, for each regular expression, the sorted names of the
-matching topics; none for an invalid expression. The task may take seconds."""
+"""Starts a task (log/tasks.py) that returns the sorted names of the topics that match each regular
+expression (none for an invalid expression). The task may take seconds."""
 
 
 class RegexQuery(NamedTuple):

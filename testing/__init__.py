@@ -11,7 +11,7 @@ Read kafka.py first: it composes the parts.
     lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
     presets           its configuration
     loop_thread       its event loop in a thread, and waits for it from other threads
-    deadline          … the timeout of a wait, also on a busy machine
+    deadline          … the end of a wait: time without a CPU does not count
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
@@ -25,23 +25,23 @@ Read kafka.py first: it composes the parts.
 
     interceptor       sees every request before its handler; may hold, answer or drop it
     recorded_request  a request as tests see it, independent of its version
-    faults/           faults of requests, networks and disks, which must fire
+    faults/           faults of requests, networks and disks; one that never fires fails the test
 
-    security          certificates, the settings of clients for TLS and SASL, quotas
-    oauth_tokens      tokens of SASL OAUTHBEARER in these settings
+    security          certificates, client settings for TLS and SASL, quotas
+    oauth_tokens      … tokens for SASL OAUTHBEARER
 
     history           requests, events, commits as data
     generations       … generations, and the partitions that members owned
-    timeline/         … as text for the report of a failed test, as an HTML page
+    timeline/         … as text for the report of a failed test, and as an HTML page
     client_checks     client mistakes, found in the history
 
     aio               AsyncKafka: waits are coroutines
     container         KafkaContainer: a replacement for testcontainers
     backend           whether tests start their own brokers or use a real cluster
-    real_cluster      … the real cluster
+    real_cluster      … a real cluster with the interface of Kafka
     kafka_python/     … its topics and groups, through kafka-python
     plugin            the pytest plugin
-    tracebacks        which harness source the report of a failed test shows
+    tracebacks        removes the harness from the tracebacks of failed tests
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,10 +1,10 @@
 """`AsyncKafka`: the harness for tests on an event loop. Its waits are coroutines.
 
-A wait runs in a thread, so that consumers on the test's event loop keep running. The classes are
-those of the synchronous harness, with their waits wrapped by `awaited`. All other methods stay
-synchronous: they take less than a millisecond. A synchronous wait on an event loop raises
-(loop_thread.check_may_block). Cancelling a wait ends its thread. A call without `await` fails the
-test (check_awaited).
+Each wait runs in a thread, so that consumers on the test's event loop keep running. The classes
+extend those of the synchronous harness and wrap only their waits (`awaited`). All other methods
+stay synchronous, because they take less than a millisecond. A synchronous wait on an event loop
+raises an error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called
+without `await` fails the test (check_awaited).
 """
 
 import asyncio
@@ -55,11 +55,11 @@ def _on_loop() -> bool:
 
 
 class NotAwaited(AssertionError):
-    """A method of an AsyncKafka was called without `await`. The message contains the lines."""
+    """A wait of an AsyncKafka was called without `await`. The message lists the calls."""
 
 
 _calls: list[tuple[Coroutine[Any, Any, Any], str]] = []
-"""Coroutines that may not have been awaited yet, with the line and name of each call."""
+"""Coroutines that may not have been awaited yet, each with the line and name of its call."""
 
 
 def _not_started() -> list[tuple[Coroutine[Any, Any, Any], str]]:
@@ -67,7 +67,7 @@ def _not_started() -> list[tuple[Coroutine[Any, Any, Any], str]]:
 
 
 def take_not_awaited() -> str:
-    """Return the lines of all calls that were not awaited, one per line, and forget the calls."""
+    """Return a list of the calls that were not awaited, one per line, and forget them."""
     calls = _not_started()
     _calls.clear()
     for coroutine, _ in calls:
@@ -76,8 +76,8 @@ def take_not_awaited() -> str:
 
 
 def check_awaited() -> None:
-    """Raise NotAwaited for calls that were not awaited. Called by the plugin at the end of a test,
-    and by `async with AsyncKafka()` on exit."""
+    """Raise NotAwaited if calls were not awaited. The plugin calls this at the end of a test, and
+    `async with AsyncKafka()` on exit."""
     if missing := take_not_awaited():
         raise NotAwaited(missing)
 
@@ -153,13 +153,13 @@ class AsyncFault(Fault):
 
 
 class AsyncFaults(Faults[AsyncFault]):
-    """`kafka.faults`."""
+    """`kafka.faults` of an AsyncKafka."""
 
     _type = AsyncFault
 
 
 class AsyncClock(ClockControl):
-    """`kafka.clock`."""
+    """`kafka.clock` of an AsyncKafka."""
 
     run_until = awaited(ClockControl.run_until)  # type: ignore[assignment]
     advance_with_heartbeats = awaited(ClockControl.advance_with_heartbeats)  # type: ignore[assignment]
@@ -175,9 +175,9 @@ def _async_fake_member(
 
 
 class AsyncKafka(Kafka):
-    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`. It is used with
-    `async with` or as the fixture `async_kafka`. The condition of `wait` is called in a thread
-    other than the test's."""
+    """A Kafka whose waits are coroutines, including `await kafka.fake_member(…)`. Use it with
+    `async with`, or through the fixture `async_kafka`. `wait` calls its condition in another
+    thread."""
 
     clock: AsyncClock
     faults: AsyncFaults

@@ -3,8 +3,8 @@
     pytest --kafka-cluster kafka:9092
     KOHORT_TEST_BOOTSTRAP_SERVERS=kafka:9092 pytest
 
-Used by the fixtures; unittest can use it too: `self.enterContext(kafka_for_test())`. pytest imports
-this module on startup, so the broker is imported only when the first test needs one.
+The fixtures use it; so can unittest: `self.enterContext(kafka_for_test())`. pytest imports this
+module on startup, so it imports the broker only when the first test needs one.
 """
 
 import os
@@ -18,7 +18,7 @@ VARIABLE = "KOHORT_TEST_BOOTSTRAP_SERVERS"
 OPTION = "--kafka-cluster"
 
 option: str | None = None
-"""The value of the option; it takes precedence over the variable."""
+"""The value of the command-line option, which takes precedence over the variable."""
 
 # A local container or a cluster in the same network accepts connections within milliseconds.
 CONNECT_SECONDS = 3
@@ -32,14 +32,13 @@ _IRRELEVANT = ("loop", "port", "preset")
 
 
 def real_cluster() -> str | None:
-    """Return the bootstrap servers of the real cluster, or None if tests start their own
-    brokers."""
+    """Return the bootstrap servers of the real cluster; None if tests start their own brokers."""
     return option or os.environ.get(VARIABLE) or None
 
 
 def check_reachable(servers: str) -> str | None:
-    """Return why no broker of the cluster responds to ApiVersions within CONNECT_SECONDS; None if
-    one does."""
+    """Return None if a broker of the cluster responds to ApiVersions within CONNECT_SECONDS, and
+    otherwise why none does."""
     import socket
 
     reasons = []
@@ -62,8 +61,8 @@ def check_reachable(servers: str) -> str | None:
 
 
 def kafka_for_test(**arguments: Any) -> "Kafka":
-    """Return Kafka() with these arguments, not started; or the real cluster, if the arguments do
-    not matter there. Otherwise skips the test (unittest.SkipTest)."""
+    """Return `Kafka(**arguments)`, not started, or the real cluster if the tests use one. Skips
+    the test (unittest.SkipTest) if a real cluster cannot honour an argument."""
     servers = real_cluster()
     if servers is None:
         from .kafka import Kafka

@@ -1,7 +1,7 @@
-"""Checks of how the clients of a test behaved: `kafka.client_checks`.
+"""Finds mistakes of a test's clients in the history: `kafka.client_checks`.
 
-A false alarm is worse than a miss: if the history does not prove a mistake (for example because two
-clients share a client id, or a fault of the test hit a request), nothing is reported.
+A false alarm is worse than a miss: a mistake that the history does not prove is not reported (for
+example if two clients share a client id, or a fault of the test affected a request).
 """
 
 import struct
@@ -60,29 +60,29 @@ _MEMBERSHIP_ERRORS = (
 
 _OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
-# Requests already in flight get the same error; after this time the client has seen it.
+# Requests already in flight get the same error. After this time the client has received it.
 REACTION_SECONDS = 0.1
-# Kafka's documentation of heartbeat.interval.ms: at most a third of session.timeout.ms. A client
-# with exactly that interval is always slightly late.
+# According to Kafka's documentation, heartbeat.interval.ms is at most a third of
+# session.timeout.ms. A client with exactly that interval is always slightly late.
 HEARTBEATS_PER_SESSION = 3
 HEARTBEAT_TOLERANCE = 1.1
-# The shortest of these gaps is used: a stalled machine prolongs one gap, but rarely two.
+# The check uses the shortest of at least two gaps: a stalled machine prolongs one, but rarely two.
 GAPS_MIN = 2
-# After a new assignment a consumer may still have a fetch of the old one in flight.
+# After a new assignment, a consumer may still have a Fetch of its old partitions in flight.
 LAST_FETCH_SECONDS = 1.0
 # A client that was just closed disconnects within this wall-clock time.
 CLOSE_SECONDS = 0.2
 
 
 class ClientCheckError(AssertionError):
-    """The client checks have findings, and findings are configured to be errors."""
+    """The client checks found mistakes, and the test treats them as errors."""
 
     __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake of a client; `str()` gives `kind: message`."""
+    """A mistake of a client. `str(finding)` is `kind: message`."""
 
     kind: str
     """One of KINDS."""
@@ -99,8 +99,9 @@ class Finding:
 
 
 class ClientChecks(SuggestsAttributes):
-    """Findings become warnings or errors of the test (`--kafka-client-checks=error`). Fake members
-    are not checked: the test controls them."""
+    """`kafka.client_checks`: the mistakes of the test's clients, which become warnings or errors of
+    the test (`--kafka-client-checks=error`). Fake members are not checked: the test controls them.
+    """
 
     def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
         self._host = host
@@ -108,8 +109,8 @@ class ClientChecks(SuggestsAttributes):
         self._ignored: set[str] = set()
 
     def ignore(self, *kinds: str) -> None:
-        """Ignore these kinds for the rest of the test, for example `zombie commit`; without
-        arguments, all kinds. Raises ValueError for an unknown kind."""
+        """Ignore findings of these kinds for the rest of the test, for example `zombie commit`, or
+        of all kinds if none is given. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
             raise ValueError(f"Unknown kind {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
@@ -117,15 +118,15 @@ class ClientChecks(SuggestsAttributes):
 
     @property
     def findings(self) -> list[Finding]:
-        """Return the findings in the history so far, in chronological order."""
+        """The findings in the history so far, in chronological order."""
         if self._ignored == KINDS.keys():
             return []
         return [each for each in check_history(self._host.history) if self._is_reported(each)]
 
     @property
     def left_open(self) -> list[Finding]:
-        """Return findings for members that are still in their groups and connected; called at the
-        end of a test."""
+        """A finding for each member that is still in its group and connected. The plugin reads
+        this at the end of a test."""
         if LEFT_OPEN in self._ignored:
             return []
         found = self._host.call(self._connected_members)
@@ -165,8 +166,8 @@ def _finding(
     by: Commit | RejectedCommit | RecordedRequest,
     client_id: str | None = None,
 ) -> Finding:
-    """Return a finding about the client of this commit or request. `client_id`: that of the member,
-    if a producer sent the commit."""
+    """Return a finding about the client of this commit or request. If a producer sent the commit,
+    `client_id` is the client id of the member."""
     client_id = client_id or by.client_id
     return Finding(kind, message, by.group or "", by.member_id, client_id, by.wall_s)
 
@@ -212,7 +213,7 @@ def check_history(history: History) -> list[Finding]:
 
 
 def _disturbed_by_test(history: History) -> set[str | None]:
-    """Return members that the test removed, or whose requests had a fault."""
+    """Return the members that the test removed or whose requests had a fault."""
     removed = (each.member_id for each in history.exits() if each.is_by_test)
     return {*removed, *(each.member_id for each in history.requests if each.faults)}
 
@@ -220,7 +221,7 @@ def _disturbed_by_test(history: History) -> set[str | None]:
 def zombie_commits(
     rejected: Iterable[RejectedCommit], disturbed: Container[str | None] = ()
 ) -> Iterator[Finding]:
-    """Find commits of removed members or of old generations: their work is repeated."""
+    """Find commits of removed members or old generations: the new owners repeat their work."""
 
     def key(commit: RejectedCommit) -> tuple[str, str, int, str]:
         return commit.group, commit.member_id or "", commit.generation or 0, commit.error
@@ -243,7 +244,7 @@ def zombie_commits(
 
 
 def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
-    """Find members that received a membership error and continued as before."""
+    """Find members that received a membership error and kept using the same generation."""
     rejected_at: dict[tuple[str, str, int], float] = {}
     found: dict[tuple[str, str, int], Finding] = {}
     for request in requests:
@@ -294,8 +295,8 @@ def slow_heartbeats(requests: list[RecordedRequest]) -> Iterator[Finding]:
 
 
 def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find members that were fenced by another client with their group.instance.id: they were still
-    sending requests after it joined."""
+    """Find members that still sent requests after another client had joined with the same
+    group.instance.id and fenced them."""
     joins: dict[tuple[str, str], RecordedRequest] = {}
     found: set[tuple[str, str]] = set()
     for request in requests:
@@ -316,7 +317,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
 
 
 def zombie_producers(history: History, requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find producers that were fenced, except by the test: their transactions were aborted."""
+    """Find producers that were fenced, but not by the test: their transactions were aborted."""
     seen: set[tuple[str | None, str | None]] = set()
     for request in requests:
         key = request.client_id, request.transactional_id
@@ -363,8 +364,8 @@ def double_assignments(generations: Generations) -> Iterator[Finding]:
 def commits_of_foreign_partitions(
     commits: Iterable[Commit], generations: Generations
 ) -> Iterator[Finding]:
-    """Find accepted commits of partitions that belong to another member in that generation. (A
-    commit with the previous generation is correct: it is for a partition about to be revoked.)"""
+    """Find accepted commits of partitions that belong to another member in the generation of the
+    commit. (A commit with the previous generation is correct: its partition is being revoked.)"""
     seen: set[tuple[str | None, TopicPartition]] = set()
     for commit in commits:
         partition = commit.topic, commit.partition
@@ -404,9 +405,9 @@ def _owner(generation: Generation, partition: TopicPartition) -> str | None:
 def fetches_of_lost_partitions(
     requests: list[RecordedRequest], generations: Generations
 ) -> Iterator[Finding]:
-    """Find members that still fetch partitions assigned to others. A Fetch contains only a client
-    id, so it is checked only if exactly one member, with one fetching connection per node, uses
-    that id."""
+    """Find members that still fetch partitions assigned to others. A Fetch has a client id, but no
+    member id: it is checked only if exactly one member, with one fetching connection per node, uses
+    that client id."""
     syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
     members: dict[str | None, set[str]] = {}
     for each in requests:
@@ -440,13 +441,13 @@ def fetches_of_lost_partitions(
 def _lost_partitions(
     fetch: RecordedRequest, member: str, syncs: list[RecordedRequest], generations: Generations
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """Return the partitions of this Fetch that the member has lost, with their new owners."""
+    """Yield the partitions of this Fetch that the member has lost, with their new owners."""
     own = [each for each in syncs if each.member_id == member and each.wall_s <= fetch.wall_s]
     if not own or (own[-1].response_wall_s or fetch.wall_s) + LAST_FETCH_SECONDS > fetch.wall_s:
         return
     past = [g for g in generations.get(own[-1].group or "", []) if g.wall_s <= fetch.wall_s]
     if not past or past[-1].number != own[-1].generation:
-        return  # a rebalance is in progress, or it has not received the last assignment
+        return  # a rebalance is in progress, or the member has not received its last assignment
     owned = {partition for g in past[:-1] for partition in g.partitions.get(member, ())}
     for partition in fetch.partitions:
         owner = _owner(past[-1], partition)
@@ -455,9 +456,9 @@ def _lost_partitions(
 
 
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find commits beyond every offset the client can know: from records it fetched, offsets it
-    fetched from, log end offsets and committed offsets. A commit in a transaction is sent by a
-    producer, but belongs to the client of its member."""
+    """Find commits beyond every offset that the client can know: the ends of the records that it
+    fetched, its fetch offsets, log end offsets and committed offsets. A commit in a transaction is
+    sent by a producer, but counts for the client of its member."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
@@ -487,7 +488,7 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
                             f"{name_member(request.member_id or '', client)} committed "
                             f"{join_partitions([partition])} at "
                             f"{offset}, but has fetched only records before {known[key]}: the "
-                            "records between would be skipped"
+                            "records in between would be skipped"
                         )
                         yield _finding(COMMIT_AHEAD, message, request, client)
 
@@ -495,7 +496,8 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
 def _requests_and_responses(
     requests: list[RecordedRequest],
 ) -> Iterator[tuple[bool, str | None, RecordedRequest]]:
-    """Yield (whether it is the response, client id, request), in chronological order."""
+    """Yield (is_response, client id, request) for each request and each response, in chronological
+    order."""
     steps: list[tuple[float, bool, RecordedRequest]] = []
     members = client_ids(requests) if any(each.is_by_producer for each in requests) else {}
     for each in requests:
@@ -517,8 +519,8 @@ def _fetch_positions(fetch: RecordedRequest) -> Iterator[tuple[TopicPartition, i
 
 
 def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield the offsets at which a client may continue after a response: after the records of a
-    Fetch, the offset of a ListOffsets, the committed offset of an OffsetFetch."""
+    """Yield the offsets at which a client may continue after a response: the end of the records of
+    a Fetch, the offset of a ListOffsets, the committed offset of an OffsetFetch."""
     if not request.response_frame:
         return
     # Not `request.response`, which would keep the records in memory twice.

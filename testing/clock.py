@@ -1,9 +1,10 @@
 """The broker's clock, which a test can freeze and advance.
 
 Clients keep their own time. A test controls the broker's time-based decisions: sessions, rebalance
-timeouts, retention. `advance` skips heartbeats: it removes a member whose session timeout it
-passes, even if the client is alive; as with Kafka, the response to its next heartbeat reports the
-removal. `advance_with_heartbeats` keeps the sessions of live clients.
+timeouts, retention. `advance` does not wait for heartbeats: a member is removed when the clock
+passes the end of its session, even if its client is alive. As with Kafka, the response to the
+client's next heartbeat reports the removal. `advance_with_heartbeats` keeps the sessions of live
+clients alive.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ ADVANCE_TIMEOUT_SECONDS = 600
 # The number of deadlines at which `advance` stops. It covers eight hours of heartbeats and takes
 # half a second of wall-clock time; ten years of heartbeats would take an hour.
 STOPS_MAX = 10_000
-# Afterwards, fake members that only send heartbeats send one per this interval.
+# After that many deadlines, fake members that only send heartbeats send one per this interval.
 DAY_MS = 24 * 3600 * 1000
 # More explanations would bury the relevant group.
 EXPLAINED_GROUPS_MAX = 5
@@ -42,8 +43,8 @@ class Units(TypedDict, total=False):
 
 
 class VirtualClock:
-    """Follows the system clock, plus the offset by which it was advanced, until it is frozen. Never
-    goes back."""
+    """The system clock plus the time by which it was advanced, or a constant time while it is
+    frozen. It never goes back."""
 
     def __init__(self) -> None:
         self._system = SystemClock()
@@ -96,7 +97,7 @@ class ClockControl(SuggestsAttributes):
         return self._clock.now_ms()
 
     def freeze(self) -> None:
-        """Stop the clock: until `advance`, no deadline expires, however long the test takes."""
+        """Stop the clock: no deadline expires until `advance`, however long the test takes."""
 
         def freeze() -> None:
             self._clock.freeze()
@@ -132,9 +133,10 @@ class ClockControl(SuggestsAttributes):
         timeout: float = TIMEOUT_SECONDS,
         **units: Unpack[Units],
     ) -> None:
-        """Advance the clock like `advance`, and keep the sessions of connected members: the clock
-        stops before the end of each session until the client has sent a heartbeat, which takes
-        wall-clock time. Raises BarrierTimeout if a client sends none within `timeout` seconds."""
+        """Advance the clock like `advance`, but keep the sessions of connected members alive: the
+        clock stops before the end of each session until the client has sent a heartbeat, which
+        takes wall-clock time. Raises BarrierTimeout if a client sends no heartbeat within `timeout`
+        seconds."""
         check_may_block()
         ms = total_ms(by, units)
         silent = self._host.run(
@@ -147,10 +149,10 @@ class ClockControl(SuggestsAttributes):
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
         """Advance the clock from deadline to deadline until `condition()` is true.
 
-        The condition is called in the broker's thread at each deadline. It may read groups, history
-        and data of the test, but must not wait. It cannot depend on actions of clients, which take
-        wall-clock time: for those use `advance` and then a barrier. Raises BarrierTimeout if it is
-        still false when the clock is `within_days` ahead.
+        The condition is called in the broker's thread at each deadline. It may read groups, the
+        history and data of the test, but must not wait. It must not depend on clients, which act in
+        wall-clock time: for that, use `advance` and then a barrier. Raises BarrierTimeout if the
+        condition is still false after `within_days`.
         """
         check_may_block()
         limit_ms = round(within_days * 24 * 3600 * 1000)
@@ -228,7 +230,8 @@ class ClockControl(SuggestsAttributes):
     async def _advance_until(
         self, condition: Callable[[], object], target_ms: int, stops: "count[int]"
     ) -> bool:
-        """`stops`: counts the deadlines of one call of the test."""
+        """Advance the clock to `target_ms`, or until the condition is true, and return whether it
+        is true. `stops` counts the deadlines of one call of the test."""
         # First finish pending work: it may include the heartbeat that keeps a session alive.
         await self._host.settle()
         while not is_true(condition):
@@ -237,7 +240,7 @@ class ClockControl(SuggestsAttributes):
             is_last = due_ms is None or due_ms > target_ms
             self._clock.advance_to(target_ms if is_last or due_ms is None else due_ms)
             if is_long:
-                # Fake members send them before the coordinator checks their sessions.
+                # Fake members send heartbeats before the coordinator checks their sessions.
                 self._host.background.send_heartbeats()
                 await self._host.settle()
             self._host.broker.node.timers.fire()
@@ -255,7 +258,8 @@ class ClockControl(SuggestsAttributes):
 
 
 def total_ms(by: timedelta | None, units: Units) -> int:
-    """Raises TypeError without a duration, ValueError for a negative one."""
+    """Return the duration in ms. Raises TypeError without a duration, ValueError for a negative
+    one."""
     if by is None and not units:
         raise TypeError("The clock needs a duration: advance(seconds=45)")
     if not isinstance(by, timedelta | None):

@@ -25,8 +25,8 @@ _CONTAINER_KEYS = ("listener", "advertised.", "inter.broker.", "broker.id", "nod
 
 
 class KafkaContainer:
-    """`image`, `port` and Docker's arguments are accepted and have no effect: the broker listens on
-    a free port."""
+    """A broker with the methods of testcontainers' KafkaContainer. `image`, `port` and Docker's
+    arguments are accepted but have no effect: the broker listens on a free port."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class KafkaContainer:
         return self._kafka
 
     def get_bootstrap_server(self) -> str:
-        """`127.0.0.1:34567`"""
+        """Return the address of the broker, such as `127.0.0.1:34567`."""
         return self.kafka.bootstrap_servers
 
     def get_container_host_ip(self) -> str:
-        """`127.0.0.1`"""
+        """Return `127.0.0.1`."""
         return LOCALHOST
 
     def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
@@ -99,7 +99,7 @@ class KafkaContainer:
         return self
 
     def _no_effect(self, *_: object, **__: object) -> Self:
-        """No effect without a container."""
+        """Do nothing, because there is no container."""
         return self
 
     with_bind_ports = with_command = with_exposed_ports = with_kwargs = with_name = _no_effect

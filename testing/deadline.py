@@ -1,5 +1,5 @@
-"""The end of a wait. On a machine that is too busy to run the test, a timeout proves nothing: time
-in which this process had no CPU does not count."""
+"""The deadline of a wait. Time in which this process had no CPU does not count, because a timeout
+on a machine that is too busy to run the test proves nothing."""
 
 import time
 from contextlib import suppress
@@ -10,9 +10,9 @@ STRETCH_MAX = 6
 
 
 class Deadline:
-    """`timeout` seconds from now, without the time for which the thread that waited longest for a
-    CPU had to wait. Clients in other processes do not count. Where the kernel does not measure it
-    (Linux does), all time counts."""
+    """A deadline `timeout` seconds from now, extended by the time for which a thread of this
+    process has waited for a CPU (of the thread that waited longest). Only Linux measures this;
+    elsewhere the deadline is never extended. Other processes do not count."""
 
     def __init__(self, timeout: float) -> None:
         self._began = time.monotonic()
@@ -22,11 +22,11 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Return the seconds until the deadline, if no further time has to be excluded."""
+        """The seconds until the deadline, as far as it has been extended."""
         return max(self._end - time.monotonic(), 0)
 
     def is_over(self) -> bool:
-        """Whether it is over now."""
+        """Extend the deadline, and return whether it has passed."""
         if self.left > 0:
             return False
         before = self._delays
@@ -36,7 +36,8 @@ class Deadline:
 
 
 def longest(timeout: float) -> float:
-    """Return the number of seconds after which a deadline is over in any case."""
+    """Return the number of seconds after which a deadline has passed, however far it was
+    extended."""
     return timeout * STRETCH_MAX
 
 
@@ -45,6 +46,6 @@ def _cpu_delays() -> dict[str, float]:
     delays = {}
     with suppress(OSError):
         for thread in Path("/proc/self/task").iterdir():
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the thread has ended
                 delays[thread.name] = int((thread / "schedstat").read_text().split()[1]) / 1e9
     return delays

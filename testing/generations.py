@@ -1,5 +1,5 @@
-"""The generations of a group and the partitions its members owned, derived from the events of its
-coordinator and the assignments of its leaders; for groups of both protocols."""
+"""The generations of a group and the partitions that its members owned, for both protocols: derived
+from the events of its coordinator and the assignments of its leaders."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,8 @@ from ..coordinator.outcome import EventType, GroupEvent
 from ..offsets.causes import Cause
 from .recorded_request import RecordedRequest, TopicPartition
 
-# Events that state why a member left; LEAVE_RECEIVED and JOIN_REJECTED only if they have a cause.
+# Events that state why a member left the group (LEAVE_RECEIVED and JOIN_REJECTED only if they have
+# a cause).
 _EXITS = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
@@ -37,15 +38,15 @@ class RecordedEvent:
     wall_s: float = 0.0
     """Wall-clock seconds since the broker was created."""
     is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method of the group."""
+    """Whether the test caused the event, by moving the clock or by a method of the group."""
     request: RecordedRequest | None = None
-    """The request that was being handled."""
+    """The request that the coordinator was handling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation of a classic group: a completed rebalance and its result; or an epoch of a
-    consumer group (KIP-848): a change of the group and its consequences."""
+    """A generation of a classic group (a completed rebalance and its result), or an epoch of a
+    consumer group (KIP-848: a change of the group and its consequences)."""
 
     number: int
     at_ms: int
@@ -54,17 +55,17 @@ class Generation:
     reason: str
     """The reason in Kafka's words, including the client's own (KIP-800)."""
     join_ms: int
-    """From the start of the rebalance until all members had joined; 0 in a consumer group, whose
-    rebalances do not wait for that."""
+    """The time from the start of the rebalance until all members had joined; 0 in a consumer group,
+    whose rebalances do not wait for joins."""
     members: int
     leader: str | None
     protocol: str | None
     """The assignor; None in a consumer group."""
     partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    """Member id -> partitions assigned by the leader; empty until then. In a consumer group: the
-    partitions that the members owned once they reached this epoch."""
+    """The partitions that the leader assigned, by member id; empty before that. In a consumer
+    group, the partitions that each member owned when it reached this epoch."""
     synced_ms: int | None = None
-    """When the leader sent the assignment; in a consumer group, when all members had theirs."""
+    """When the leader sent the assignment; in a consumer group, when all members had reconciled."""
     until_ms: int | None = None
     """When the next rebalance started; None for the current generation."""
     wall_s: float = 0.0
@@ -73,7 +74,7 @@ class Generation:
 
     @property
     def lasted_ms(self) -> int | None:
-        """Time from its start to that of the next rebalance; None for the current generation."""
+        """The time until the next rebalance started; None for the current generation."""
         return None if self.until_ms is None else self.until_ms - self.at_ms
 
 
@@ -88,15 +89,15 @@ class MemberAssignment:
     """The generation of the group, or the member epoch in a consumer group."""
     partitions: tuple[TopicPartition, ...]
     revoking: tuple[TopicPartition, ...] = ()
-    """Partitions that it also owned, but had to revoke (KIP-848)."""
+    """Partitions that the member also owned, but had to revoke (KIP-848)."""
     until_ms: int | None = None
-    """None: it still owns them."""
+    """When its ownership ended or changed; None if the member still owns them."""
     wall_s: float = 0.0
     until_wall_s: float | None = None
 
 
 def is_exit(event: GroupEvent) -> bool:
-    """Whether a member has left or was removed."""
+    """Whether the event is that of a member that has left or was removed."""
     return event.type in _EXITS and event.cause is not None
 
 
@@ -108,11 +109,11 @@ class GroupReplay:
     ) -> None:
         self.generations: list[Generation] = []
         self.assignments: list[MemberAssignment] = []
-        self._open: dict[str, int] = {}  # member id -> index of its current assignment
+        self._open: dict[str, int] = {}  # index of the current assignment, by member id
         self._syncs = [each for each in requests if each.assignments and each.group == group]
         self._is_consumer_group = False
         self._last_epoch = 0
-        # Member id -> the member epoch that it has reconciled to; -1: it is still reconciling.
+        # The epoch to which each member has reconciled; -1 while it is still reconciling.
         self._members: dict[str, int] = {}
         for recorded in events:
             if recorded.event.group_id == group:
@@ -194,8 +195,8 @@ class GroupReplay:
     # --- consumer groups
 
     def _begins_epoch(self, event: GroupEvent) -> bool:
-        """Whether a consumer group has a new epoch. The epochs of a group increase; a rebalance in
-        the same epoch belongs to a classic group that replaced it."""
+        """Whether the event begins a new epoch of a consumer group. The epochs of a consumer group
+        increase: a rebalance without an increase belongs to a classic group that replaced it."""
         return (
             self._is_consumer_group
             and event.type is EventType.REBALANCE_STARTED
@@ -229,7 +230,7 @@ class GroupReplay:
             self._sync(recorded, last.partitions)
 
     def _forget_replaced(self, member_id: str) -> None:
-        """A static member continues in the same epoch with another id."""
+        """Remove the old id of a static member, which continues in the same epoch with a new id."""
         if self.generations:
             last = self.generations[-1]
             partitions = {who: own for who, own in last.partitions.items() if who != member_id}

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def group_ids(host: BrokerHost) -> list[str]:
-    """Return all existing groups, sorted."""
+    """Return the ids of all existing groups, sorted."""
 
     def names() -> set[str]:
         return {
@@ -60,11 +60,11 @@ def group_ids(host: BrokerHost) -> list[str]:
 
 class Group(SuggestsAttributes):
     """`kafka.group("billing")`: a classic group or a consumer group (KIP-848). The group need not
-    exist yet, and the object may be kept.
+    exist yet, and a test may keep the object.
 
-    Every wait takes a `timeout` in seconds of wall-clock time and raises BarrierTimeout, whose
-    message explains the state of the group. A parameter `member` is a member id, an instance id or
-    a client id.
+    Every wait has a `timeout` in seconds of wall-clock time, after which it raises BarrierTimeout
+    with a message that explains the state of the group. A parameter `member` is a member id, an
+    instance id or a client id.
     """
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
@@ -81,8 +81,9 @@ class Group(SuggestsAttributes):
 
     @property
     def state(self) -> str:
-        """Kafka's state name: Empty, PreparingRebalance, CompletingRebalance, Stable; for a
-        consumer group Empty, Assigning, Reconciling, Stable; Dead if the group does not exist."""
+        """Kafka's name of the state: Empty, PreparingRebalance, CompletingRebalance or Stable for a
+        classic group; Empty, Assigning, Reconciling or Stable for a consumer group; Dead if the
+        group does not exist."""
         return self._call(self._state)
 
     @property
@@ -101,7 +102,8 @@ class Group(SuggestsAttributes):
         return self._call(lambda: self.node.node_id)
 
     def owner(self, topic: str, partition: int) -> Member | None:
-        """Return the member that owns this partition, even if it must revoke it."""
+        """Return the member that owns this partition, even if the member must revoke it; None if no
+        member owns it."""
         return next(
             (m for m in self.members if (topic, partition) in m.partitions + m.revoking), None
         )
@@ -113,13 +115,13 @@ class Group(SuggestsAttributes):
 
     @property
     def generations(self) -> list[Generation]:
-        """All completed rebalances since the broker was created, with their causes; in a consumer
+        """All completed rebalances since the broker was created, with their causes; for a consumer
         group, all group epochs."""
         return self._host.history.generations(self.group_id)
 
     @property
     def assignments(self) -> list[MemberAssignment]:
-        """The partitions each member owned, and for how long, since the broker was created."""
+        """The partitions that each member owned, and for how long, since the broker was created."""
         return self._host.history.assignments(self.group_id)
 
     @property
@@ -128,16 +130,16 @@ class Group(SuggestsAttributes):
         return self._host.history.exits(self.group_id)
 
     def explain(self, *, verbose: bool = False) -> str:
-        """Describe in one sentence what the group is waiting for: which members are missing, which
-        timer is running, and for how long. Further sentences describe requests that the test holds,
-        and members abandoned because of a fault. `verbose`: also the members, their timers and the
-        last requests, one per line."""
+        """Describe what the group is waiting for: which members are missing, which timer is
+        running, and when it expires. Further sentences describe requests that the test holds, and
+        members abandoned because of a fault. With `verbose`, the members, their timers and the last
+        requests follow, one per line."""
         return self._call(lambda: self._explain(verbose=verbose))
 
     # --- offsets
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """Return the committed offset (of the next record to read); None if there is none. Raises
+        """Return the committed offset, which is that of the next record to read, or None. Raises
         LookupError for an unknown topic or partition."""
 
         def committed() -> int | None:
@@ -150,23 +152,23 @@ class Group(SuggestsAttributes):
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """Return all committed offsets."""
+        """All committed offsets."""
         return self._written(self._offsets)
 
     def lag(self, topic: str, partition: int | None = None) -> int:
-        """Return the number of records after the committed offset, of one partition or of all: log
-        end offset minus committed offset, as in `kafka-consumer-groups`.
+        """Return the lag of a partition, or of all partitions of the topic: log end offset minus
+        committed offset, as in `kafka-consumer-groups`.
 
-        Without a committed offset (`-` there), all records of the log are counted. Raises
-        LookupError for an unknown topic or partition.
+        A partition without a committed offset counts with all its records (`kafka-consumer-groups`
+        shows `-`). Raises LookupError for an unknown topic or partition.
         """
         return self._written(lambda: sum(self._lags(topic, partition)))
 
     # --- waits
 
     def wait_stable(self, members: int | None = None, timeout: float = TIMEOUT_SECONDS) -> Self:
-        """Wait until the group is Stable with this number of members (None: any), and every member
-        has its assignment and need not rejoin after revoking partitions (KIP-429)."""
+        """Wait until the group is Stable with this number of members (None: any number), and every
+        member has its assignment and need not rejoin to revoke partitions (KIP-429)."""
         if isinstance(members, bool) or not isinstance(members, int | None):
             raise TypeError(
                 f"members must be a number of members, not {members!r}: wait_stable(members=1); "
@@ -187,8 +189,8 @@ class Group(SuggestsAttributes):
     def wait_epoch(
         self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Self:
-        """Wait until `member` (None: every member, at least one) has this member epoch or a later
-        one. In a classic group all members have the epoch of their generation."""
+        """Wait until `member` (None: every member, at least one) has reached this member epoch. In
+        a classic group, the member epoch is the generation."""
         _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:
@@ -208,10 +210,10 @@ class Group(SuggestsAttributes):
         *,
         epoch: int | None = None,
     ) -> Member:
-        """Wait until the partition belongs to `member` (None: to anyone) and is not about to move:
-        a classic group is Stable; in a consumer group, which may still be Reconciling, it belongs
-        to the member in the target assignment. With `epoch`, the owner must also have this member
-        epoch (or generation) or a later one."""
+        """Wait until `member` (None: any member) owns the partition and the partition is not about
+        to move: a classic group is Stable; in a consumer group, which may still be Reconciling, the
+        target assignment gives the partition to the same member. With `epoch`, the owner must also
+        have reached this member epoch (or generation). Return the owner."""
         if epoch is not None:
             _check_number("epoch", epoch, 'wait_owner("orders", 0, epoch=3)')
 
@@ -239,7 +241,8 @@ class Group(SuggestsAttributes):
         offset: int | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> int:
-        """Wait until this offset or a later one is committed (None: any), and return it."""
+        """Wait until this offset or a later one is committed (None: any offset), and return the
+        committed offset."""
 
         def committed() -> tuple[int] | None:
             found = None if self._is_write_pending() else self._committed(topic, partition)
@@ -255,7 +258,7 @@ class Group(SuggestsAttributes):
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the group does not exist: deleted, or expired with its last offset."""
+        """Wait until the group does not exist: it was deleted, or expired with its last offset."""
         self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
     # --- control
@@ -267,7 +270,7 @@ class Group(SuggestsAttributes):
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:
-        """Start a rebalance with this member as the leader. Like the methods below, raises
+        """Start a rebalance with this member as the leader. Like the methods below, this raises
         ValueError unless `member` identifies exactly one member."""
         found = self._find(member)
         if isinstance(self._call(lambda: self._view), ConsumerView):
@@ -280,8 +283,8 @@ class Group(SuggestsAttributes):
 
     def fence(self, member: str) -> None:
         """Fence a member of the consumer protocol (KIP-848): its next heartbeat gets
-        FENCED_MEMBER_EPOCH; its client gives up all its partitions and rejoins with the same member
-        id. Also raises ValueError for a member of the classic protocol: use `expire`."""
+        FENCED_MEMBER_EPOCH, upon which its client gives up all partitions and rejoins with the same
+        member id. Also raises ValueError for a member of the classic protocol: use `expire`."""
         found = self._find(member)
         if found.protocol != "consumer":
             raise ValueError(f"{member} uses the classic protocol, without epochs: use expire()")
@@ -289,11 +292,11 @@ class Group(SuggestsAttributes):
 
     def evict(self, member: str, reason: str = "requested by a test") -> None:
         """Remove the member as an admin client does. Also raises ValueError if the coordinator
-        rejects that."""
+        rejects the removal."""
         evict(self._host, self.group_id, self._find(member), reason)
 
     def hold_joins(self) -> Hold:
-        """Hold JoinGroup requests, which keeps a rebalance open, until the hold is released. This
+        """Hold JoinGroup requests until the hold is released, which keeps a rebalance open. A hold
         does not start a rebalance: call `rebalance` for a group that is Stable."""
         return Hold(self._host, "JoinGroup", self.group_id)
 
@@ -303,13 +306,13 @@ class Group(SuggestsAttributes):
 
     def hold_heartbeats(self) -> Hold:
         """Hold ConsumerGroupHeartbeat requests (KIP-848), with which members join, get and confirm
-        their assignments, and leave. Their sessions continue."""
+        their assignments, and leave. Their session timeouts continue to run."""
         return Hold(self._host, "ConsumerGroupHeartbeat", self.group_id)
 
     def hold_assignment(self) -> AssignmentHold:
-        """Hold back the assignment of a consumer group until it is released: the group is Assigning
-        after each change, and members keep their partitions. Raises ValueError for a classic group
-        with members."""
+        """Hold back the target assignment of a consumer group until the hold is released: the group
+        is Assigning after each change, and its members keep their partitions. Raises ValueError for
+        a classic group with members."""
         view = self._call(lambda: self._view)
         if isinstance(view, ClassicView) and view.members:
             raise ValueError(
@@ -354,8 +357,8 @@ class Group(SuggestsAttributes):
         partition: TopicPartition | None = None,
         member: str | None = None,
     ) -> T:
-        """Wait until `check` returns a result, and return it. If `partition` or `member` does not
-        exist, the message of a timeout says so."""
+        """Wait until `check` returns a result, and return the result. The message of a timeout says
+        if `partition` or `member` does not exist."""
         check_may_block()
         within = longest(timeout) + CALL_TIMEOUT_SECONDS
         found, explanation = self._host.run(self._until(check, timeout), within)
@@ -374,8 +377,8 @@ class Group(SuggestsAttributes):
         return self._host.call(function)
 
     def _written(self, function: Callable[[], T]) -> T:
-        """Return the result of the function once the offsets it returns are written, as for an
-        OffsetFetch. On the broker's loop, return the decided offsets without waiting."""
+        """Return the result of the function once the offsets in it are durable, as for an
+        OffsetFetch. On the broker's loop, return it without waiting."""
 
         async def written() -> T:
             while True:
@@ -384,7 +387,7 @@ class Group(SuggestsAttributes):
                 log, group_commit = self._log, self.node.group_commit
                 if log is None or await completed(partial(group_commit.on_durable, log)) is None:
                     return result
-                # The write has failed, and the offsets that were read have been rolled back.
+                # The write failed, and the offsets in the result were rolled back.
 
         return function() if self._host.loop.is_current else self._host.run(written())
 
@@ -419,7 +422,8 @@ class Group(SuggestsAttributes):
         return explain_group(self._host, self.group_id, verbose=verbose)
 
     def _hint(self, waited_for: TopicPartition | None, member: str | None) -> str:
-        """Return why a partition or a member cannot appear, or its known state."""
+        """Return why the wait cannot end, because the partition or member does not exist, or the
+        current state of the partition."""
         members = self._members()
         is_unknown = member is not None and not any(each.has_name(member) for each in members)
         no_member = f" (it has no member {member!r}; its members: {list_members(members)})"
@@ -445,7 +449,7 @@ class Group(SuggestsAttributes):
 
     @property
     def _log(self) -> Log | None:
-        """The log of its offsets partition; None before anything was written."""
+        """The log of the group's offsets partition; None before anything was written."""
         context = context_of(self._host.broker, self.group_id)
         return None if context is None else context.log
 
@@ -462,7 +466,7 @@ class Group(SuggestsAttributes):
         context = context_of(self._host.broker, self.group_id)
         if context is None:
             return None
-        context.offsets.load(self.group_id)  # they may have been evicted
+        context.offsets.load(self.group_id)  # the offsets may have been evicted
         return context.offsets
 
     def _offsets(self) -> dict[TopicPartition, int]:
@@ -478,7 +482,7 @@ class Group(SuggestsAttributes):
             yield end - (start if committed is None else committed)
 
     def _bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
-        """Partition -> log start offset and log end offset."""
+        """Return the log start offset and log end offset of each partition."""
         found = Topic(self._host, topic)
         indexes = range(found.partitions) if partition is None else (partition,)
         return {index: (found.start_offset(index), found.end_offset(index)) for index in indexes}

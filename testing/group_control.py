@@ -1,7 +1,7 @@
-"""Control of a group, so that a test need not rely on chance: rebalance, remove a member, hold the
-join or the sync phase open, load slowly.
+"""Controls a group, so that a test need not rely on chance: rebalances it, removes members, holds
+the join or sync phase open, keeps its coordinator loading.
 
-Everything goes through the coordinator, with its records, events and responses.
+Every action goes through the coordinator, which returns records, events and responses as usual.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, iterations, timed_out
 from .recorded_request import RecordedRequest
 
-# The prefix of Kafka's admin client, followed by the caller's reason.
+# Kafka's admin client puts this before the caller's reason.
 _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
 class Hold(SuggestsAttributes):
     """Holds the requests of one API of a group until `release`, and with them all later requests of
-    their connections. The coordinator has not received them; sessions continue. `with
-    group.hold_syncs() as held:` releases on exit."""
+    their connections. The coordinator does not receive them before that, and session timeouts
+    continue to run. `with group.hold_syncs() as held:` releases the requests on exit."""
 
     def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
         self._host = host
@@ -66,7 +66,7 @@ class Hold(SuggestsAttributes):
         return self.requests
 
     def release(self) -> None:
-        """Pass on the held requests in order of arrival, and stop holding."""
+        """Stop holding requests, and pass on the held ones in order of arrival."""
 
         def release() -> None:
             if self in self._interceptor.hooks:
@@ -97,21 +97,22 @@ class Hold(SuggestsAttributes):
         request.hold()
         record.is_held = True
         self._held.append(request)
-        # It may have arrived earlier and been delayed by another hook.
+        # Another hook may have delayed the request after its arrival.
         self._host.changes.notify()
         return True
 
 
 def _only_gets_member_id(join: RecordedRequest) -> bool:
-    """Whether this is the first JoinGroup of a dynamic member, to which MEMBER_ID_REQUIRED is the
-    response (KIP-394)."""
+    """Whether this is the first JoinGroup of a dynamic member, which gets MEMBER_ID_REQUIRED
+    (KIP-394)."""
     return join.member_id is None and join.instance_id is None and join.version >= 4
 
 
 class AssignmentHold:
-    """Holds back the target assignment of a consumer group (KIP-848) until `release`: members join,
-    leave and change the group epoch, but keep their partitions. `with group.hold_assignment():`
-    releases on exit. It ends when the coordinator loads its log again."""
+    """Holds back the target assignment of a consumer group (KIP-848) until `release`: members join
+    and leave, and the group epoch increases, but members keep their partitions. `with
+    group.hold_assignment():` releases it on exit. The hold also ends when the coordinator loads its
+    log again."""
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
@@ -138,7 +139,7 @@ class AssignmentHold:
         """Raises TimeoutError if the coordinator does not become active."""
         coordinators = node_of(self._host.broker, self._group_id).coordinators
         if context_of(self._host.broker, self._group_id) is None:
-            # Without data it is loaded by the first request of a client.
+            # A coordinator without data is otherwise loaded by the first request of a client.
             coordinators.load([coordinators.partition_of(self._group_id)])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self._set(is_held=True):
@@ -155,7 +156,7 @@ class AssignmentHold:
 
 class Loading:
     """Keeps the coordinator of a group loading until `finish`: requests get
-    COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` finishes on exit."""
+    COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` calls `finish` on exit."""
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
@@ -190,15 +191,16 @@ class Loading:
 
 
 def is_kept_loading(host: BrokerHost, group_id: str) -> bool:
-    """Whether a `Loading` affects the group. On the broker's loop."""
+    """Whether a `Loading` affects the group. Runs on the broker's loop."""
     groups = node_of(host.broker, group_id).coordinators
     gate = groups.on_log_read
     return isinstance(gate, _LoadingGate) and gate.is_closed(groups.partition_of(group_id))
 
 
 class _LoadingGate:
-    """Delays the activation of partitions; the node calls it when it has read a partition. Several
-    `Loading` may share a gate, even for the same partition, and finish in any order."""
+    """Delays the activation of partitions. The node calls the gate after it has read a partition.
+    Several `Loading` objects may share a gate, even for the same partition, and finish in any
+    order."""
 
     def __init__(self) -> None:
         self._closed = Counter[int]()
@@ -266,7 +268,7 @@ def _execute(
 
 
 def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
-    """Remove a member as an admin client does. Raises ValueError if that is rejected."""
+    """Remove a member as an admin client does. Raises ValueError if the coordinator rejects it."""
     leaving = LeavingMember(member.member_id, member.instance_id, _REMOVED_BY_ADMIN + reason)
     command = LeaveGroup(group_id, (leaving,))
 
@@ -285,8 +287,7 @@ def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
 
 class FastEviction:
     """Expires the session of a member as soon as its connection is lost, for tests of how the other
-    members react. Kafka waits for the session timeout, and the broker does too by default.
-    """
+    members react. By default, the broker waits for the session timeout, as Kafka does."""
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host

@@ -35,8 +35,8 @@ class ConnectedMember(NamedTuple):
     member_id: str
     client_id: str
     session_due_ms: int | None
-    """When its session expires; None while the response to its join or sync is pending, because it
-    sends no heartbeats then."""
+    """When the session expires; None while the response to a JoinGroup or SyncGroup is pending,
+    because the member sends no heartbeats then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +50,24 @@ class Member:
     is_leader: bool
     """Always false in a consumer group (KIP-848), which has no leader."""
     partitions: tuple[TopicPartition, ...]
-    """The partitions it owns, without those it must revoke. In a classic group: those that the
-    leader assigned in the last SyncGroup; () if that is not a ConsumerProtocol assignment."""
+    """The partitions that the member owns and need not revoke. In a classic group, the partitions
+    that the leader last assigned to it; () if that is not a ConsumerProtocol assignment."""
     protocol: str = "classic"
-    """`classic` or `consumer`; a consumer group may have members of both."""
+    """`classic` or `consumer`; a consumer group may have members of both protocols."""
     epoch: int = -1
-    """The member epoch; in a classic group its generation."""
+    """The member epoch; in a classic group, the generation."""
     target: tuple[TopicPartition, ...] = ()
-    """Its part of the target assignment. In a classic group: `partitions`."""
+    """The target assignment of the member; in a classic group, the same as `partitions`."""
     revoking: tuple[TopicPartition, ...] = ()
-    """Partitions that it must revoke, and owns until it has confirmed that."""
+    """The partitions that the member must revoke. It owns them until it has confirmed that."""
 
     @property
     def name(self) -> str:
-        """Its member id, with the client id."""
+        """The member id, with the client id."""
         return name_member(self.member_id, self.client_id)
 
     def has_name(self, name: str) -> bool:
-        """Whether `name` is its member id, its instance id or its client id."""
+        """Whether `name` is the member id, the instance id or the client id of the member."""
         return name in (self.member_id, self.instance_id, self.client_id)
 
 
@@ -76,7 +76,7 @@ class GroupView(Protocol):
 
     @property
     def state(self) -> str:
-        """Kafka's name for its state."""
+        """Kafka's name of the state."""
 
     @property
     def generation(self) -> int:
@@ -84,14 +84,14 @@ class GroupView(Protocol):
 
     @property
     def members(self) -> list[Member]:
-        """In the order in which they joined."""
+        """The members, in the order in which they joined."""
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is Stable, every member has its assignment, and none has to revoke."""
+        """Whether the group is Stable, and every member has its assignment and need not revoke."""
 
     def settled_owner(self, partition: TopicPartition) -> Member | None:
-        """Return the owner of a partition, unless that is about to change."""
+        """Return the owner of a partition; None if there is none, or if it is about to change."""
 
 
 class ClassicView:
@@ -136,7 +136,7 @@ class ClassicView:
 
     @property
     def subscriptions(self) -> dict[str, str]:
-        """Topic -> the client id of a member that is subscribed to it by name."""
+        """The topics to which members are subscribed by name, each with a member's client id."""
         return {
             topic: each.client_id
             for each in self.group.members.values()
@@ -152,8 +152,8 @@ class ClassicView:
 def _pending_revocations(
     group: ClassicGroup, assigned: dict[str, tuple[TopicPartition, ...]]
 ) -> dict[str, set[TopicPartition]]:
-    """Member id -> partitions that it owned when it joined and that are now unassigned. In a
-    cooperative rebalance its client now revokes them and rejoins (KIP-429)."""
+    """Return, by member id, the partitions that a member owned when it joined and that are now
+    unassigned: its client is about to revoke them and to rejoin (cooperative, KIP-429)."""
     if group.state is not STABLE or group.protocol_name is None:
         return {}
     all_assigned = {partition for each in assigned.values() for partition in each}
@@ -210,7 +210,8 @@ class ConsumerView:
         )
 
     def partitions(self, assigned: Partitions) -> tuple[TopicPartition, ...]:
-        """Return the partitions by topic name, sorted; a deleted topic is represented by its id."""
+        """Return the partitions, sorted, with the names of their topics. A deleted topic has its
+        id as its name."""
         found = []
         for topic_id, indexes in assigned.items():
             topic = self._topics.by_id(topic_id) if isinstance(topic_id, UUID) else None
@@ -226,7 +227,7 @@ class ConsumerView:
 
     @property
     def subscriptions(self) -> dict[str, str]:
-        """Topic -> the client id of a member that is subscribed to it by name."""
+        """The topics to which members are subscribed by name, each with a member's client id."""
         return {
             topic: each.client_id
             for each in self.group.members.values()
@@ -246,8 +247,8 @@ class ConsumerView:
 def settled_owner(
     members: Iterable[Member], assignment_epoch: int, partition: TopicPartition
 ) -> Member | None:
-    """Return the member of a consumer group that owns the partition, will keep it, and has reached
-    the epoch of the target assignment, or is a static member that has left temporarily."""
+    """Return the member of a consumer group that owns the partition and will keep it. It must have
+    reached the epoch of the target assignment, or be a static member that has left temporarily."""
     for member in members:
         has_moved_on = member.epoch in (assignment_epoch, LEAVE_STATIC_EPOCH)
         if has_moved_on and partition in member.partitions and partition in member.target:
@@ -274,7 +275,7 @@ class Timers:
         return f"{(due_ms - self._now_ms) / 1000:.1f} s"
 
     def session(self, member_id: str) -> DeadlineKey:
-        """The session of a member of either protocol."""
+        """Return the key of the session of a member of either protocol."""
         key = DeadlineKey("member session", self._group_id, member_id)
         return key if key in self._deadlines else key._replace(kind="session")
 
@@ -283,8 +284,8 @@ class Timers:
 
 
 def node_of(broker: Broker, group_id: str) -> Node:
-    """Return the node that coordinates the group; the first node if nothing was written for it
-    yet."""
+    """Return the node of the group's coordinator; the first node if the offsets topic does not
+    exist yet."""
     partition = broker.node.coordinators.partition_of(group_id)
     return broker.cluster.leader_of(OFFSETS_TOPIC, partition) or broker.node
 
@@ -300,7 +301,7 @@ def coordinator_of(broker: Broker, group_id: str) -> Coordinator | None:
 
 
 def view_of(broker: Broker, group_id: str) -> ClassicView | ConsumerView | None:
-    """Return the group; None if it does not exist, or has only offsets."""
+    """Return a view of the group; None if the group does not exist or has only offsets."""
     coordinator = coordinator_of(broker, group_id)
     if coordinator is None:
         return None
@@ -311,7 +312,7 @@ def view_of(broker: Broker, group_id: str) -> ClassicView | ConsumerView | None:
 
 
 def connected_members(host: BrokerHost) -> list[ConnectedMember]:
-    """Return the members whose clients are connected, without fake members. On the broker's
+    """Return the members whose clients are connected, except fake members. Runs on the broker's
     loop."""
     if not host.broker.is_running:
         return []
@@ -350,7 +351,7 @@ def _members_of(coordinator: Coordinator) -> Iterator[ConnectedMember]:
 
 
 def list_members(members: Iterable[Member]) -> str:
-    """`app-1 (app-1-3f…) owns orders-0`; `none`"""
+    """Return text such as `app-1 (app-1-3f…) owns orders-0`, or `none`."""
     lines = (
         f"{each.client_id} ({each.member_id}) owns {join_partitions(each.partitions)}"
         for each in members
@@ -359,5 +360,5 @@ def list_members(members: Iterable[Member]) -> str:
 
 
 def count_members(count: int) -> str:
-    """`1 member`, `2 members`"""
+    """Return `1 member`, `2 members`, …"""
     return f"{count} member{'s' * (count != 1)}"

@@ -1,7 +1,7 @@
 """What happened since the broker of a test was created, as plain data: `kafka.history`.
 
-It consists of the requests that arrived and the events of the coordinators; commits, generations
-and exits are derived from these.
+The history records the requests that arrived and the events of the coordinators. Commits,
+generations and exits are derived from them.
 """
 
 import time
@@ -24,8 +24,8 @@ REQUESTS_MAX = 100_000
 EVENTS_MAX = 100_000
 CLOCK_CHANGES_MAX = 10_000
 FAILED_CONNECTIONS_MAX = 10_000
-# Limit for the records produced and fetched by the stored requests: about fifty full responses of
-# Kafka's fetch.max.bytes.
+# The limit for the records that the recorded requests produced and fetched: about five full
+# responses of Kafka's fetch.max.bytes.
 BYTES_MAX = 256 * 1024 * 1024
 
 COMMIT_APIS = ("OffsetCommit", "TxnOffsetCommit")
@@ -44,7 +44,7 @@ class ClockChange:
     by_ms: int
     wall_s: float = 0.0
     expired: tuple[str, ...] = ()
-    """The members whose sessions it ended although their clients were connected."""
+    """The members whose sessions the change ended although their clients were connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class LifecycleEvent:
     what: str
     """`crashed`, `lost power`, `restarted`, `restored`, `node 2 stopped`, `node 2 started`."""
     after: int
-    """The number of the last request before it."""
+    """The number of the last request before the event."""
     wall_s: float = 0.0
 
 
@@ -66,10 +66,10 @@ class FailedConnection:
 
     at_ms: int
     listener: str
-    """`SASL_SSL`"""
+    """The name of the listener, such as `SASL_SSL`."""
     client_host: str
     client_id: str | None
-    """The client id in the last request before SASL authentication; None without one."""
+    """The client id of the last request before SASL authentication; None without a request."""
     reason: str
     """The reason, as in the broker's log."""
     wall_s: float = 0.0
@@ -81,14 +81,15 @@ class FailedConnection:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An accepted commit of one partition. One in a transaction counts once that is committed."""
+    """An accepted commit of one partition. A commit in a transaction is accepted when the
+    transaction is committed."""
 
     at_ms: int
     group: str
     member_id: str | None
     """None if the client is not a member of the group."""
     client_id: str | None
-    """In a transaction: the member's, not the producer's."""
+    """In a transaction, the client id of the member, not of the producer."""
     generation: int | None
     topic: str
     partition: int
@@ -97,7 +98,7 @@ class Commit:
     offset: int
     wall_s: float = 0.0
     transactional_id: str | None = None
-    """The id of the transaction that it belongs to."""
+    """The transactional id, if the commit belongs to a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +114,12 @@ class RejectedCommit:
     partition: int
     offset: int
     error: str
-    """Kafka's name: `ILLEGAL_GENERATION`."""
+    """Kafka's name of the error, such as `ILLEGAL_GENERATION`."""
     is_by_fault: bool
-    """Whether a fault of the test rejected it, and not the coordinator."""
+    """Whether a fault of the test rejected the commit, and not the coordinator."""
     wall_s: float = 0.0
     transactional_id: str | None = None
-    """The id of the transaction that it belongs to."""
+    """The transactional id, if the commit belongs to a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +132,14 @@ class Exit:
     instance_id: str | None
     client_id: str | None
     generation: int | None
-    """The group's generation at that time."""
+    """The generation of the group at that time."""
     cause: str
     """`member left`, `session expired`, … (docs/events.md)."""
     reason: str | None
     """The reason given by the client (KIP-800)."""
     wall_s: float = 0.0
     is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method of the group."""
+    """Whether the test caused the exit, by moving the clock or by a method of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,25 +163,26 @@ class TransactionChange:
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    """The epoch after the change; the producer of an earlier one is fenced."""
+    """The epoch after the change; a producer with an earlier epoch is fenced."""
     before: str
     after: str
-    """`Ongoing` after `Ongoing`: partitions were added."""
+    """If both states are `Ongoing`, partitions were added."""
     cause: str
-    """`ended` (by the client), `timed out`, `a new producer was initialized`, `expired` (then the
-    state is `Dead`: the transactional id is unknown), …"""
+    """`ended` (by the client), `timed out`, `a new producer was initialized`, `expired` (the state
+    is then `Dead`, and the transactional id unknown), …"""
     partitions: tuple[TopicPartition, ...]
     """The partitions of the transaction, both before and after the change."""
     node_id: int
     wall_s: float = 0.0
     is_by_test: bool = False
-    """Whether the test caused it by moving the clock or calling a method. For `markers written`:
-    whether the test caused the end of the transaction."""
+    """Whether the test caused the change, by moving the clock or by a method. For `markers
+    written`, whether the test caused the end of the transaction."""
 
 
 class History(SuggestsAttributes):
-    """What happened since the broker was created. Each property returns a new list and may be read
-    from any thread. Crashes and restarts do not clear the history; `kafka.reset()` does.
+    """`kafka.history`: what happened since the broker was created. Each property returns a new list
+    and may be read from any thread. Crashes and restarts do not clear the history; `kafka.reset()`
+    does.
 
     Times are given by the broker's clock (`at_ms`), which a test can move, and in wall-clock
     seconds since the broker was created (`wall_s`).
@@ -212,14 +214,14 @@ class History(SuggestsAttributes):
         return list(self._requests)
 
     def has_client_since(self, wall_s: float) -> bool:
-        """Whether a request has arrived or a connection has failed since this time, in seconds
-        since the broker was created."""
+        """Whether a request has arrived or a connection has failed since this time (in wall-clock
+        seconds since the broker was created)."""
         times = [each.wall_s for each in self.requests[-1:]]
         times += [each.wall_s for each in self.failed_connections[-1:]]
         return any(each >= wall_s for each in times)
 
     def requests_after(self, number: int) -> list[RecordedRequest]:
-        """Return the requests that arrived after the one with this number."""
+        """Return the requests that arrived after the request with this number."""
         # A copy of the deque, because the broker appends concurrently.
         newest_first = takewhile(lambda each: each.number > number, reversed(self.requests))
         return list(newest_first)[::-1]
@@ -227,7 +229,7 @@ class History(SuggestsAttributes):
     def requests_of(
         self, api: str, *, group: str | None = None, client_id: str | None = None
     ) -> list[RecordedRequest]:
-        """Return the requests of one API, by Kafka's name: `OffsetCommit`."""
+        """Return the requests of one API, by Kafka's name, such as `OffsetCommit`."""
         name = find_api_name(api)
         return [each for each in self.requests if matches(each, name, group, client_id)]
 
@@ -249,8 +251,8 @@ class History(SuggestsAttributes):
 
     @property
     def failed_connections(self) -> list[FailedConnection]:
-        """Connections that the broker ended because of what the client sent: no TLS, a wrong
-        password; and those whose TLS handshake failed."""
+        """Connections whose TLS handshake failed, and connections that the broker closed because of
+        what the client sent (no TLS, a wrong password)."""
         return list(self._failed_connections)
 
     @property
@@ -259,7 +261,7 @@ class History(SuggestsAttributes):
         return sorted({each.event.group_id for each in self.events})
 
     def commits(self, group: str | None = None) -> list[Commit]:
-        """Return all accepted commits, of one group or of all. Commits in a transaction are
+        """Return all accepted commits, of one group or of all groups. Commits in a transaction are
         included once the transaction is committed."""
         commits = _commits(self.events, self.requests)
         return [each for each in commits if group in (None, each.group)]
@@ -269,31 +271,32 @@ class History(SuggestsAttributes):
         return [each for each in rejected_commits_in(self.requests) if group in (None, each.group)]
 
     def generations(self, group: str) -> list[Generation]:
-        """Return the generations of a group, or its epochs: cause, duration, assignment. Includes
-        those in which it became empty."""
+        """Return the generations (or epochs) of a group with their causes, durations and
+        assignments, including those in which the group became empty."""
         return GroupReplay(self.events, self.requests, group).generations
 
     def assignments(self, group: str) -> list[MemberAssignment]:
-        """Return the partitions each member owned, and for how long, in chronological order."""
+        """Return the partitions that each member owned, and for how long, in chronological
+        order."""
         return GroupReplay(self.events, self.requests, group).assignments
 
     def exits(self, group: str | None = None) -> list[Exit]:
-        """Return all members that left or were removed, and why."""
+        """Return all members that left or were removed, and why, of one group or of all groups."""
         return [each for each in _exits(self.events) if group in (None, each.group)]
 
     def state_changes(self, group: str | None = None) -> list[StateChange]:
-        """Return all transitions of groups between states."""
+        """Return all state transitions, of one group or of all groups."""
         return [each for each in _state_changes(self.events) if group in (None, each.group)]
 
     def transaction_changes(self, transactional_id: str | None = None) -> list[TransactionChange]:
-        """Return all decisions about transactions, of one transactional id or of all."""
+        """Return all decisions about transactions, of one transactional id or of all ids."""
         changes = list(self._transactions)
         return [each for each in changes if transactional_id in (None, each.transactional_id)]
 
     # --- on the broker's loop
 
     def record(self, request: RecordedRequest) -> None:
-        """Record a request that has arrived, or whose response is known."""
+        """Record a request that has arrived, or one that has a response."""
         if request.response_frame is None:
             request.wall_s = self.wall_s
             self._requests.append(request)
@@ -303,7 +306,7 @@ class History(SuggestsAttributes):
             self._retain(request, len(request.response_frame))
 
     def _retain(self, request: RecordedRequest, size: int) -> None:
-        """Add to the size of a request, and drop the oldest requests above the limits."""
+        """Add to the size of a request, and drop the oldest requests beyond the limits."""
         if not self._requests or request.number < self._requests[0].number:
             return  # already dropped
         request.retained_bytes += size
@@ -338,7 +341,8 @@ class History(SuggestsAttributes):
         self._transactions.append(change)
 
     def _is_by_test(self, event: TransactionEvent) -> bool:
-        """The markers, which are written later, belong to the decision that they carry out."""
+        """Whether the test caused this event. Markers are written later than the decision that they
+        carry out, so the decision counts."""
         if event.state_from in _PREPARED:
             for change in reversed(self._transactions):
                 if change.transactional_id == event.transactional_id:
@@ -357,8 +361,8 @@ class History(SuggestsAttributes):
     def record_clock_change(
         self, kind: str, since_ms: int, since_wall_s: float, expired: tuple[str, ...] = ()
     ) -> None:
-        """Record that the clock was `frozen`, `resumed` or `advanced`; `since_ms` is the broker's
-        time before that."""
+        """Record that the clock was `frozen`, `resumed` or `advanced`. `since_ms` is the broker's
+        time before the change."""
         by_ms = self._now_ms() - since_ms if kind == "advanced" else 0
         self._clock_changes.append(ClockChange(kind, since_ms, by_ms, since_wall_s, expired))
 
@@ -385,7 +389,7 @@ def matches(request: RecordedRequest, api: str, group: str | None, client_id: st
 
 
 def client_ids(requests: Iterable[RecordedRequest]) -> dict[str, str | None]:
-    """Member id -> client id, of the members that sent these requests."""
+    """Return the client ids of the members that sent these requests, by member id."""
     return {
         member_id: each.client_id
         for each in requests
@@ -405,8 +409,8 @@ def _commits(
         event = recorded.event
         if event.type is not EventType.COMMIT_ACCEPTED:
             continue
-        # The event is created before the write; if that fails, the response has an error.
-        # The event of a transaction, which has a producer id, is created after it.
+        # The event is created before the write. If the write fails, the response has an error. The
+        # event of a transaction, which has a producer id, is created after the write.
         request, offsets = recorded.request, dict(event.detail)
         producer_id = offsets.pop("producer_id", None)
         failed = {} if request is None or producer_id is not None else request.partition_errors

@@ -1,17 +1,17 @@
 """Intercepts every request between its connection and its handler, and its response.
 
 Each request is recorded. If a hook (a fault, a hold) is set for its API, the request is decoded and
-passed to the hooks in order. Otherwise a repeated request is recognised by the request cache, as in
-`kohort serve`, and its record creates the message only when a test reads it.
+passed to the hooks in order. Otherwise the request cache recognises a repeated request, as in
+`kohort serve`, and the record creates its message only when a test reads it.
 
 A hook returns False to pass on the request, or True to take it over. It may then
     hold      mute the connection; `resume` passes the request on, `handle` handles it immediately
     respond   respond with another message instead of handling the request
     abort     close the connection
-In either case it may set `on_response`: the response is then withheld, and the hook sends it, other
-bytes or nothing (`send`), now or later (`call_later`).
+In either case, the hook may set `on_response`. The response is then withheld, and the hook sends
+it, other bytes, or nothing (`send`), now or later (`call_later`).
 
-Only a broker of the harness has an interceptor.
+Only brokers of the harness have an interceptor.
 """
 
 import logging
@@ -31,7 +31,7 @@ _log = logging.getLogger("kohort.testing")
 
 
 class InterceptedRequest(WrappedChannel):
-    """A request and its response. Sits between the request context and its connection (Channel in
+    """A request and its response, between the request context and its connection (Channel in
     broker/network/request.py)."""
 
     def __init__(
@@ -48,7 +48,7 @@ class InterceptedRequest(WrappedChannel):
         self.node = node
         self.connection = cast("Connection", context.channel)
         self.on_response: Callable[[], None] | None = None
-        """Called when there is a response, which is then withheld until `send`."""
+        """Called instead of sending the response, which is withheld until `send`."""
         self._interceptor = interceptor
         self._seen_by: list[Hook] = []
         self._is_stale = is_stale
@@ -56,11 +56,11 @@ class InterceptedRequest(WrappedChannel):
     # --- for hooks
 
     def hold(self) -> None:
-        """Handle neither this request nor later ones of its connection until `resume`."""
+        """Handle neither this request nor later requests of its connection until `resume`."""
         self.connection.mute(self.context)
 
     def resume(self) -> None:
-        """Pass the request to the remaining hooks, and handle it unless one takes it over. Does
+        """Pass the request to the remaining hooks, and handle it unless a hook takes it over. Does
         nothing if the client has disconnected."""
         if self.is_disconnected:
             return
@@ -72,7 +72,8 @@ class InterceptedRequest(WrappedChannel):
         self.handle()
 
     def handle(self) -> None:
-        """Handle the request, even if the client has disconnected, but not in a crashed broker."""
+        """Handle the request, even if the client has disconnected, unless the broker has
+        crashed."""
         if self._is_stale():
             return
         if self.record.api_key == METADATA:
@@ -107,7 +108,7 @@ class InterceptedRequest(WrappedChannel):
         timers = self.node.client_timers
         timers.call_at(timers.now_ms() + ms, function)
 
-    # --- for the request context: its connection
+    # --- for the request context: this is its channel
 
     def response_ready(self, context: RequestContext) -> None:
         if self._is_stale():
@@ -117,11 +118,11 @@ class InterceptedRequest(WrappedChannel):
         if self.on_response is None:
             self.connection.response_ready(context)
         else:
-            # Withheld: other responses of the connection must not flush it.
+            # Mute the connection, so that other responses do not flush the withheld one.
             context.response = None
             self.connection.mute(context)
             self.on_response()
-        # If on_response has called `respond`, that response has already been recorded.
+        # If on_response has called `respond`, the other response has already been recorded.
         if record.response_frame is frame:
             self._interceptor.on_record(record)
 
@@ -141,7 +142,7 @@ class Interceptor:
         self.hooks: list[Hook] = []
         self.on_record = on_record
         self.current: RecordedRequest | None = None
-        """The request being handled: events during this time are its consequences."""
+        """The request being handled, which causes the events in the meantime."""
         self._numbers = count(1)
         # Connections, each with its first request.
         self._connections: dict[Connection, RecordedRequest] = {}
@@ -153,7 +154,7 @@ class Interceptor:
         return {each.connection for each in self._connections.values()}
 
     def connections_of(self, client_id: str | None, node_id: int | None) -> list[Connection]:
-        """Return the open connections between a client and a node; None: any."""
+        """Return the open connections between a client and a node. None means any."""
         return [
             connection
             for connection, first in self._connections.items()
@@ -161,8 +162,8 @@ class Interceptor:
         ]
 
     def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
-        """Return the interceptor for a new broker; `is_stale` returns True once that broker has
-        crashed."""
+        """Return the interceptor for a new broker. `is_stale` returns True after the broker was
+        replaced or has crashed."""
         self._topic_names.freeze()
         self._topic_names = _TopicNames()
         return _BrokerInterceptor(self, is_stale, self._topic_names)
@@ -211,7 +212,7 @@ class Interceptor:
 
 
 class _BrokerInterceptor:
-    """Implements Interceptor of broker/network/request.py."""
+    """The interceptor of one broker: Interceptor of broker/network/request.py."""
 
     def __init__(
         self, interceptor: Interceptor, is_stale: Callable[[], bool], topic_names: "_TopicNames"
@@ -228,8 +229,8 @@ class _BrokerInterceptor:
 
 
 class _TopicNames:
-    """Topic id -> name, of one broker. Frozen when the next broker starts, so that request records
-    do not keep a broker and its disk in memory."""
+    """The topic names of one broker, by topic id. They are copied when the next broker is created,
+    so that recorded requests do not keep a broker and its disk in memory."""
 
     def __init__(self) -> None:
         self._topics: TopicRegistry | None = None

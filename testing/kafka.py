@@ -1,4 +1,4 @@
-"""`Kafka`: a broker for a test, with everything to control and inspect it."""
+"""`Kafka`: a broker for a test, and everything that controls and inspects it."""
 
 import copy
 import time
@@ -64,36 +64,37 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Interval between checks of a test's condition; it is polled because it need not depend on the
-# broker.
+# The interval between checks of a test's condition. It is polled because it may depend on things
+# other than the broker.
 POLL_SECONDS = 0.01
 
-# Lines in the report of a failed test: two screens, about five rebalances of a small group.
+# The number of lines in the report of a failed test: two screens, about five rebalances of a small
+# group.
 REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
 
 running: "Final[WeakSet[Kafka]]" = WeakSet()
-"""All started brokers, so that the report of a failed test includes those not from a fixture."""
+"""All started brokers: the report of a failed test includes brokers that no fixture created."""
 
 
 class Kafka(SuggestsAttributes):
-    """A broker in a thread of this process, in memory.
+    """A broker in a thread of this process, with its data in memory.
 
         with Kafka() as kafka:
             ...  # kafka.bootstrap_servers
 
     `preset`: `instant` (no rebalance waits for further members) or `kafka` (Kafka's own times).
-    `profile`: the Kafka release whose API versions it serves: `kafka-2.8`, `kafka-3.9`,
+    `profile`: the Kafka release whose API versions the broker serves: `kafka-2.8`, `kafka-3.9` or
     `kafka-4.x`. `config`: Kafka's keys (docs/configuration.md), which override the preset, or a
-    complete BrokerConfig. `evict_disconnected`: remove a member when its connection is lost, not
-    after its session timeout. `durability`: when the disk (`kafka.disk`, in memory) is synced, as
-    in `kohort serve --durability`. `security`: how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT
-    or SASL_SSL. `users`: user -> password, for SASL; `kafka.security` has the settings of clients.
-    `loop`: a thread to share with other brokers. `port`: that of the first node; 0 selects free
-    ports.
+    complete BrokerConfig. `evict_disconnected`: remove a member as soon as its connection is lost,
+    rather than after its session timeout. `durability`: when the in-memory disk (`kafka.disk`) is
+    synced, as in `kohort serve --durability`. `security`: how clients connect: PLAINTEXT, SSL,
+    SASL_PLAINTEXT or SASL_SSL. `users`: the password of each user, for SASL; `kafka.security` has
+    the settings for clients. `loop`: a thread to share with other brokers. `port`: the port of the
+    first node; 0 selects free ports for all nodes.
 
-    All methods are called from the test's thread. Waits take a `timeout` in seconds of wall-clock
-    time."""
+    Call all methods from the test's thread. Waits take a `timeout` in seconds of wall-clock time.
+    """
 
     # AsyncKafka overrides these types.
     _clock_type: type[ClockControl] = ClockControl
@@ -157,8 +158,8 @@ class Kafka(SuggestsAttributes):
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Stop the broker. The report is added to an exception as a note, because pytest's report
-        is written after the broker has stopped."""
+        """Stop the broker. An exception gets the report as a note, because pytest writes its own
+        report after the broker has stopped."""
         try:
             if isinstance(error, Exception):
                 error.add_note(report(self, failure=str(error)))
@@ -181,26 +182,26 @@ class Kafka(SuggestsAttributes):
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop the broker; no thread or socket is left. Does nothing if
-        it is already stopped."""
+        """Close all connections and stop the broker. No thread or socket is left. Does nothing if
+        the broker is already stopped."""
         running.discard(self)
         self._host.stop()
 
     def reset(self) -> None:
-        """Replace the broker with a new one at the same address: no topics, no groups, no history.
-        Connections are closed; clients that are still open reconnect."""
+        """Replace the broker with a new one at the same address, without topics, groups and
+        history. Connections are closed; clients that are still open reconnect."""
         self._host.reset(lambda: self._create(VirtualClock(), FaultyFiles()))
 
     # --- topics and groups
 
     @property
     def bootstrap_servers(self) -> str:
-        """All nodes in the form clients expect: `127.0.0.1:34567`."""
+        """The addresses of all nodes, as in the client setting: `127.0.0.1:34567`."""
         return ",".join(starmap(address, self.broker.addresses.values()))
 
     @property
     def security(self) -> "Security":
-        """The certificates and settings that clients need with TLS and SASL."""
+        """The certificates and settings that clients need for TLS and SASL."""
         from .security import Security
 
         return Security(self._host, parse_users(self._host.config.str("kohort.users")))
@@ -213,9 +214,9 @@ class Kafka(SuggestsAttributes):
     def topic(
         self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> Topic:
-        """Return the topic, creating it if necessary with this number of partitions (default:
-        num.partitions) and these topic configs. Raises ValueError if Kafka would reject that, or if
-        it exists with a different number of partitions or config."""
+        """Return the topic. If it does not exist, create it with this number of partitions
+        (default: num.partitions) and these topic configs. Raises ValueError if Kafka would reject
+        the topic, or if it exists with a different number of partitions or config."""
         topic = Topic(self._host, name)
         topic.create(partitions, config_texts(config or {}))
         return topic
@@ -259,20 +260,20 @@ class Kafka(SuggestsAttributes):
         """Add a scripted member to the group, subscribed to `topics`.
 
         When this returns, the member is in a generation, or its JoinGroup waits for other members,
-        for the clock, or for the test: a hold, a fault, a loading coordinator, a stopped node.
+        for the clock, or for the test (a hold, a fault, a loading coordinator, a stopped node).
         Raises BarrierTimeout, and FakeMemberRejected with the broker's error if the member cannot
-        join; with `may_be_rejected` the error is added to its `errors` instead. (Each new member
-        causes a rebalance; a hundred that are added within `with group.hold_joins():` cause one.)
+        join. With `may_be_rejected`, the error is added to the member's `errors` instead. (Each new
+        member causes a rebalance; members added within `with group.hold_joins():` cause only one.)
 
-        `assignor`: one or several in the order of preference, as objects or names
-        (kohort.assignors.resolve); raises AssignorNotFound. By default those that the members of
-        the group support, or range, roundrobin, sticky and cooperative-sticky. The timeouts default
-        to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A member sends three
-        heartbeats per session timeout, and `clock.advance` stops at each: to advance by days, use a
-        long session timeout. `protocol="consumer"`: a member of the consumer protocol (KIP-848),
-        whose `assignor` is the name of a server assignor, and whose session timeout is set by the
-        broker. `connectors`, for protocol_type `connect`: connector -> number of tasks. Raises
-        ValueError for contradictory arguments."""
+        `assignor` is one assignor, or several in order of preference, as objects or names
+        (kohort.assignors.resolve; raises AssignorNotFound). The default is those that the members
+        of the group support, or range, roundrobin, sticky and cooperative-sticky. The timeouts
+        default to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A member
+        sends three heartbeats per session timeout, and `clock.advance` stops at each of them: to
+        advance by days, use a long session timeout. With `protocol="consumer"`, the member uses the
+        consumer protocol (KIP-848): `assignor` is the name of a server assignor, and the broker
+        sets the session timeout. `connectors`, for protocol_type `connect`, has the number of tasks
+        of each connector. Raises ValueError for contradictory arguments."""
         return self.fake_members.create(
             group,
             topics,
@@ -300,8 +301,8 @@ class Kafka(SuggestsAttributes):
         count: int = 1,
         timeout: float = TIMEOUT_SECONDS,
     ) -> RecordedRequest:
-        """Wait until `count` requests of this API (`OffsetCommit`) have arrived since the start, or
-        after the request with number `after`; return the last of them."""
+        """Wait until `count` requests of this API (such as `OffsetCommit`) have arrived since the
+        broker was created, or after the request with number `after`. Return the last of them."""
         api = find_api_name(api)
         found, seen = list[RecordedRequest](), after
 
@@ -336,9 +337,9 @@ class Kafka(SuggestsAttributes):
         description: str = "the condition",
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Wait until `condition()` is true. It is called in this thread, after each change in the
-        broker and every 10 ms, and may depend on anything. The description appears in the message
-        of BarrierTimeout."""
+        """Wait until `condition()` is true. The condition is called in this thread, after each
+        change in the broker and every 10 ms, and may depend on anything. The description appears in
+        the message of BarrierTimeout."""
         check_may_block()
         check_callable(condition)
         changes, deadline = self._host.changes, time.monotonic() + timeout
@@ -352,7 +353,7 @@ class Kafka(SuggestsAttributes):
             self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
 
     def _explain_groups(self) -> str:
-        """Return one line for each group, and hints not contained in these lines."""
+        """Return one line for each group, and the hints that these lines do not contain."""
         lines = [group.explain() for group in self.groups[:REPORTED_GROUPS_MAX]]
         shown = "\n".join(lines)
         lines += [each for each in self._hints().splitlines() if not is_shown(each, shown)]
@@ -365,12 +366,13 @@ class Kafka(SuggestsAttributes):
 
     @property
     def nodes(self) -> list[NodeInfo]:
-        """All nodes in order of their ids, starting at 1."""
+        """All nodes, in the order of their ids, which start at 1."""
         return self._host.nodes
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node. Its partitions move to other nodes, its connections are closed, and new ones
-        are refused. Raises LookupError for an unknown node, ValueError for one that is down."""
+        """Stop a node. Its partitions move to other nodes, its connections are closed, and new
+        connections are refused. Raises LookupError for an unknown node, ValueError for a node that
+        is down."""
         self._host.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
@@ -379,16 +381,16 @@ class Kafka(SuggestsAttributes):
         self._host.start_node(node_id)
 
     def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:
-        """`with kafka.broker_down():` stops one node or all of them, and starts them again on exit.
-        Raises LookupError if none is up."""
+        """Stop one node or all nodes for the duration of `with kafka.broker_down():`. Raises
+        LookupError if no such node is up."""
         return self._host.broker_down(node)
 
     def crash(self, *, power: bool = False, seed: int | None = None) -> None:
-        """Crash the broker, as if its process had been killed, and start another on the same disk,
-        at the same address: unwritten data is lost. `power`: unsynced data is lost as well, or a
-        random part of it with a `seed`. The new state is that of the log; clock and history
-        continue. Raises OSError if it cannot start because of a disk fault: use `disk.heal()` and
-        `restart`."""
+        """Crash the broker, as if its process had been killed, and start another broker on the same
+        disk, at the same address. Unwritten data is lost; with `power`, unsynced data as well, or a
+        random part of it with a `seed`. The new broker restores its state from the log. Clock and
+        history continue. Raises OSError if it cannot start because of a disk fault: use
+        `disk.heal()` and `restart`."""
         self._host.crash(power=power, seed=seed)
 
     def restart(self) -> None:
@@ -397,19 +399,19 @@ class Kafka(SuggestsAttributes):
         self._host.restart()
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of the disk, after everything in progress has finished. Groups are as in
+        """Return a copy of the disk, once nothing is in progress. It has the groups as they are in
         the log: a rebalancing group is in its previous generation."""
         return self._host.snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
         """Replace the broker with one that has this disk, at the same address. Connections are
-        closed; clock and history continue."""
+        closed. Clock and history continue."""
         self._host.restore(snapshot)
 
     def fork(self, snapshot: Snapshot | None = None) -> Self:
-        """Return another, stopped broker with the disk of the snapshot (None: the current disk),
-        the same configuration and time, and a separate history: `with kafka.fork() as other:`. It
-        must be stopped before this one."""
+        """Return another broker, not started, with the disk of the snapshot (None: the current
+        disk), the same configuration and time, and a separate history: `with kafka.fork() as
+        other:`. Stop it before this broker."""
         files = (snapshot or self.snapshot()).files.copy()
         files.faults = []
         other = copy.copy(self)
@@ -423,11 +425,11 @@ class Kafka(SuggestsAttributes):
 
     @property
     def broker(self) -> Broker:
-        """The running broker. Use only on its loop, with `call`."""
+        """The running broker. Use it only on its loop, with `call`."""
         return self._host.broker
 
     def call(self, function: Callable[[Broker], T]) -> T:
-        """Call a function with the broker as its argument, on its loop."""
+        """Call a function on the broker's loop, with the broker as its argument."""
         return self._host.call(lambda: function(self.broker))
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:
@@ -437,9 +439,9 @@ class Kafka(SuggestsAttributes):
     def report(self, since_s: float = 0, failure: str = "") -> str:
         """Return the text that is attached to a failed test: an explanation of each group, further
         reasons why consumers got no records, transactions that have not ended, the findings of the
-        client checks, and the end of the timeline. `since_s`: omit everything earlier, in
-        seconds since the broker was created. `failure`: the message of the wait that failed; its
-        explanations are not repeated."""
+        client checks, and the end of the timeline. `since_s` omits everything before this time, in
+        seconds since the broker was created. `failure` is the message of the wait that failed,
+        whose explanations are not repeated."""
         is_running = self.broker.is_running
         groups = self.groups[:REPORTED_GROUPS_MAX] if is_running else []
         sections = [
@@ -467,8 +469,9 @@ class Kafka(SuggestsAttributes):
 
 
 def report(kafka: Kafka, since_s: float = 0, failure: str = "") -> str:
-    """Return `kafka.report(...)`, or why there is none: it must not hide the failure of a test."""
+    """Return `kafka.report(...)`. An error becomes text, so that it does not hide the failure of
+    the test."""
     try:
         return kafka.report(since_s, failure)
     except Exception as error:
-        return f"no report of the broker: {error!r}"
+        return f"the report of the broker failed: {error!r}"

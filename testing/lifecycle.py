@@ -1,9 +1,9 @@
 """The life cycle of a test's broker: start, stop, crash, restart, snapshot, fork.
 
 `BrokerHost` runs successive brokers on the same disk and addresses, on an event loop in another
-thread. The parts of the harness (groups, faults, the clock, …) hold the host, and reach the broker
-through it. A crashing broker is cut off from its clients and its disk at the same moment; nothing
-it does afterwards has any effect.
+thread. The parts of the harness (groups, faults, the clock, …) refer to the host, and access the
+broker through it. A crashing broker is cut off from its clients and its disk at the same moment, so
+nothing it does afterwards has any effect.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from .recorded_request import RecordedRequest
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
-# Maximum number of different denials kept for explanations: about one page.
+# The maximum number of different denials kept for explanations: about one page.
 DENIALS_MAX = 50
 
 
@@ -50,21 +50,21 @@ class NodeInfo:
 
     node_id: int
     address: str
-    """`127.0.0.1:34567`"""
+    """The address of the node, such as `127.0.0.1:34567`."""
     is_up: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A copy of the broker's disk; it can be used any number of times."""
+    """A copy of the broker's disk, which can be used any number of times."""
 
     at_ms: int
-    """When it was taken, by the broker's clock."""
+    """When the snapshot was taken, by the broker's clock."""
     files: FaultyFiles
 
 
 class Background(Protocol):
-    """Activity on the broker's loop that external requests do not cause: the fake members."""
+    """Activity on the broker's loop that no external request causes: the fake members."""
 
     client_ids: set[str | None]
 
@@ -73,10 +73,10 @@ class Background(Protocol):
 
     @property
     def steady(self) -> Mapping[str, object]:
-        """The members that do nothing but send heartbeats, by member id."""
+        """The members that only send heartbeats, by member id."""
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Yield the times of the next activities, by the broker's clock; without heartbeats, omit
+        """Yield the times of the next activities, by the broker's clock. Without heartbeats, omit
         steady members."""
 
     def send_heartbeats(self) -> None:
@@ -97,26 +97,26 @@ class MarkerHook(Protocol):
 
     @property
     def transactional_ids(self) -> list[str]:
-        """The transactions whose markers it holds back."""
+        """The transactions whose markers the hook holds back."""
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has held nothing."""
+        """Whether the hook has never held back markers."""
 
     def report(self) -> str:
-        """Explain why it has held nothing."""
+        """Explain why the hook has never held back markers."""
 
     def cancel(self) -> None:
-        """Write the held markers, and hold no more."""
+        """Write the markers that are held back, and stop holding markers back."""
 
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
-        """Return whether it holds the markers back; it then calls `write` later."""
+        """Return whether the hook holds back these markers. It then calls `write` later."""
 
 
 class BrokerHost:
     """The successive brokers of a test. Without a `loop`, they run in their own thread from `start`
-    to `stop`. `port`: that of the first node; 0 selects free ports. Methods are called from the
-    test's thread; those below `on the broker's loop` are called there."""
+    to `stop`. `port` is the port of the first node; 0 selects free ports for all nodes. Methods are
+    called from the test's thread, except those below `on the broker's loop`."""
 
     background: Background
 
@@ -131,16 +131,15 @@ class BrokerHost:
         self.config = config
         self.durability = durability
         self.changes = Changes()
-        """Notified of requests, responses and events."""
+        """Notified after each request, response and event."""
         self.is_stopping = False
-        """Whether connections are currently lost because the broker or a node stops."""
+        """Whether connections are being closed because the broker or a node stops."""
         self._loop = loop
         self._address = address
         self._port = port
         self.security_folder: Path | None = None
-        """The folder of the test's own certificate authority, while a broker with TLS is
-        started."""
-        # The addresses of the first broker, which the next ones reuse.
+        """The folder of the test's certificate authority, while a broker with TLS is started."""
+        # The addresses of the first broker, which its successors reuse.
         self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
         self._is_restarting = False
@@ -152,14 +151,14 @@ class BrokerHost:
         self.files = files
         self.history = History(clock.now_ms)
         self.denials: dict[str, None] = {}
-        """What clients were not allowed to do, and why, as sentences."""
+        """Sentences that say what clients were not allowed to do, and why."""
         self.marker_holds: list[MarkerHook] = []
-        """Holds of transaction markers, in the order in which the test began them."""
+        """The holds of transaction markers, in the order in which the test set them."""
         self.interceptor = Interceptor(self._on_record)
         self.broker = self._new_broker()
 
     def copy(self) -> "BrokerHost":
-        """Return a host with the same configuration and other ports, without a broker."""
+        """Return a host with the same configuration, other ports, and no broker yet."""
         return BrokerHost(self.config, self.durability, self._loop, self._address)
 
     # --- calls to the broker
@@ -181,7 +180,7 @@ class BrokerHost:
         return self.loop.run(coroutine, timeout)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the broker's loop; during a restart, after it."""
+        """Call a function on the broker's loop, after a restart that is in progress."""
 
         async def call() -> T:
             await self.wait_until_running()
@@ -218,7 +217,7 @@ class BrokerHost:
                 self._loop = closing.enter_context(LoopThread())
                 closing.callback(setattr, self, "_loop", None)
             if any(each.protocol.uses_tls for each in self.config.listeners):
-                # Clients trust the same authority after a restart.
+                # The folder outlives a restart, so that clients trust the next broker as well.
                 created = closing.enter_context(TemporaryDirectory(prefix="kohort-"))
                 self.security_folder = Path(created)
             self.run(self._start())
@@ -234,8 +233,7 @@ class BrokerHost:
             self._closing.close()
 
     def reset(self, create: Callable[[], None]) -> None:
-        """Stop the broker, call `create` for another one, and start the new one at the same
-        addresses."""
+        """Stop the broker, call `create` for a new one, and start it at the same addresses."""
         self.background.close()
         with self._restarting():
             self.run(self._stop())
@@ -306,7 +304,7 @@ class BrokerHost:
         stopped = [each for each in up if node_id in (None, each)]
         if not stopped:
             missing = "No node is up" if node_id is None else f"Node {node_id} is not up"
-            raise LookupError(f"{missing}; the nodes that are up: {up or 'none'}")
+            raise LookupError(f"{missing}; nodes that are up: {up or 'none'}")
         for each in stopped:
             self.stop_node(each)
         try:
@@ -319,14 +317,14 @@ class BrokerHost:
         found = [each for each in self.nodes if each.node_id == node_id]
         if not found:
             known = [each.node_id for each in self.nodes]
-            raise LookupError(f"Node {node_id} does not exist; the nodes: {known}")
+            raise LookupError(f"Node {node_id} does not exist; the nodes are {known}")
         if found[0].is_up != should_be_up:
             raise ValueError(f"Node {node_id} is already {'down' if should_be_up else 'up'}")
 
     # --- on the broker's loop
 
     async def wait_until_running(self) -> None:
-        """During a restart, wait until the next broker runs, or could not start."""
+        """During a restart, wait until the next broker is running or has failed to start."""
         await self.changes.wait_until(lambda: not self._is_restarting, CALL_TIMEOUT_SECONDS)
 
     async def until(self, check: Callable[[], T | None], timeout: float) -> T | None:
@@ -345,15 +343,15 @@ class BrokerHost:
             node, idle = self.broker.node, asyncio.Event()
             node.group_commit.when_idle(idle.set)
             await idle.wait()
-            # The last flush may just have completed requests of fake members.
+            # The last flush may have completed requests of fake members.
             is_idle = await self.background.is_idle()
             if is_idle and self.broker.is_idle and not self._is_restarting:
                 return
 
     def next_deadline_ms(self, *, with_heartbeats: bool = True) -> int | None:
-        """Return the next deadline of a group, a transaction or a fake member: a session, a
-        rebalance, a heartbeat; or without the heartbeats of fake members and the sessions that
-        these extend."""
+        """Return the next deadline of a group, a transaction or a fake member (a session, a
+        rebalance, a heartbeat). `with_heartbeats=False` omits the heartbeats of steady fake members
+        and the sessions that they extend."""
         extended = () if with_heartbeats else self.background.steady
         deadlines = (
             deadline
@@ -387,9 +385,9 @@ class BrokerHost:
             await self.broker.stop()
 
     async def _crash(self) -> FaultyFiles:
-        """Cut off the broker. Return the disk in the state at that moment."""
+        """Cut off the broker. Return the disk as it was at that moment."""
         files = self.files.copy()
-        self.files.heal()  # its faults must not interfere with shutting down the crashed broker
+        self.files.heal()  # disk faults must not interfere with shutting down the crashed broker
         self._epoch += 1
         with self._stopping():
             self.broker.abort_connections()
@@ -403,7 +401,7 @@ class BrokerHost:
         self.run(self._start())
 
     def _new_broker(self) -> Broker:
-        """Create a broker on the current disk. The previous one becomes stale: its events are
+        """Create a broker on the current disk. The previous broker becomes stale: its events are
         ignored."""
         epoch = self._epoch = self._epoch + 1
 
@@ -466,7 +464,7 @@ class BrokerHost:
             yield
         finally:
             self._is_restarting = False
-            # If the next broker could not start, the waiting calls fail now.
+            # If the next broker has failed to start, the waiting calls fail now.
             self.loop.call(self.changes.notify)
 
     @contextmanager
@@ -481,8 +479,8 @@ class BrokerHost:
 # --- fork safety
 
 # A process forked from a test (multiprocessing, up to Python 3.13 on Linux) inherits the broker's
-# sockets. They are closed in the child: otherwise clients of a stopped node would get no connection
-# error, and the node could not bind its address again.
+# sockets. The child closes them: otherwise clients of a stopped node would get no connection error,
+# and the node could not bind its address again.
 
 _hosts: WeakSet[BrokerHost] = WeakSet()
 """All hosts whose broker was started in this process."""
@@ -502,8 +500,8 @@ def _close_inherited_sockets() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for name in os.listdir(_OPEN_FILES):  # noqa: PTH208 (numbers, no paths)
         if _local_port(int(name)) in ports:
-            # Replaced, not closed: objects of the broker still use the number, which another file
-            # would otherwise get.
+            # The descriptor is replaced, not closed, because objects of the broker still use its
+            # number, which another file would otherwise get.
             os.dup2(null, int(name), inheritable=False)
     os.close(null)
 

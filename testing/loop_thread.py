@@ -12,21 +12,22 @@ from .deadline import Deadline
 
 T = TypeVar("T")
 
-# A call to the broker returns immediately; only a hanging loop or machine takes this long.
+# A call to the broker returns immediately, unless the loop or the machine hangs.
 CALL_TIMEOUT_SECONDS = 30
-# The default timeout of barriers in wall-clock time: rebalances of real clients take about 50 ms
-# here, and three seconds if one of them has to time out first.
+# The default timeout of barriers, in wall-clock time. Rebalances of real clients take about 50 ms
+# with this broker, or three seconds if a client has to time out first.
 TIMEOUT_SECONDS = 10.0
 
 
 class BarrierTimeout(AssertionError):
-    """A wait timed out. The message states what it was waiting for and the state of the group."""
+    """A wait timed out. The message says what it waited for, and explains the state of the
+    group."""
 
     __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
 
 
 def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:
-    """`timed out after 10 s waiting for` …"""
+    """Return an error with the message `timed out after 10 s waiting for` …"""
     message = f"timed out after {timeout:g} s waiting for {what}"
     return BarrierTimeout("\n".join(filter(None, (message, explanation))))
 
@@ -39,7 +40,7 @@ class CancelScope:
         self._awaited: Future[Any] | None = None
 
     def context(self) -> Context:
-        """The context to run the blocking function in: `scope.context().run(function)`."""
+        """Return the context in which to run the wait: `scope.context().run(function)`."""
         context = copy_context()
         context.run(_scope.set, self)
         return context
@@ -60,7 +61,8 @@ _scope: ContextVar[CancelScope | None] = ContextVar("cancel scope", default=None
 
 
 class LoopThread:
-    """`with LoopThread() as loop:`. All methods are called from other threads."""
+    """An event loop in its own thread, for `with LoopThread() as loop:`. Its methods are called
+    from other threads."""
 
     def __init__(self, name: str = "kohort-broker") -> None:
         # The default event loop of Windows has no add_reader, which the server needs.
@@ -88,13 +90,13 @@ class LoopThread:
             coroutine.close()
             raise RuntimeError(
                 "A function that runs in the broker's thread, such as the condition of run_until, "
-                "cannot wait for the broker: it may only read state"
+                "cannot wait for the broker: it may only read its state"
             )
         if not self._thread.is_alive():
             coroutine.close()
             raise RuntimeError(
                 "The broker's thread is not running: it has ended, or this process was forked from "
-                "the broker's process, the only one that can use the broker's objects"
+                "the broker's process, and only that process can use the broker"
             )
         awaited = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         if (scope := _scope.get()) is not None:
@@ -113,7 +115,7 @@ class LoopThread:
             awaited.cancel()  # including after KeyboardInterrupt
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the loop; directly if the caller is in this thread."""
+        """Call a function on the loop, or directly if the caller is in the loop's thread."""
         if self.is_current:
             return function()
 
@@ -126,12 +128,12 @@ class LoopThread:
 async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    # An aborted transport is closed in the next iteration; a newly accepted one needs two.
+    # An aborted transport is closed in the next iteration, a newly accepted one after two.
     await iterations(3)
 
 
 async def iterations(count: int) -> None:
-    """Let the event loop run `count` iterations, and thus the callbacks that are scheduled."""
+    """Let the event loop run `count` iterations, including the callbacks that are scheduled."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -141,7 +143,7 @@ async def completed(begin: Callable[[Callable[[T], None]], object]) -> T:
     result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
 
     def resolve(value: T) -> None:
-        if not result.done():  # cancelled if the waiting thread is cancelled
+        if not result.done():  # the future may have been cancelled by the waiting thread
             result.set_result(value)
 
     begin(resolve)
@@ -149,7 +151,8 @@ async def completed(begin: Callable[[Callable[[T], None]], object]) -> T:
 
 
 class Changes:
-    """A condition variable of the broker's loop: waiters check again after each `notify`."""
+    """A condition variable of the broker's loop: waiters check their condition after each
+    `notify`."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
@@ -186,7 +189,7 @@ class Changes:
 
 def check_may_block() -> None:
     """Raise RuntimeError in a coroutine: a blocking wait would stop its event loop, and with it the
-    consumers that it may be waiting for."""
+    consumers for which it may be waiting."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs in this thread
@@ -194,8 +197,8 @@ def check_may_block() -> None:
     if task is not None:
         raise RuntimeError(
             "This wait would block the event loop of the test and everything that runs on it: use "
-            "the fixture async_kafka or AsyncKafka, whose waits are coroutines, or run it in a "
-            "thread (await asyncio.to_thread(…))"
+            "the fixture async_kafka or AsyncKafka, whose waits are coroutines, or run the wait in "
+            "a thread (await asyncio.to_thread(…))"
         )
 
 
@@ -209,8 +212,8 @@ def check_callable(condition: object) -> None:
 
 
 def is_true(condition: Callable[[], object]) -> bool:
-    """Call the condition. Raises TypeError for a coroutine function, whose result would always be
-    true."""
+    """Return whether `condition()` is true. Raises TypeError for a coroutine function, whose result
+    would always be true."""
     result = condition()
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):

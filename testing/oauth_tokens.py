@@ -1,4 +1,4 @@
-"""Unsecured tokens of SASL OAUTHBEARER, in the settings of each client library."""
+"""Unsecured tokens for SASL OAUTHBEARER, and the settings of each client library for them."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ _MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginM
 
 
 def unsecured_token(user: str) -> str:
-    """Return a token without a signature, valid for an hour: a broker without keys accepts it."""
+    """Return a token without a signature, valid for an hour. A broker without keys accepts it."""
     now = int(time.time())
     claims = {"sub": user, "iat": now, "exp": now + TOKEN_SECONDS}
     return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
@@ -26,8 +26,8 @@ def _encoded(part: Mapping[str, Any]) -> str:
 
 
 def oauth_settings(library: str, user: str) -> dict[str, Any]:
-    """Return the settings with which a client creates such tokens, besides the mechanism. Raises
-    ImportError if the settings of the library are objects and it is not installed."""
+    """Return the settings, in addition to the mechanism, with which a client creates such tokens.
+    Raises ImportError if the settings are objects of a library that is not installed."""
     if library == "confluent":
         return {
             "enable.sasl.oauthbearer.unsecure.jwt": True,

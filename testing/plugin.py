@@ -5,8 +5,8 @@ Options override the ini file, and the marker of a test overrides both:
 
     @pytest.mark.kafka(nodes=3, config={"group.max.size": 2})
 
-takes the arguments of Kafka(). pytest imports this module on startup, so the broker is
-imported only when a test uses a fixture.
+The marker takes the arguments of Kafka(). pytest imports this module on startup, so it imports the
+broker only when a test uses a fixture.
 """
 
 import sys
@@ -32,8 +32,8 @@ K = TypeVar("K", bound="Kafka")
 
 
 class ClientCheckWarning(UserWarning):
-    """A finding of the client checks. The message begins with the kind of finding, so that warning
-    filters can select it: `ignore:slow heartbeat:kohort.testing.ClientCheckWarning`."""
+    """A finding of the client checks. The message begins with the kind of the finding, so that
+    warning filters can select it: `ignore:slow heartbeat:kohort.testing.ClientCheckWarning`."""
 
 
 # --- options and the marker
@@ -42,7 +42,7 @@ TEXT_OPTIONS: Final = {
     "preset": "configuration of test brokers: instant (default) or kafka (Kafka's times)",
     "profile": "Kafka release whose API versions are served: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
-"""`--kafka-preset`, and `kafka_preset` in the ini file."""
+"""The options with text values: `--kafka-preset`, or `kafka_preset` in the ini file."""
 MARKER_ARGUMENTS: Final = (
     "nodes",
     "preset",
@@ -114,7 +114,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Report where the tests ran, and why some could not."""
+    """Report which tests ran on the real cluster, and why the others could not."""
     servers = backend.real_cluster()
     if servers is None:
         return
@@ -137,11 +137,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def check_options(config: pytest.Config) -> None:
-    """Raise UsageError for invalid options, once rather than for each test."""
+    """Raise UsageError for invalid options, once for the whole run."""
     client_checks_mode(config)
     given = _option_arguments(config)
     if given == {"config": {}}:
-        return  # nothing to check, so the broker need not be imported
+        return  # do not import the broker if there is nothing to check
     from ..protocol.apis import NEWEST
     from .presets import new_config
 
@@ -170,7 +170,8 @@ def client_checks_mode(config: pytest.Config) -> str:
 
 
 def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
-    """Return the given arguments of Kafka(); without `options` only those of the marker."""
+    """Return the arguments of Kafka() in the options and the marker; without `options`, only those
+    of the marker."""
     given = _option_arguments(item.config) if options else {}
     for marker in reversed(list(item.iter_markers("kafka"))):  # the closest marker takes precedence
         if marker.args:
@@ -198,7 +199,7 @@ def _option_arguments(config: pytest.Config) -> dict[str, Any]:
 
 
 def _config_options(config: pytest.Config) -> Iterator[tuple[str, str, str]]:
-    """Yield key, value and origin; later ones override earlier ones."""
+    """Yield key, value and origin of each setting. Later settings override earlier ones."""
     options = {
         "kafka_config in the ini file": config.getini("kafka_config"),
         "--kafka-config": config.getoption("kafka_config"),
@@ -231,7 +232,7 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A new broker for this test, on its own port, so that unclosed clients of other tests cannot
-    reach it. Or the real cluster of `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS."""
+    reach it. With `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS, a real cluster instead."""
     kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)
@@ -241,8 +242,8 @@ def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterato
 def async_kafka(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[AsyncKafka]":
-    """The same for async tests: waits are coroutines, so consumers on the test's loop keep running.
-    It is not the same broker as `kafka` in the same test."""
+    """A new broker for an async test: its waits are coroutines, so consumers on the test's loop
+    keep running. It is not the broker of the fixture `kafka` in the same test."""
     kafka = backend.async_kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)
@@ -252,8 +253,8 @@ def async_kafka(
 def kafka_cluster(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[Callable[..., Kafka]]":
-    """Creates brokers: `kafka_cluster(nodes=3)`, with the arguments of Kafka(). All of them are
-    stopped at the end of the test."""
+    """A function that creates and starts brokers: `kafka_cluster(nodes=3)`, with the arguments of
+    Kafka(). The brokers are stopped at the end of the test."""
     defaults = _merged({"nodes": 3, "loop": _kafka_loop}, _fixture_arguments(request))
     with ExitStack() as closing:
 
@@ -280,7 +281,7 @@ def _start(request: pytest.FixtureRequest, kafka: K) -> K:
 def _stop(request: pytest.FixtureRequest, kafka: "Kafka") -> None:
     item = request.node
     try:
-        # A failed test could not close its clients.
+        # A failed test may not have had a chance to close its clients.
         if item.stash.get(_HAS_PASSED, False) and kafka in item.stash.get(_BROKERS, []):
             _check_clients(item, lambda: kafka.client_checks.left_open)
     finally:
@@ -346,7 +347,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Check waits, faults and clients after the test."""
-    # A fault that a fixture has set remains; a fault of the test must not affect the next test.
+    # Faults that a fixture has set remain. A fault of the test must not affect the next test.
     shared = {each: each.faults.checked for each in _shared_brokers(item)}
     try:
         yield
@@ -385,7 +386,7 @@ def pytest_runtest_makereport(
     has_run = call.when == "call" or (report.failed and call.when == "setup")
     if has_run and timeline_path(item.config) is not None:
         _draw(item, report)
-    if report.failed and call.when != "teardown":  # at teardown they may already have been stopped
+    if report.failed and call.when != "teardown":  # at teardown, brokers may have been stopped
         failure = ""
         if call.excinfo is not None and tracebacks.is_barrier_timeout(call.excinfo):
             failure = str(call.excinfo.value)
@@ -398,13 +399,13 @@ def pytest_runtest_makereport(
 
 
 def _aio() -> Any:
-    """The module with AsyncKafka; None if no test has used it."""
+    """Return the module of AsyncKafka; None if no test has used it."""
     return sys.modules.get(f"{__package__}.aio")
 
 
 def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
-    """Return brokers from the user's fixtures, possibly session-scoped: a fixture may return the
-    broker, its container or its address."""
+    """Return the brokers of the user's fixtures, which may be session-scoped. Such a fixture
+    returns the broker, its container or its address."""
     values = [each for each in (getattr(item, "funcargs", None) or {}).values() if each is not None]
     own = item.stash.get(_BROKERS, [])
     return [
@@ -421,14 +422,14 @@ def _shared_brokers(item: pytest.Item) -> "list[Kafka]":
 
 
 def _running() -> "list[Kafka]":
-    """All started brokers, without importing them."""
+    """Return all started brokers, without importing the broker."""
     module = sys.modules.get(f"{__package__}.kafka")
     return [] if module is None or backend.real_cluster() is not None else list(module.running)
 
 
 def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Yield the test's brokers, each with the start of the test in the time of its history: those
-    of fixtures, and all others that have received requests since then."""
+    """Yield the brokers of the test, each with the start of the test in the time of its history.
+    These are the brokers of fixtures, and all others that a client has contacted since then."""
     own, shared = item.stash.get(_BROKERS, []), _shared_brokers(item)
     for kafka in own:
         yield kafka, 0.0

@@ -1,4 +1,4 @@
-"""Configurations of test brokers: Kafka's own keys, some with different values."""
+"""Configurations of test brokers: Kafka's keys, some with other defaults."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -20,8 +20,8 @@ _COMMON: Final = {"kohort.events": "all"}
 PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
     {
         # No rebalance waits for further members, and no session timeout is too short. A member of
-        # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat: 100 ms
-        # is below Kafka's bound. No client has to retry because its request created a topic.
+        # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat, within
+        # 100 ms (below Kafka's minimum). No client has to retry after its request created a topic.
         "instant": {
             **_COMMON,
             "kohort.auto.create.immediate": "true",
@@ -44,9 +44,9 @@ def new_config(
     given: Config,
     origins: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """Create the configuration: `given` overrides the preset. `origins` of keys appear in messages.
-    Raises ConfigError for invalid values, and for keys that Kafka does not have, because the test
-    would rely on a setting without effect; ValueError for an unknown preset."""
+    """Create a configuration in which `given` overrides the preset. Messages mention the `origins`
+    of keys. Raises ConfigError for invalid values and for keys that Kafka does not have, because
+    the test would rely on a setting without effect; ValueError for an unknown preset."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
     texts = {**own, **config_texts(given)}
     settings = _settings(preset)
@@ -66,7 +66,7 @@ def config_texts(config: Config) -> dict[str, str]:
 def _to_text(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():  # 1e9 for a key with integers
+    if isinstance(value, float) and value.is_integer():  # 1e9 for an integer key
         return str(int(value))
     if isinstance(value, str | int | float):
         return str(value)
@@ -74,9 +74,9 @@ def _to_text(key: str, value: object) -> str:
 
 
 def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int) -> dict[str, str]:
-    """Return the keys of a broker with one listener of this protocol. Raises ValueError for an
-    unknown protocol, and for users that it does not authenticate; TypeError or ValueError for users
-    that are not non-empty strings."""
+    """Return the configuration of a broker with one listener of this protocol. Raises ValueError
+    for an unknown protocol, or for users with a protocol that does not authenticate them; TypeError
+    or ValueError unless user names and passwords are non-empty strings."""
     if protocol not in SecurityProtocol.__members__:
         known = ", ".join(SecurityProtocol)
         raise ValueError(f"Unknown security {protocol!r}: use one of {known}")
@@ -90,7 +90,7 @@ def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int
 
 
 def _check_users(users: object) -> None:
-    """The messages contain no values: they may be passwords."""
+    """Raise TypeError or ValueError for invalid users. The messages must not contain passwords."""
     example = 'use users={"alice": "alice-secret"}'
     if not isinstance(users, Mapping):
         raise TypeError(f"users is a {type(users).__name__}, not a dict: {example}")
@@ -112,8 +112,8 @@ def check_durability(name: str) -> None:
 
 
 def with_preset(config: BrokerConfig, preset: str) -> BrokerConfig:
-    """Set the preset's values for keys that are not set. Raises ValueError for an unknown
-    preset."""
+    """Return the configuration with the preset's values for keys that are not set. Raises
+    ValueError for an unknown preset."""
     for key, value in _settings(preset).items():
         if config.origin(key) == "default":
             config = config.changed(key, value, _origin(preset))

@@ -1,14 +1,13 @@
-"""The same tests on a real Kafka cluster (backend.py decides).
+"""`RealKafka`: a real Kafka cluster with the interface of `Kafka` (backend.py selects it).
 
-Each test starts clean: topics and groups that it names must not exist before it, and are deleted at
-its end, along with groups created in the meantime that have offsets of those topics only. Topics
-that a client creates on its own are not deleted.
+Each test starts clean: the topics and groups that it names must not exist before the test, and are
+deleted at its end, together with groups created in the meantime that have only offsets of those
+topics. Topics that a client creates on its own are not deleted.
 
-A real cluster has no virtual clock, faults, history or disk: the first use of them skips the test
-with a reason. Groups of both protocols are described repeatedly until a wait ends. Classic
-groups have neither generation nor leader there, because DescribeGroups does not return them;
-partitions that a member of a consumer group owns outside its target assignment count as being
-revoked.
+A real cluster has no virtual clock, faults, history or disk: the first use of one of these skips
+the test with a reason. A wait describes the group repeatedly until it ends. Classic groups have
+neither a generation nor a leader here, because DescribeGroups does not return them. Partitions that
+a member of a consumer group owns outside its target assignment count as being revoked.
 """
 
 import hashlib
@@ -49,13 +48,13 @@ SKIPPED = "which only a kohort broker has"
 
 
 def skip(what: str) -> NoReturn:
-    """Skip the pytest or unittest test, with a reason."""
+    """Skip the current test, of pytest or unittest, with a reason."""
     raise SkipTest(f"the test uses {what}, {SKIPPED}")
 
 
 class _Turn:
-    """Tests of parallel processes (pytest-xdist) take turns using the cluster: they use the same
-    topic and group names. The turns of one test may overlap."""
+    """A lock by which tests of parallel processes (pytest-xdist) take turns on the cluster, because
+    they may use the same topic and group names. The turns of one test may overlap."""
 
     def __init__(self) -> None:
         self._users = 0
@@ -82,7 +81,7 @@ _turn = _Turn()
 
 
 class _NoHost:
-    """Replaces the BrokerHost."""
+    """A replacement for BrokerHost: its use skips the test."""
 
     def __getattr__(self, name: str) -> NoReturn:
         is_internal = name in ("run", "call") or not hasattr(Kafka, name)
@@ -90,8 +89,8 @@ class _NoHost:
 
 
 class RealKafka(Kafka):
-    """The Kafka cluster at `bootstrap_servers`. Using parts of the harness that it lacks skips the
-    test."""
+    """The Kafka cluster at `bootstrap_servers`. A test that uses a part of the harness that a real
+    cluster lacks is skipped."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._host: Any = _NoHost()
@@ -100,7 +99,7 @@ class RealKafka(Kafka):
         self._topics_of_test: set[str] = set()
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Only an attribute that a Kafka has skips the test; a mistyped name must not.
+        # Only attributes of Kafka skip the test; a mistyped name is an error.
         if name not in _ATTRIBUTES:
             hint = did_you_mean(name, _ATTRIBUTES)
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
@@ -122,7 +121,7 @@ class RealKafka(Kafka):
         return self
 
     def stop(self) -> None:
-        """Delete everything the test created."""
+        """Delete everything that the test has created, and disconnect."""
         try:
             self.reset()
         finally:
@@ -130,9 +129,10 @@ class RealKafka(Kafka):
             _turn.end()
 
     def reset(self) -> None:
-        """Delete everything the test has created so far."""
+        """Delete everything that the test has created so far."""
         new = self.cluster.groups() - self._groups_before - self._groups_of_test
-        # New groups that the test did not name, such as a service's, unless they use other topics.
+        # New groups that the test did not name, such as those of a service under test, unless they
+        # use other topics.
         own = {each for each in new if self.cluster.belongs_to_test(each, self._topics_of_test)}
         topics, self._topics_of_test = self._topics_of_test, set()
         groups, self._groups_of_test = own | self._groups_of_test, set()
@@ -197,7 +197,7 @@ def _existed_before(what: str) -> str:
 
 
 class RealClientChecks(ClientChecks):
-    """Accepts `ignore`; a test that requests findings is skipped."""
+    """Accepts `ignore`. A test that reads findings is skipped."""
 
     @property
     def findings(self) -> NoReturn:
@@ -250,7 +250,7 @@ class RealTopic(Topic):
         self._cluster.delete_topics([self.name])
 
 
-# What a test does to a group, and what only its coordinator knows.
+# Methods that control a group, and properties that only its coordinator knows.
 _SKIPPED_OF_GROUP = frozenset(
     {
         *("rebalance", "lead", "expire", "fence", "evict", "loading", "move_to", "node_id"),
@@ -294,7 +294,7 @@ class RealGroup(Group):
     _written = _call
 
     def _is_write_pending(self) -> bool:
-        return False  # a response contains only written offsets
+        return False  # a response contains only durable offsets
 
     @property
     def _view(self) -> GroupView:

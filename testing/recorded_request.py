@@ -1,7 +1,7 @@
 """A request as seen by tests, independent of its API version.
 
 kio's messages use Kafka's field names, which hardly differ between versions. Fields are looked up
-by name, so that a new version of an API breaks no test.
+by name, so that a new version of an API does not break tests.
 """
 
 import struct
@@ -45,10 +45,10 @@ _ALTER_CONFIGS = 33
 _SASL_AUTHENTICATE = 36
 _INCREMENTAL_ALTER_CONFIGS = 44
 _ALTER_USER_SCRAM_CREDENTIALS = 51
-# Special values of the member epoch in a ConsumerGroupHeartbeat -> the member's action.
+# What a member does with these epochs in a ConsumerGroupHeartbeat.
 _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 
-# The fields of Kafka's messages for a group id, topics, partitions, a topic's name and an index.
+# The names of fields for group ids, topics and partitions in Kafka's messages.
 GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
 TOPIC_FIELDS = (
     *("topics", "topic_data", "responses", "topic_partitions"),
@@ -60,14 +60,14 @@ PARTITION_FIELDS = (
 )
 # Arrays whose items have topics.
 TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction", "dirs")
-# The fields of a transactional id, and of its producer. Arrays have several.
+# Fields with a transactional id, or arrays of them; and fields of the producer.
 TRANSACTION_FIELDS = (
     *("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions"),
     *("coordinator_keys", "key"),
 )
 _PRODUCER_ID_FIELDS = ("producer_id", "v3_and_below_producer_id")
 _PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
-# The second name occurs in AddPartitionsToTxn.
+# AddPartitionsToTxn has the second name.
 ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic", "topic_name")
@@ -80,47 +80,46 @@ class RecordedRequest:
     """A request that arrived, and its response."""
 
     number: int
-    """Starts at 1, in order of arrival at all nodes."""
+    """The number of the request in order of arrival at all nodes, starting at 1."""
     at_ms: int
-    """When it arrived, by the broker's clock."""
+    """When the request arrived, by the broker's clock."""
     node_id: int
     api_key: int
     version: int
     client_id: str | None
     client_host: str
     cached_message: Any = field(repr=False)
-    """kio's message; for a request recognised by the cache, the message of the first of its kind.
-    """
+    """kio's message. For a request that the cache recognised, the message of the cached request."""
     varying: tuple[int, ...] = ()
-    """The numbers in which a recognised request differs from that message."""
+    """The numbers in which a recognised request differs from the cached message."""
     response_at_ms: int | None = None
-    """When it got a response, by the broker's clock; None: not yet."""
+    """When the request got a response, by the broker's clock; None before that."""
     response_frame: bytes | None = None
     """One or more frames; empty if the request gets no response (Produce with acks=0)."""
     faults: list[str] = field(default_factory=list)
-    """The faults that applied to it."""
+    """The faults that were applied to the request."""
     is_held: bool = False
-    """Whether it is waiting for the test to release it (`group.hold_joins()`)."""
+    """Whether the test holds the request (`group.hold_joins()`)."""
     topic_names: Any = None
-    """Topic id -> name, on the broker that received it."""
+    """Returns the name of a topic id on the broker that received the request."""
     missing_topics: tuple[str, ...] = ()
     """The topics in a Metadata request that did not exist when it was handled."""
     principal: Principal = ANONYMOUS
-    """The identity of the client: `User:alice`."""
+    """The identity of the client, such as `User:alice`."""
     connection: int = 0
     """The number of the client's connection, starting at 1 in the order of first requests."""
     wall_s: float = 0.0
-    """When it arrived, in wall-clock seconds since the broker was created."""
+    """When the request arrived, in wall-clock seconds since the broker was created."""
     response_wall_s: float | None = None
     retained_bytes: int = 0
-    """The size of its records and its response, for the limit of the history."""
+    """The size of the request's records and of its response, for the limit of the history."""
     _decoded: tuple[bytes, Any] | None = field(default=None, init=False, repr=False)
-    """A response frame, and its message."""
+    """The response frame that was decoded last, and its message."""
 
     @cached_property
     def message(self) -> Any:
-        """kio's message, for fields without a property here. An incremental Fetch (KIP-227) has all
-        partitions of its session."""
+        """kio's message, for fields without a property here. The message of an incremental Fetch
+        (KIP-227) has all partitions of its session."""
         if not self.varying:
             return self.cached_message
         handler = import_module(f"..broker.handlers.{BY_KEY[self.api_key].handler}", __package__)
@@ -128,18 +127,17 @@ class RecordedRequest:
 
     @property
     def api(self) -> str:
-        """Kafka's name: `OffsetCommit`."""
+        """Kafka's name of the API, such as `OffsetCommit`."""
         return BY_KEY[self.api_key].name
 
     @property
     def group(self) -> str | None:
-        """The first of its groups."""
+        """The first group in the request."""
         return next(iter(self.groups), None)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """All groups in the request: OffsetFetch (since v8) and DescribeGroups may contain
-        several."""
+        """All groups in the request. OffsetFetch (since v8) and DescribeGroups may have several."""
         message = self.message
         if self.api_key == _FIND_COORDINATOR and getattr(message, "key_type", 0) != 0:
             return ()
@@ -153,13 +151,13 @@ class RecordedRequest:
 
     @property
     def member_id(self) -> str | None:
-        """None if the sender is not a member, or is a member without an id."""
+        """The member id; None if the sender is not a member, or a member without an id yet."""
         return getattr(self.message, "member_id", None) or None
 
     @property
     def is_by_producer(self) -> bool:
-        """Whether a producer sent it for the member: a TxnOffsetCommit, whose client id and
-        connection are not those of the member."""
+        """Whether a producer sent the request for the member (TxnOffsetCommit). Its client id and
+        connection are then those of the producer."""
         return self.api_key == TXN_OFFSET_COMMIT
 
     @property
@@ -171,14 +169,14 @@ class RecordedRequest:
 
     @property
     def is_join(self) -> bool:
-        """Whether it is a JoinGroup, or a ConsumerGroupHeartbeat of a member that joins."""
+        """Whether the request is a JoinGroup, or a ConsumerGroupHeartbeat that joins."""
         if self.api_key == CONSUMER_GROUP_HEARTBEAT:
             return self.generation == 0
         return self.api_key == JOIN_GROUP
 
     @property
     def members(self) -> tuple[tuple[str | None, str | None], ...]:
-        """(member id, instance id) of the members that it concerns: LeaveGroup may contain
+        """The (member id, instance id) of each member in the request. LeaveGroup may have
         several."""
         leaving = _items(self.message, ("members",)) if self.api_key == _LEAVE_GROUP else ()
         members = tuple((each.member_id or None, each.group_instance_id) for each in leaving)
@@ -186,8 +184,8 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation or member epoch in the request (-1: none; in a ConsumerGroupHeartbeat, 0:
-        joins, -1: leaves, -2: leaves temporarily); None if the API has no such field."""
+        """The generation or member epoch in the request; None if the API has no such field. -1
+        means none. In a ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2 leaves temporarily."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)
             if value is not None:
@@ -215,12 +213,12 @@ class RecordedRequest:
 
     @property
     def transactional_id(self) -> str | None:
-        """The first of its transactional ids."""
+        """The first transactional id in the request."""
         return next(iter(self.transactional_ids), None)
 
     @cached_property
     def transactional_ids(self) -> tuple[str, ...]:
-        """All transactional ids in the request: DescribeTransactions may contain several."""
+        """All transactional ids in the request. DescribeTransactions may have several."""
         message = self.message
         is_lookup = self.api_key == _FIND_COORDINATOR
         if is_lookup and getattr(message, "key_type", 0) != _TRANSACTION_KEY:
@@ -235,12 +233,12 @@ class RecordedRequest:
 
     @cached_property
     def producer_id(self) -> int | None:
-        """The producer id of an idempotent or transactional producer; None: it has none yet."""
+        """The id of an idempotent or transactional producer; None if the request has none."""
         return self._producer[0]
 
     @cached_property
     def producer_epoch(self) -> int | None:
-        """The epoch of that producer."""
+        """The epoch of the producer; None if the request has no producer id."""
         return self._producer[1]
 
     @cached_property
@@ -262,14 +260,14 @@ class RecordedRequest:
 
     @property
     def records_bytes(self) -> int:
-        """The size of the records of a Produce."""
+        """The size of the records in a Produce; 0 for other APIs."""
         if self.api_key != PRODUCE:
             return 0
         return sum(len(each.records or b"") for _, _, each in self.by_partition(self.message))
 
     @cached_property
     def assignments(self) -> dict[str, tuple[TopicPartition, ...]]:
-        """Member id -> partitions, for the SyncGroup of a leader; otherwise empty."""
+        """The assigned partitions by member id, in the SyncGroup of a leader; otherwise empty."""
         if self.api_key != _SYNC_GROUP:
             return {}
         return {
@@ -278,8 +276,8 @@ class RecordedRequest:
         }
 
     def by_partition(self, message: Any) -> Iterator[tuple[str, int, Any]]:
-        """Yield topic, partition and its entry, for each partition in the request or in the
-        response (which may identify topics by id)."""
+        """Yield topic, partition and entry of each partition in `message`: the request or its
+        response, which may identify topics by id."""
         for name, topic in self._topics(message):
             for each in _items(topic, PARTITION_FIELDS):
                 if isinstance(each, int):
@@ -304,7 +302,7 @@ class RecordedRequest:
 
     @property
     def response(self) -> Any:
-        """kio's response message; None until there is one."""
+        """kio's message of the response; None before there is one."""
         frame, decoded = self.response_frame, self._decoded
         if not frame:
             return None
@@ -315,13 +313,13 @@ class RecordedRequest:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Kafka's names of all errors in the response, in order; empty: success."""
+        """Kafka's names of all errors in the response, in order; empty if there are none."""
         codes = (ErrorCode(code) for code in _error_codes(self.response))
         return tuple(code.name.upper() for code in codes if code is not ErrorCode.none)
 
     @property
     def partition_errors(self) -> dict[TopicPartition, str]:
-        """Kafka's names of the errors of single partitions in the response."""
+        """Kafka's names of the errors of partitions in the response."""
         codes = {
             (topic, index): ErrorCode(getattr(each, name))
             for topic, index, each in self.by_partition(self.response)
@@ -347,7 +345,7 @@ class RecordedRequest:
 
 
 def find_api_name(name: str) -> str:
-    """Return Kafka's spelling of an API name, given in any case. Raises ValueError for an unknown
+    """Return Kafka's spelling of an API name, ignoring case. Raises ValueError for an unknown
     name."""
     found = _API_NAMES.get(name.lower())
     if found is None:
@@ -369,9 +367,8 @@ def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
 
 
 def full_fetch(call: RequestContext, node: Node) -> Any:
-    """Return kio's message of a Fetch. An incremental one (KIP-227), which contains only changes,
-    gets all partitions of its session: filters, faults and tests then see everything that it
-    fetches.
+    """Return kio's message of a Fetch. An incremental Fetch (KIP-227), which contains only changes,
+    gets all partitions of its session, so that filters, faults and tests see all that it fetches.
     """
     request = call.request
     session = node.fetch_sessions.get(getattr(request, "session_id", 0))
@@ -392,8 +389,8 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
 
 
 def without_secrets(api_key: int, message: Any) -> Any:
-    """Return kio's message with empty bytes for tokens (PLAIN's is a password) and salted
-    passwords, and hidden values of sensitive keys: reports of failed tests are published."""
+    """Return kio's message without tokens (with PLAIN, the password), salted passwords and values
+    of sensitive keys, because reports of failed tests are published."""
     if api_key == _SASL_AUTHENTICATE:
         return replace(message, auth_bytes=b"")
     if api_key == _ALTER_USER_SCRAM_CREDENTIALS:
@@ -419,14 +416,13 @@ def _without_passwords(resource: Any) -> Any:
 
 
 def _is_sensitive(name: str) -> bool:
-    """Whether a key of a broker is for a password, or unknown, which Kafka considers sensitive."""
+    """Whether a broker key is a password, or unknown: Kafka considers unknown keys sensitive."""
     key = BROKER_KEYS.get(listener_key(name) or name)
     return key is None or key.type is ConfigType.PASSWORD
 
 
 def _with_numbers(message: Any, name: str, numbers: Iterator[int]) -> Any:
-    """Return a copy of kio's message in which the fields of this name have these values, in
-    order."""
+    """Return a copy of kio's message in which the fields with this name have the next numbers."""
     if isinstance(message, tuple):
         return tuple(_with_numbers(each, name, numbers) for each in message)
     if not is_dataclass(message) or isinstance(message, type):

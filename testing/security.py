@@ -1,4 +1,5 @@
-"""`kafka.security`: what clients need to connect to a broker with TLS and SASL; client quotas."""
+"""`kafka.security`: certificates, settings with which clients connect to a broker with TLS and
+SASL, and client quotas."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -30,13 +31,13 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class Security:
-    """The certificates of the broker, the settings and the quotas of clients: see
+    """`kafka.security`: the broker's certificates, and the settings and quotas of clients. See
     docs/security.md."""
 
     def __init__(self, host: BrokerHost, users: Mapping[str, str]) -> None:
         self._host = host
         self.users = MappingProxyType(dict(users))
-        """User -> password."""
+        """The password of each user."""
 
     @property
     def ca_file(self) -> Path:
@@ -51,8 +52,8 @@ class Security:
         return folder
 
     def client_certificate(self, name: str, *, valid: bool = True) -> Path:
-        """Create a certificate for a client with the common name `name`, and return a PEM file with
-        its private key and the certificate; unless `valid`, it expired yesterday."""
+        """Create a client certificate with the common name `name`, and return a PEM file with its
+        private key and the certificate. Unless `valid`, the certificate expired yesterday."""
         until = None if valid else datetime.now(UTC) - timedelta(days=1)
         authority = CertificateAuthority(self._folder)
         # Java rejects a certificate without any alternative name.
@@ -60,7 +61,7 @@ class Security:
         return authority.issue(f"client-{name}.pem", names, common_name=name, until=until)
 
     def expire_certificates(self) -> None:
-        """From now on, present expired certificates to clients that connect. Raises
+        """Present an expired certificate to all clients that connect from now on. Raises
         RuntimeError without TLS."""
 
         def expire() -> None:
@@ -80,7 +81,8 @@ class Security:
         self._host.call(drop)
 
     def _listeners_with_tls(self) -> Iterable[ServerTls]:
-        """On the broker's loop. Raises RuntimeError if there are none."""
+        """Return the TLS listeners. Raises RuntimeError if there are none. Runs on the broker's
+        loop."""
         listeners = self._host.broker.tls.values()
         if not listeners:
             raise RuntimeError(_NO_TLS)
@@ -89,10 +91,10 @@ class Security:
     def set_quotas(
         self, entity: Mapping[str, str | None], quotas: Mapping[str, float | None]
     ) -> None:
-        """Change the quotas of clients, as `kafka-configs --alter` does: `set_quotas({"client-id":
-        "till-1"}, {"producer_byte_rate": 1024})`; a value of None removes a quota. The types of an
-        entity are `user`, `client-id` and `ip`; a name of None means all entities without their own
-        quotas. Raises ValueError if Kafka would reject that."""
+        """Change client quotas, as `kafka-configs --alter` does: `set_quotas({"client-id":
+        "till-1"}, {"producer_byte_rate": 1024})`. A value of None removes a quota. The entity types
+        are `user`, `client-id` and `ip`; a name of None is the default for entities without quotas
+        of their own. Raises ValueError if Kafka would reject the change."""
 
         def change() -> None:
             node = self._host.broker.node
@@ -103,14 +105,14 @@ class Security:
                 known = ", ".join((*CLIENT_KEYS, *IP_KEYS))
                 raise ValueError(
                     f"Cannot set quotas {dict(quotas)} of {dict(entity)}: {rejection.message} "
-                    f"(types of entities: user, client-id, ip; quotas: {known})"
+                    f"(entity types: user, client-id, ip; quotas: {known})"
                 ) from None
             node.topics.set_client_quotas(entity_of(entity), changed)
 
         self._host.change_topics(change)
 
     def quotas(self, entity: Mapping[str, str | None]) -> dict[str, float]:
-        """Return the quotas of exactly this entity, including those that clients have set."""
+        """Return the quotas of exactly this entity, including quotas that clients have set."""
         return self._host.call(lambda: dict(self._stored_quotas(entity)))
 
     def _stored_quotas(self, entity: Mapping[str, str | None]) -> Mapping[str, float]:
@@ -125,13 +127,14 @@ class Security:
         certificate: Path | None = None,
         listener: str | None = None,
     ) -> dict[str, Any]:
-        """Return the settings of a client, bootstrap servers included, for the constructors of
-        `confluent` (and librdkafka), `kafka-python` and `aiokafka`, or as the properties of `java`.
+        """Return the settings of a client, including its bootstrap servers: arguments for
+        `confluent` (or librdkafka), `kafka-python` and `aiokafka`, or properties for `java`.
 
-        `user`: one of `users`, whose password is included; with OAUTHBEARER any name, for which the
-        client creates unsecured tokens. `certificate`: from `client_certificate`; `listener`: the
-        name of a listener, by default the first. aiokafka's `ssl_context` is created here. Raises
-        ValueError for an unknown library, mechanism, user or listener."""
+        `user` is one of `users`, whose password is included, or with OAUTHBEARER any name, for
+        which the client creates unsecured tokens. `certificate` is a file of `client_certificate`,
+        and `listener` the name of a listener, by default the first. For aiokafka, the settings
+        include an `ssl_context`. Raises ValueError for an unknown library, mechanism, user or
+        listener."""
         for what, name, known in (
             ("library", library, get_args(Library)),
             ("mechanism", mechanism, get_args(Mechanism)),
@@ -140,7 +143,8 @@ class Security:
                 raise ValueError(f"Unknown {what} {name!r}: use one of {', '.join(known)}")
         has_token = mechanism == "OAUTHBEARER"
         if not has_token and user is not None and user not in self.users:
-            raise ValueError(f"Unknown user {user!r}; the users: {', '.join(self.users) or 'none'}")
+            users = ", ".join(self.users) or "none"
+            raise ValueError(f"Unknown user {user!r}; known users: {users}")
         chosen = self._listener(listener)
         settings: dict[str, Any] = {
             "bootstrap.servers": self._bootstrap_servers(chosen),
@@ -162,7 +166,7 @@ class Security:
             if name is None or each.name == name.upper():
                 return each
         known = ", ".join(each.name for each in listeners)
-        raise ValueError(f"Unknown listener {name!r}; the listeners: {known}")
+        raise ValueError(f"Unknown listener {name!r}; use one of {known}")
 
     def _bootstrap_servers(self, listener: Listener) -> str:
         nodes = self._host.call(lambda: self._host.broker.listener_addresses)
@@ -204,12 +208,12 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "mechanism": "sasl.mechanism",
     },
 }
-"""Library -> setting -> name of the setting in that library."""
+"""The name of each setting, by library."""
 
 
 def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
-    """Return the settings that have a value, under their names in the library, and converted where
-    it needs another form."""
+    """Return the settings that have a value, with the names and in the form that the library
+    needs."""
     names = _NAMES[library]
     converted = {new: settings[old] for old, new in names.items() if settings.get(old)}
     if library == "aiokafka" and "ca" in settings:
@@ -229,7 +233,8 @@ def _ssl_context(settings: Mapping[str, Any]) -> "SSLContext":
 
 
 def _java(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Java needs the types of its stores, and its credentials in a JAAS configuration."""
+    """Return Java's additional properties: the types of its stores, and the JAAS configuration with
+    the credentials."""
     stores = {"ca": "ssl.truststore.type", "certificate": "ssl.keystore.type"}
     properties = {key: "PEM" for store, key in stores.items() if settings.get(store)}
     if "user" in settings:

@@ -21,7 +21,7 @@ from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
 
 T = TypeVar("T")
 
-# Deleting a partition takes 0.1 ms; this leaves room for a busy machine.
+# Deleting a partition takes 0.1 ms. This allows for a busy machine.
 DELETE_SECONDS_PER_PARTITION = 0.01
 
 Value = bytes | str | None
@@ -30,7 +30,7 @@ Headers = Mapping[str, Value] | Iterable[tuple[str, Value]]
 
 
 class StoredRecord(NamedTuple):
-    """A record in the log. `timestamp` in milliseconds; a null key or value is None; several
+    """A record in the log. `timestamp` is in milliseconds; a null key or value is None. Several
     headers may have the same name."""
 
     offset: int
@@ -42,7 +42,7 @@ class StoredRecord(NamedTuple):
 
 
 class Topic(SuggestsAttributes):
-    """`kafka.topic("orders", partitions=3)`. Its methods raise LookupError if the topic, or a
+    """`kafka.topic("orders", partitions=3)`: a topic. Methods raise LookupError if the topic, or a
     partition, does not exist."""
 
     def __init__(self, host: BrokerHost, name: str) -> None:
@@ -65,11 +65,12 @@ class Topic(SuggestsAttributes):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
-        """Append records, given as values or as (key, value), to one partition; by default, as with
-        Kafka's producer, records with a key go to the partition of the key's hash, others
-        round-robin. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the broker's time)
-        apply to each record. Return (partition, offset) of each record. Waiting fetches are
-        completed. Raises ValueError if the broker rejects a record, ApiError if its disk fails."""
+        """Append records, given as values or as (key, value). Without a `partition`, a record with
+        a key goes to the partition of the key's hash, as with Kafka's producer, and other records
+        are distributed round-robin. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the
+        broker's time) apply to each record. Return the (partition, offset) of each record. Waiting
+        fetches receive the records. Raises ValueError if the broker rejects a record, ApiError if
+        its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
             return self._call(lambda: self._append(to_append, partition))
@@ -81,22 +82,22 @@ class Topic(SuggestsAttributes):
     def records(
         self, partition: int | None = None, *, read_committed: bool = False
     ) -> list[StoredRecord]:
-        """Return all records of one partition, or of all, partition by partition. With
-        `read_committed`, only those that a consumer with this isolation level reads: none of
-        aborted transactions, and none from the first record of an open transaction on."""
+        """Return all records of one partition, or of all partitions in order. With
+        `read_committed`, return only records that a consumer with this isolation level reads: none
+        of aborted transactions, and none from the first record of an open transaction on."""
         return self._call(lambda: list(self._read(partition, read_committed=read_committed)))
 
     def start_offset(self, partition: int) -> int:
-        """Return the log start offset (of the first record)."""
+        """Return the log start offset: the offset of the first record."""
         return self._call(lambda: self._partition(partition).start_offset)
 
     def end_offset(self, partition: int) -> int:
-        """Return the log end offset (of the next record)."""
+        """Return the log end offset: the offset of the next record."""
         return self._call(lambda: self._partition(partition).high_watermark)
 
     def create(self, partitions: int | None, config: Mapping[str, str]) -> None:
-        """Create the topic if it does not exist. Raises ValueError if Kafka would reject that, or
-        if it exists with a different number of partitions or config."""
+        """Create the topic if it does not exist. Raises ValueError if Kafka would reject the topic,
+        or if it exists with a different number of partitions or config."""
 
         def create() -> None:
             topics = self._host.broker.node.topics
@@ -117,8 +118,8 @@ class Topic(SuggestsAttributes):
             raise rejection(self.name, error) from None
 
     def add_partitions(self, total: int) -> None:
-        """Increase the number of partitions to `total`; clients see them with their next metadata
-        request. Raises ValueError if it already has at least this many."""
+        """Increase the number of partitions to `total`. Clients see the new partitions with their
+        next Metadata request. Raises ValueError unless the topic has fewer partitions."""
 
         def grow() -> None:
             topics, found = self._host.broker.node.topics, self._found()
@@ -132,8 +133,8 @@ class Topic(SuggestsAttributes):
         self._host.change_topics(grow)
 
     def delete(self) -> None:
-        """Delete the topic and the offsets committed for it, and wait until its name can be reused.
-        That waits for coordinators that are loading. Raises OSError."""
+        """Delete the topic and its committed offsets, and wait until its name can be reused, which
+        includes waiting for coordinators that are loading. Raises OSError."""
 
         async def deleted() -> OSError | None:
             return await completed(partial(self._host.broker.node.topics.delete, self._found()))
@@ -215,8 +216,8 @@ class RecordToAppend(NamedTuple):
 
 
 def new_records(values: Values, headers: Headers, timestamp_ms: int | None) -> list[RecordToAppend]:
-    """Convert the arguments to records. Raises TypeError for invalid ones."""
-    # Each character of a string, or each key of a mapping, would become a record.
+    """Convert the arguments of `produce` to records. Raises TypeError for invalid arguments."""
+    # Otherwise each character of a string, or each key of a mapping, would become a record.
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise TypeError(f"produce() takes a list of values: produce([{_as_list(values)}])")
     if isinstance(timestamp_ms, bool) or not isinstance(timestamp_ms, int | None):
@@ -229,7 +230,7 @@ def new_records(values: Values, headers: Headers, timestamp_ms: int | None) -> l
 def choose_partitions(
     records: Iterable[RecordToAppend], count: int, partition: int | None
 ) -> Iterator[int]:
-    """Yield the partition of each record, of `count` partitions."""
+    """Yield the partition of each record, for a topic with `count` partitions."""
     unkeyed = cycle(range(count))
     for each in records:
         if partition is not None:
@@ -242,7 +243,7 @@ def choose_partitions(
 
 def murmur2(data: bytes) -> int:
     """Return the hash with which Kafka's producers choose the partition of a key, as an unsigned
-    number of 32 bits (org.apache.kafka.common.utils.Utils.murmur2)."""
+    32-bit integer (org.apache.kafka.common.utils.Utils.murmur2)."""
     factor, mask = 0x5BD1E995, 0xFFFF_FFFF
     result = 0x9747B28C ^ len(data)
     whole = len(data) - len(data) % 4
@@ -290,7 +291,7 @@ def _encode(value: Value) -> bytes | None:
 
 
 def check_partitions(topic: str, current: int, wanted: int | None) -> None:
-    """Raise ValueError if the topic has a different number of partitions than requested."""
+    """Raise ValueError if the topic does not have the requested number of partitions."""
     if wanted not in (None, current):
         raise ValueError(
             f"Topic {topic} has {current} partition{'s' * (current != 1)}, not {wanted}"
@@ -305,7 +306,7 @@ def check_keys(topic: str, config: Mapping[str, str]) -> None:
 
 
 def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raise ValueError if the topic was created with a different config than requested."""
+    """Raise ValueError if the topic was not created with the requested config."""
     for key, value in wanted.items():
         if current.get(key) != value:
             has = f"{key}={current[key]}" if key in current else f"no {key}"
@@ -313,7 +314,7 @@ def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, st
 
 
 def rejection(topic: str, error: ApiError) -> ValueError:
-    # The message for a single record is more specific than the general one.
+    # The message for a record is more specific than the general message.
     record_errors = error.record_errors if isinstance(error, AppendError) else ()
     messages = (each.batch_index_error_message for each in record_errors)
     message = next(messages, error.message)

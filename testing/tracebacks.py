@@ -1,7 +1,7 @@
-"""Limits the source lines in the report of a failed test to the test's own.
+"""Removes the harness from the tracebacks in reports of failed tests.
 
-An error that the harness raises on purpose explains itself. Any other error (a bug) keeps its
-traceback. `--full-trace` shows all.
+An error that the harness raises on purpose explains itself. All other errors, which are bugs, keep
+their tracebacks. `--full-trace` shows all tracebacks.
 """
 
 import dis
@@ -20,8 +20,8 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def shorten(failure: pytest.ExceptionInfo[BaseException]) -> bool:
-    """End the traceback of an error that the harness raises on purpose at the test's own line.
-    Returns whether there is no such line, because it was raised before or after the test."""
+    """End the traceback at the line of the test, if the harness raised the error on purpose. Return
+    True if there is no such line, because the error was raised before or after the test."""
     entries = _entries(failure.tb)
     if not _is_on_purpose(entries[-1], failure.value):
         return False
@@ -45,7 +45,7 @@ def _module(entry: TracebackType) -> str:
 
 
 def _is_on_purpose(entry: TracebackType, error: BaseException) -> bool:
-    """Whether a `raise` in this package raised it. A failed `assert` also raises, but is a bug."""
+    """Whether a `raise` in this package raised the error. A failed `assert` is a bug."""
     code, position = entry.tb_frame.f_code.co_code, entry.tb_lasti
     is_raise = code[position : position + 1] == bytes([_RAISE])
     return (
@@ -61,8 +61,8 @@ def is_barrier_timeout(failure: pytest.ExceptionInfo[BaseException]) -> bool:
 def skip_location(
     failure: pytest.ExceptionInfo[BaseException], item: pytest.Item
 ) -> tuple[str, int] | None:
-    """Return the line of the test from which real_cluster.skip was called, else the test's first
-    line; None for another exception. pytest would show the line that raised SkipTest."""
+    """Return the line of the test that led to real_cluster.skip, or the first line of the test;
+    None for other exceptions. pytest would show the line that raised SkipTest."""
     package = Path(__file__).parent
     if Path(failure.traceback[-1].path) != package / "real_cluster.py":
         return None

@@ -1,4 +1,4 @@
-"""Transactions as seen by their coordinators and partitions. On the broker's loop."""
+"""Transactions as seen by their coordinators and partitions. Runs on the broker's loop."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,25 +19,26 @@ class Transaction:
 
     transactional_id: str
     state: str
-    """Kafka's name: `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`, `CompleteCommit`,
-    `CompleteAbort`."""
+    """Kafka's name of the state: `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`,
+    `CompleteCommit` or `CompleteAbort`."""
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
-    """The partitions of a transaction that has not ended; if it includes offsets, also those of
-    `__consumer_offsets`."""
+    """The partitions of a transaction that has not ended, including partitions of
+    `__consumer_offsets` if the transaction commits offsets."""
     age_ms: int | None
-    """The time since it began, by the broker's clock; None if it has ended."""
+    """The time since the transaction began, by the broker's clock; None if it has ended."""
     timeout_ms: int
     """The producer's transaction.timeout.ms."""
     updated_ms: int
-    """When its state last changed, by the broker's clock."""
+    """When the state last changed, by the broker's clock."""
     node_id: int
-    """The node of its coordinator."""
+    """The node of the coordinator."""
 
 
 def transaction_node(broker: Broker, transactional_id: str) -> Node:
-    """Return the node that coordinates the id; the first node if no id was used yet."""
+    """Return the node that coordinates the transactional id; the first node if no transactional id
+    has been used yet."""
     partition = broker.node.transactions.partition_of(transactional_id)
     return broker.cluster.leader_of(TRANSACTION_TOPIC, partition) or broker.node
 
@@ -72,7 +73,7 @@ def _view(transaction: CoordinatedTransaction, node_id: int, now_ms: int) -> Tra
 
 
 def open_producers(broker: Broker, partition: TopicPartition) -> Iterator[tuple[int, int]]:
-    """Yield producer id and first offset of the open transactions of a partition, in the order of
+    """Yield (producer id, first offset) of the open transactions of a partition, in the order of
     the offsets."""
     found = broker.node.topics.partition(*partition)
     if found is not None:

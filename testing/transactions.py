@@ -24,16 +24,16 @@ _IDLE: Final = (EMPTY.text, COMPLETE_COMMIT.text, COMPLETE_ABORT.text)
 
 
 class MarkerHold(SuggestsAttributes):
-    """Holds the markers of transactions back until `release`. `with
-    kafka.transactions.hold_markers() as held:` releases on exit. Like a fault, it must take effect:
-    a hold that has held nothing fails the test."""
+    """Holds back the markers of transactions until `release`. `with
+    kafka.transactions.hold_markers() as held:` releases them on exit. As with a fault, the test
+    fails if the hold has not held back any markers."""
 
     def __init__(self, host: BrokerHost, transactional_id: str | None) -> None:
         self._host = host
         self._transactional_id = transactional_id
         self._held: dict[str, Callable[[], None]] = {}
         self.is_unused = True
-        """Whether it has held nothing."""
+        """Whether the hold has never held back markers."""
         host.call(lambda: host.marker_holds.append(self))
 
     def __enter__(self) -> Self:
@@ -47,11 +47,11 @@ class MarkerHold(SuggestsAttributes):
 
     @property
     def transactional_ids(self) -> list[str]:
-        """The transactions whose markers are held."""
+        """The transactions whose markers are held back."""
         return list(self._held)
 
     def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[str]:
-        """Wait until the markers of `count` transactions are held; return their transactional
+        """Wait until the markers of `count` transactions are held back. Return their transactional
         ids."""
         if not self._host.wait_until(lambda: len(self._held) >= count, timeout):
             name, explanation = self._transactional_id, ""
@@ -62,14 +62,15 @@ class MarkerHold(SuggestsAttributes):
         return self.transactional_ids
 
     def release(self) -> None:
-        """Write the held markers, and hold no more. Raises UnusedFault if it has held nothing."""
+        """Write the markers that are held back, and end the hold. Raises UnusedFault if it has
+        never held back markers."""
         is_active = self in self._host.marker_holds
         self.cancel()
         if is_active and self.is_unused:
             raise UnusedFault(f"unused hold of markers\n{self.report()}")
 
     def cancel(self) -> None:
-        """Write the held markers, and hold no more, without failing the test."""
+        """Write the markers that are held back, and end the hold, without failing the test."""
 
         def release() -> None:
             if self in self._host.marker_holds:
@@ -81,7 +82,7 @@ class MarkerHold(SuggestsAttributes):
         self._host.call(release)
 
     def report(self) -> str:
-        """Describe it in one line, and what happened to the transaction instead."""
+        """Describe the hold, and what happened to the transaction instead."""
         name, lines = self._transactional_id, list[str]()
         if name is not None and self._host.is_started:
             lines = self._host.call(lambda: explain_transaction(self._host, name)).splitlines()
@@ -95,7 +96,7 @@ class MarkerHold(SuggestsAttributes):
         if self._transactional_id not in (None, markers.transactional_id):
             return False
         self.is_unused = False
-        # The last attempt replaces earlier ones, which a coordinator made before a restart.
+        # The last attempt replaces attempts of the coordinator before a restart.
         self._held[markers.transactional_id] = write
         self._host.changes.notify()
         return True
@@ -113,8 +114,8 @@ class Transactions(SuggestsAttributes):
         return list(self._host.call(lambda: transactions_of(self._host)).values())
 
     def describe(self, transactional_id: str) -> Transaction:
-        """Return the current or last transaction of an id. Raises LookupError if no producer has
-        used the id, or if it has expired."""
+        """Return the current or last transaction of a transactional id. Raises LookupError if no
+        producer has used the id, or if it has expired."""
         return self._host.call(lambda: self._find(transactional_id))
 
     def explain(self, transactional_id: str) -> str:
@@ -126,8 +127,8 @@ class Transactions(SuggestsAttributes):
         self, transactional_id: str, until: Until, timeout: float = TIMEOUT_SECONDS
     ) -> Transaction:
         """Wait until the transaction is `open` (it has partitions, and has not ended), `committed`
-        or `aborted` (its markers are written): in its current state, or at any time during the
-        wait. Return it. Raises BarrierTimeout, whose message explains its state."""
+        or `aborted` (its markers are written), or has been so at any time during the wait. Return
+        the transaction. Raises BarrierTimeout, whose message explains the state."""
         state = _STATES.get(until)
         if state is None:
             words = {state: word for word, state in _STATES.items()}
@@ -172,7 +173,7 @@ class Transactions(SuggestsAttributes):
             raise ValueError(f"Transaction {transactional_id} is not open. {explanation}")
 
     def expire(self, transactional_id: str) -> None:
-        """Forget a transactional id, as after `transactional.id.expiration.ms` without a
+        """Expire a transactional id, as if `transactional.id.expiration.ms` had passed without a
         transaction: requests of its producer fail with INVALID_PRODUCER_ID_MAPPING. Raises
         LookupError for an unknown id, and ValueError while its transaction is not complete."""
 
@@ -191,10 +192,10 @@ class Transactions(SuggestsAttributes):
             raise ValueError(f"Transactional id {transactional_id} cannot expire. {explanation}")
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
-        """Hold back the markers of decided transactions, of one transactional id or of all, until
-        the hold is released: the producer gets its response, and `read_committed` consumers wait. A
-        crash of the broker does not end the hold. It must hold something, like a fault: see
-        `faults.check`."""
+        """Hold back the markers of decided transactions, of one transactional id or of all ids,
+        until the hold is released: the producer gets its response, but `read_committed` consumers
+        wait. A crash of the broker does not end the hold. As with a fault, the test fails if the
+        hold has not held back any markers (`faults.check`)."""
         return MarkerHold(self._host, transactional_id)
 
     # --- on the broker's loop
@@ -206,5 +207,5 @@ class Transactions(SuggestsAttributes):
         if self._host.history.transaction_changes(transactional_id):
             raise LookupError(f"Transactional id {transactional_id} no longer exists")
         hint = did_you_mean(transactional_id, found)
-        known = hint or f"; the transactional ids: {', '.join(found) or 'none'}"
+        known = hint or f"; known transactional ids: {', '.join(found) or 'none'}"
         raise LookupError(f"Transactional id {transactional_id} does not exist{known}")

@@ -1,8 +1,9 @@
-"""Incremental cooperative rebalancing of Kafka Connect (KIP-415): connectors and tasks to workers.
+"""Incremental cooperative rebalancing of Kafka Connect (KIP-415): assigns connectors and tasks to
+workers.
 
     assignor    one rebalance: revocations, delay and assignments, and the leader's state
-    protocol    the metadata and assignments of workers, in Kafka's bytes
+    protocol    the encoding of the metadata and assignments of workers
 
-Two differences from consumer assignors: the work of a departed worker is held back for a while in
-case it returns, and the leader keeps state between rebalances.
+Connect differs from consumers in two ways: the work of a departed worker is held back for some time
+in case the worker returns, and the leader keeps state between rebalances.
 """

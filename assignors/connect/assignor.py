@@ -1,6 +1,6 @@
 """One rebalance of Connect workers (IncrementalCooperativeAssignor, KIP-415, KIP-771).
 
-The time is a parameter and all state is in LeaderState, so rebalances can be replayed.
+The time is a parameter, and all state is in LeaderState, so rebalances can be replayed.
 """
 
 import math
@@ -15,11 +15,11 @@ from ..ordering import java_order
 from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 
 MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
-# Initial delay in ms after consecutive revoking rebalances, and its growth factor.
+# The initial delay in ms after consecutive revoking rebalances, and also its growth factor.
 REVOCATION_BACKOFF: Final = 40
 
 Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
-"""Worker -> the connectors and tasks that it runs; includes all workers."""
+"""The connectors and tasks that each worker runs; includes all workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +27,16 @@ class ClusterAssignment:
     """The result of one rebalance. All mappings contain every worker."""
 
     assigned: dict[str, list[WorkItem]]
-    """Work to start, in addition to the work already running."""
+    """Work to start, in addition to the work that is already running."""
     revoked: dict[str, list[WorkItem]]
-    """Work to stop; the worker then rejoins immediately."""
+    """Work to stop. The worker then rejoins immediately."""
     delay_ms: int
-    """Delay in ms until all workers rejoin, 0 if there is no delay. Sent to every worker."""
+    """The time in ms after which all workers rejoin, or 0. It is sent to every worker."""
 
 
 @dataclass(slots=True)
 class LeaderState:
-    """The leader's state between rebalances; a new leader starts with the defaults."""
+    """The leader's state between rebalances. A new leader starts with the defaults."""
 
     previous_assignment: set[WorkItem] = field(default_factory=set)
     """All work assigned at the last rebalance, including work that is held back."""
@@ -44,9 +44,9 @@ class LeaderState:
     revoked_in_previous: bool = False
     """Whether the last rebalance revoked work to balance the load."""
     candidate_workers: list[str] = field(default_factory=list)
-    """Workers that joined without work during the delay; they may be restarted workers."""
+    """Workers that joined without work during the delay, and may have been restarted."""
     scheduled_rebalance_ms: int = 0
-    """When work that is held back will be assigned; 0 if there is none."""
+    """When work that is held back will be assigned; 0 if no work is held back."""
     delay_ms: int = 0
     previous_generation_id: int = -1
     previous_members: frozenset[str] = frozenset()
@@ -68,7 +68,7 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """Decide one rebalance. `connectors` maps connectors to their numbers of tasks. State from
+        """Decide one rebalance. `connectors` has the number of tasks of each connector. State from
         a generation other than the last completed one is discarded, because another worker was the
         leader in between."""
         state = self.state
@@ -77,7 +77,7 @@ class ConnectAssignor:
         active = set(owners)
         if state.previous_generation_id != last_completed_generation:
             state.previous_assignment = set()
-        # A revocation was not received or not executed.
+        # A worker did not receive or did not execute a revocation.
         if state.previous_revocation & active:
             state.previous_assignment = set(active)
 
@@ -115,7 +115,7 @@ class ConnectAssignor:
             self._end_delay()
             return []
         if state.scheduled_rebalance_ms <= 0 and state.previous_members <= loads.keys():
-            return lost  # no worker has left: a worker did not receive its last assignment
+            return lost  # no worker has left, but a worker did not receive its last assignment
         if self.max_delay_ms == 0:
             return lost
         if 0 < state.scheduled_rebalance_ms <= now_ms:
@@ -197,7 +197,7 @@ def _sorted_work(items: Iterable[WorkItem]) -> list[WorkItem]:
 
 
 def _by_kind(items: Iterable[WorkItem]) -> tuple[list[WorkItem], list[WorkItem]]:
-    """Split into connectors and tasks, which are balanced separately."""
+    """Split the items into connectors and tasks, which are balanced separately."""
     work = list(items)
     return (
         [item for item in work if item[1] == CONNECTOR_TASK],
@@ -235,8 +235,8 @@ def _surplus_of_kind(
 
 
 def _assign_to_least_loaded(work: Iterable[WorkItem], loads: Mapping[str, list[WorkItem]]) -> None:
-    """Append each item to the worker with the fewest items of its kind. Ties are decided by initial
-    load and name."""
+    """Append each item to the worker with the fewest items of its kind. The initial load and the
+    name break ties."""
     for kind, items in enumerate(_by_kind(work)):
         sizes = {worker: len(_by_kind(load)[kind]) for worker, load in loads.items()}
         by_size = sorted(sorted(loads, key=java_order), key=sizes.__getitem__)
@@ -261,8 +261,8 @@ def worker_assignments(
     generation: int,
     last_completed_generation: int,
 ) -> dict[str, WorkerAssignment]:
-    """Return the assignment of each worker. `config_offset` is the offset of the configuration that
-    `connectors` was read from. If a worker has read a newer configuration, nothing is assigned and
+    """Return the assignment of each worker. `config_offset` is the offset of the configuration from
+    which `connectors` was read. If a worker has read a newer configuration, nothing is assigned and
     the state does not change."""
     newest = max(state.config_offset for state in workers.values())
     url = workers[leader].url

@@ -1,6 +1,6 @@
-"""Encoding of Kafka's IncrementalCooperativeConnectProtocol: worker metadata and assignments.
+"""The encoding of Kafka's IncrementalCooperativeConnectProtocol: worker metadata and assignments.
 
-Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`; workers that
+Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`. Workers that
 support all three vote for `sessioned`. Since version 1, metadata contains the worker's current
 assignment, and assignments contain revocations and the delay. Versions 1 and 2 have the same
 fields. All numbers are big-endian; a string is an int16 length, -1 for null, and UTF-8.
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 PROTOCOL_TYPE: Final = "connect"
 PROTOCOLS: Final = {"sessioned": 2, "compatible": 1, "default": 0}
-"""Protocol names by preference -> encoding version."""
+"""The encoding version of each protocol, in order of preference."""
 
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
@@ -33,13 +33,13 @@ class UndecodableConnectMetadata(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorkerAssignment:
-    """The assignment of one worker (ExtendedAssignment). In metadata it is the worker's current
+    """The assignment of one worker (ExtendedAssignment). In metadata, it is the worker's current
     assignment."""
 
     leader: str
     leader_url: str
     config_offset: int
-    """The config offset that the assignment is based on."""
+    """The config offset on which the assignment is based."""
     assigned: tuple[WorkItem, ...] = ()
     revoked: tuple[WorkItem, ...] = ()
     delay_ms: int = 0
@@ -54,7 +54,7 @@ class WorkerState:
     config_offset: int
     """The offset of the newest configuration that the worker has read."""
     allocation: WorkerAssignment | None = None
-    """The worker's current assignment; None if it has none, and always in v0."""
+    """The worker's current assignment, or None. Always None in v0."""
 
 
 def write_metadata(state: WorkerState, version: int = 2) -> bytes:
@@ -107,7 +107,7 @@ def _string(text: str) -> bytes:
 
 
 def _work(items: Iterable[WorkItem]) -> bytes:
-    """Group by connector, in order of first appearance: connectors, then tasks."""
+    """Encode items by connector: those with the connector itself first, in order of appearance."""
     by_connector: dict[str, list[int]] = {}
     for name, task in sorted(items, key=lambda item: item[1] != CONNECTOR_TASK):
         by_connector.setdefault(name, []).append(task)
@@ -123,8 +123,8 @@ class _Reader:
         self._position = 0
 
     def version(self) -> int:
-        """Newer versions are decoded as the newest known version, because they only append
-        fields."""
+        """Read the version. Newer versions are decoded like the newest known version, because they
+        only append fields."""
         version = self.number(_INT16)
         if version < 0:
             raise UndecodableConnectMetadata(f"invalid version {version}")
@@ -151,7 +151,7 @@ class _Reader:
             raise UndecodableConnectMetadata(f"invalid UTF-8 at position {position}") from None
 
     def work(self) -> tuple[WorkItem, ...]:
-        """A null array is read as empty."""
+        """Read an array of work items. A null array is read as empty."""
         items: list[WorkItem] = []
         for _ in range(self.number(_INT32)):
             name = self.string()

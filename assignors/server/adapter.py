@@ -1,7 +1,7 @@
 """The broker's assignors with the interface of client-side assignors.
 
-Members are in the order in which Kafka would have them if they had joined in the order of their
-ids, and topic ids are as if they were numbered in the order of topic names.
+Members are in the order in which Kafka has them if they joined in the order of their ids. Topic ids
+are numbered in the order of topic names.
 """
 
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from uuid import UUID
 from ..model import Assignment, Assignor, Subscription, Topics
 from ..ordering import java_order, member_order
 from .hashing import group_spec_order, subscription_order
+from .homogeneous import assign_uniform
 from .model import Member, ServerAssignor, Topic, TopicId
 from .range import assign_range
-from .uniform import assign_uniform
 
 FIRST_ID: Final = 2  # 0 and 1 are in Uuid.RESERVED
 
 
 class ServerSideAssignor(Assignor):
-    """Owned partitions are those of the previous target assignment. If a partition has two owners,
-    the owner with the newer generation keeps it, or the first one if the generations are equal.
-    Partitions that do not exist are ignored."""
+    """A server-side assignor. Owned partitions become the previous target assignment. If a
+    partition has two owners, the owner with the newer generation keeps it, or the first owner if
+    the generations are equal. Partitions that do not exist are ignored."""
 
     cooperative = False
 
@@ -65,7 +65,7 @@ class ServerSideAssignor(Assignor):
 def _targets(
     topics: Mapping[str, Topic], members: Mapping[str, Subscription]
 ) -> dict[str, dict[TopicId, list[int]]]:
-    """Return the previous target assignments."""
+    """Return the previous target assignments of all members."""
     targets: dict[str, dict[TopicId, list[int]]] = {member_id: {} for member_id in members}
     has_owner: set[tuple[str, int]] = set()
     newest_first = sorted(

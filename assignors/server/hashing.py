@@ -100,8 +100,7 @@ def _hash_set_of_names(names: list[str], exists: Callable[[str], object]) -> lis
 
 
 class TopicHashes(dict[TopicId, int]):
-    """The hash codes of topic ids (Uuid.hashCode), spread as by HashMap.hash; computed on
-    demand."""
+    """The hash codes of topic ids (Uuid.hashCode), spread as by HashMap.hash; cached."""
 
     def __missing__(self, topic_id: TopicId) -> int:
         number = topic_id.int
@@ -111,7 +110,7 @@ class TopicHashes(dict[TopicId, int]):
         return code
 
     def sort(self, topic_ids: Iterable[TopicId], buckets: int) -> list[TopicId]:
-        """Return the ids in the order of a HashMap to which they were added in this order."""
+        """Return the iteration order of a HashMap to which the ids were added in this order."""
         ordered = list(topic_ids)
         if len(ordered) > 1:
             mask = buckets - 1
@@ -120,7 +119,7 @@ class TopicHashes(dict[TopicId, int]):
 
 
 def id_order(topic_id: TopicId) -> int:
-    """Sort key: Uuid.compareTo compares both halves as signed numbers."""
+    """Return a sort key for Uuid.compareTo, which compares both halves as signed numbers."""
     return topic_id.int ^ (1 << 127 | 1 << 63)
 
 
@@ -146,14 +145,14 @@ class PartitionSet:
             self._buckets < TREE_BUCKETS_MIN
             and len(present) + len(partitions) > TREEIFY_THRESHOLD
             and (present or partitions[-1] - partitions[0] != len(partitions) - 1)
-        ):  # A bucket may become too long, unless the partitions are a range.
+        ):  # a bucket may become too long, unless the partitions are a range
             partitions = self._add_each(partitions)
         present.update(dict.fromkeys(partitions))
         while len(present) > self._buckets * 3 // 4:
             self._buckets *= 2
 
     def _add_each(self, partitions: Sequence[int]) -> Sequence[int]:
-        """Add partitions until buckets can become trees. Return the remaining ones."""
+        """Add partitions until buckets can become trees. Return the remaining partitions."""
         for number, partition in enumerate(partitions):
             if self._buckets >= TREE_BUCKETS_MIN:
                 return partitions[number:]
@@ -183,7 +182,7 @@ class PartitionSet:
 
 
 def copied_set(partitions: Sequence[int]) -> PartitionSet:
-    """Return the copy of a collection (the HashSet's constructor)."""
+    """Return a copy of a collection, as created by HashSet's constructor."""
     copy = PartitionSet(copy_table_size(len(partitions)))
     copy.add(partitions)
     return copy

@@ -1,8 +1,8 @@
 """`uniform` if subscriptions differ (UniformHeterogeneousAssignmentBuilder).
 
-Members keep partitions of topics they subscribe to. Unassigned partitions go to the least loaded
-subscriber; then partitions of each topic move from the most to the least loaded one. Topics with
-the most partitions per subscriber come first, so that the others can even out the load.
+Members keep partitions of topics to which they subscribe. Unassigned partitions go to the least
+loaded subscriber. Then partitions of each topic move from the most to the least loaded subscriber.
+Topics with the most partitions per subscriber come first, so that others can even out the load.
 """
 
 from typing import Final
@@ -39,7 +39,7 @@ class _Topic:
         return -len(self.owners) / subscribers, subscribers, id_order(self.id)
 
     def set_buckets(self) -> int:
-        """Return the initial size of a member's set, which has room for its share."""
+        """Return the initial size of a member's set, with room for an equal share of partitions."""
         return table_size(-(-len(self.owners) // len(self.subscribers)))
 
 
@@ -109,12 +109,12 @@ class _Builder:
         last_moved: _Topic | None = None
         for topic in shared * MAX_ITERATION_COUNT:
             if topic is last_moved:
-                return  # no topic has changed since this one was balanced
+                return  # no topic has changed since this topic was balanced
             if self._balance(topic) or last_moved is None:
                 last_moved = topic
 
     def _balance(self, topic: _Topic) -> bool:
-        """Return whether partitions of the topic have moved."""
+        """Balance one topic. Return whether partitions have moved."""
         loads, owners = self._loads, topic.owners
         by_load = _by_load(topic, loads)
         if loads[by_load[-1]] - loads[by_load[0]] <= 1:
@@ -186,8 +186,8 @@ class _MostLoaded:
         self.load = loads[by_load[-1]] + 1
 
     def next(self, owned: dict[int, list[int]]) -> int:
-        """Return the next member that owns partitions, or NOBODY. Members without any are dropped
-        from the level; as in Kafka, the last member of the level takes their place."""
+        """Return the next member that owns partitions, or NOBODY. Members without partitions are
+        dropped from the level. As in Kafka, the last member of the level takes their place."""
         members = self._by_load
         while True:
             if self._next < self._start:
@@ -202,8 +202,8 @@ class _MostLoaded:
             members[self._next + 1], members[self._end] = members[self._end], member
 
     def _next_level(self) -> None:
-        """Move to the next lower load. The members with this load are those of the previous level,
-        which now have one partition less, and those that already had it."""
+        """Move to the next lower load. Members of the previous level, which now have one partition
+        less, and members that already had this load have it now."""
         if self._start == self._end and self._start > 0:
             self.load = self._loads[self._by_load[self._start - 1]]
         else:

@@ -1,16 +1,25 @@
-"""`uniform` if all members have the same subscription (UniformHomogeneousAssignmentBuilder).
+"""`uniform`, the broker's default assignor (UniformAssignor), and its algorithm if all members have
+the same subscription (UniformHomogeneousAssignmentBuilder).
 
-Each member keeps partitions up to its quota; the other partitions go to members below their quota.
-If the partitions cannot be divided evenly, some quotas are higher by one: first those of members
-that already have more partitions, then those of the last members.
+Each member keeps partitions up to its quota, and the other partitions go to members below their
+quotas. If the partitions cannot be divided evenly, some quotas are higher by one: first those of
+members that already have more partitions, then those of the last members.
 """
 
 from collections.abc import Sequence
 
 from ..ordering import BUCKETS_MIN, bucket_count, copy_table_size
 from .hashing import TopicHashes, copied_set
+from .heterogeneous import assign_heterogeneous
 from .model import Members, Target, TopicId, Topics
 from .targets import TargetCopy
+
+
+def assign_uniform(members: Members, topics: Topics, homogeneous: bool) -> dict[str, Target]:
+    """A ServerAssignor."""
+    if homogeneous and members:
+        return assign_homogeneous(members, topics)
+    return assign_heterogeneous(members, topics)
 
 
 def assign_homogeneous(members: Members, topics: Topics) -> dict[str, Target]:

@@ -1,7 +1,7 @@
 """Members and topics of a group of the consumer protocol, and target assignments.
 
-The names are those of Kafka's GroupSpec and MemberSubscription. Racks are not included: Kafka 4.3's
-assignors ignore them.
+The names are taken from Kafka's GroupSpec and MemberSubscription. Racks are omitted, because the
+assignors of Kafka 4.3 ignore them.
 """
 
 import builtins
@@ -21,8 +21,8 @@ class TopicId(Protocol):
 
 Target: TypeAlias = Mapping[TopicId, Sequence[int]]
 """A member's partitions by topic, in the order of its ConsumerGroupTargetAssignmentMember record.
-The order breaks ties in the next assignment and must be kept. There are no topics without
-partitions."""
+The order must be kept, because it breaks ties in the next assignment. Topics without partitions do
+not occur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class Topic:
 @dataclass(frozen=True, slots=True)
 class Member:
     topics: tuple[str, ...]
-    """The names of its subscription, from `hashing.subscription_order`."""
+    """The topics in the member's subscription, from `hashing.subscription_order`."""
     target: Target = field(default_factory=dict)
-    """Its previous target assignment, or that of the static member it replaces."""
+    """The previous target assignment of the member, or of the static member that it replaces."""
     group_instance_id: str | None = None
     unknown: int = 0
-    """The number of topics in its subscription that do not exist. Kafka's tables have room for
+    """The number of topics in the subscription that do not exist. Kafka's tables have room for
     them."""
 
 
 Members: TypeAlias = Mapping[str, Member]
-"""By member id, in the order of `hashing.group_spec_order`."""
+"""The members by id, in the order of `hashing.group_spec_order`."""
 Topics: TypeAlias = Mapping[str, Topic]
-"""The existing topics by name; subscriptions may contain others as well."""
+"""The existing topics by name. Subscriptions may contain other topics as well."""
 ServerAssignor: TypeAlias = Callable[[Members, Topics, bool], dict[str, Target]]
-"""Takes the members, the topics, and whether all members have the same subscription, including the
-topics of regular expressions. Returns the targets of all members, in the order of Kafka's records.
+"""Takes the members, the topics, and whether all members have the same subscription (including the
+topics of regular expressions). Returns the targets of all members, in the order of Kafka's records.
 Kafka writes a record if the target is new or has other partitions: `targets.have_same_partitions`
 compares them."""

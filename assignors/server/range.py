@@ -1,6 +1,6 @@
-"""`range`: the partitions of each topic, in ranges, to its subscribers (RangeAssignor).
+"""`range`: assigns the partitions of each topic to its subscribers in ranges (RangeAssignor).
 
-Static members come first, by instance id. Longer ranges come first.
+Static members come first, in the order of their instance ids. Longer ranges come first.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A target assignment being changed by an assignor."""
+"""A target assignment that an assignor is changing."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,15 @@ from .model import Target, TopicId
 class TargetCopy:
     """A modifiable copy of a member's target (AssignorHelpers.deepCopyAssignment).
 
-    Kafka reads targets from records (Assignment.fromRecord) into HashMaps and HashSets, and copies
-    these before it changes them.
+    Kafka reads targets from records (Assignment.fromRecord) into HashMaps and HashSets, which it
+    copies before it changes them.
     """
 
     __slots__ = ("_buckets", "_hashes", "_sets")
 
     def __init__(self, target: Target, hashes: TopicHashes) -> None:
         self._hashes = hashes
-        # The last one is the front of Kafka's buckets.
+        # The last topic is at the front of Kafka's buckets.
         topics = reversed(hashes.sort(target, bucket_count(len(target))))
         self._sets: dict[TopicId, PartitionSet | Sequence[int]] = {
             topic: target[topic] for topic in topics
@@ -39,8 +39,8 @@ class TargetCopy:
 
     def add(self, topic: TopicId, partitions: Sequence[int], buckets: int) -> None:
         """Add partitions of one topic. `buckets` is the initial size of a new set."""
-        # HashMap.computeIfAbsent, for each partition: it adds a topic at the front of its bucket,
-        # and grows before it looks for the topic.
+        # Kafka calls HashMap.computeIfAbsent for each partition, which adds a topic at the front of
+        # its bucket, and grows before it looks for the topic.
         self._grow()
         if topic in self._sets:
             self._set(topic).add(partitions)
@@ -67,14 +67,14 @@ class TargetCopy:
 
 
 def loaded_target(target: Target, hashes: TopicHashes) -> Target:
-    """Return the target as Kafka reads it from its record (Assignment.fromRecord). Kafka writes it
-    in this order if another member takes over the target."""
+    """Return the target in the order in which Kafka reads it from its record
+    (Assignment.fromRecord), and writes it if another member takes it over."""
     topics = hashes.sort(target, bucket_count(len(target)))
     return {topic: copied_set(target[topic]).ordered() for topic in topics}
 
 
 def have_same_partitions(one: Target, other: Target) -> bool:
-    """Whether the targets are equal, regardless of order. Kafka then writes no record."""
+    """Whether the targets are equal, regardless of order: Kafka then writes no record."""
     if one is other:
         return True
     return one.keys() == other.keys() and all(

@@ -20,7 +20,7 @@ from .ownership import (
 
 
 class StickyAssignor(Assignor):
-    """Sticky assignor with the eager protocol: moves take effect immediately."""
+    """The sticky assignor of the eager protocol: moves take effect immediately."""
 
     name = "sticky"
     cooperative = False
@@ -39,11 +39,12 @@ class StickyAssignor(Assignor):
 
 
 class CooperativeStickyAssignor(Assignor):
-    """Moved partitions remain unassigned in the first rebalance.
+    """The sticky assignor of the cooperative protocol.
 
-    Their owners revoke them and rejoin, and the second rebalance assigns them. With racks or
-    different subscriptions, Kafka's second rebalance may move more partitions, which requires a
-    third. Here the first rebalance computes the second in advance, and revokes its partitions too.
+    Partitions that move remain unassigned in the first rebalance: their owners revoke them and
+    rejoin, and the second rebalance assigns them. With racks or different subscriptions, Kafka's
+    second rebalance may move more partitions, which requires a third. Here the first rebalance
+    computes the second in advance, and revokes its partitions as well.
     """
 
     name = "cooperative-sticky"
@@ -59,15 +60,15 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         claims = {name: cooperative_member_data(member) for name, member in members.items()}
-        # Claims use the generation in the subscription. Kafka ignores it for v1 members, accepts
-        # stale claims, and assigns the partition twice.
+        # Claims use the generation in the subscription. Kafka ignores it for v1 members, so it
+        # accepts stale claims and assigns partitions twice.
         members = {name: _dated(member, claims[name]) for name, member in members.items()}
         target = _target(topics, members, claims)
         kept = _without_moving(target)
         is_final = target.is_final or not _is_revoking(claims, kept)
         if is_final or not _revoke_ahead(topics, members, kept):
             return kept
-        # Swaps could prevent convergence. Without swaps, assignments are the same as Kafka's, which
+        # Swaps could prevent convergence. Without swaps, assignments are equal to Kafka's, which
         # converge.
         kept = _without_moving(_target(topics, members, claims, swap=False))
         while _revoke_ahead(topics, members, kept, swap=False):
@@ -82,15 +83,15 @@ def _dated(member: Subscription, claim: MemberData) -> Subscription:
 
 
 def _is_revoking(claims: Mapping[str, MemberData], kept: Assignment) -> bool:
-    """Whether a second rebalance will follow, even if no member can get the revoked partitions
-    (their topic was deleted)."""
+    """Whether members revoke partitions, so that a second rebalance follows (even if no member can
+    get these partitions, because their topic was deleted)."""
     return any(set(claim.partitions).difference(kept[name]) for name, claim in claims.items())
 
 
 def _revoke_ahead(
     topics: Topics, members: Mapping[str, Subscription], kept: Assignment, *, swap: bool = True
 ) -> int:
-    """Remove from `kept` the partitions that the next rebalance would revoke; return their
+    """Remove from `kept` the partitions that the next rebalance would revoke. Return their
     number."""
     claims = {member: MemberData(partitions, 0) for member, partitions in kept.items()}
     following = _target(topics, members, claims, swap=swap).assignment
@@ -107,9 +108,9 @@ def _revoke_ahead(
 class _Target:
     assignment: Assignment
     moving: frozenset[TopicPartition]
-    """Partitions assigned to a member while another may still own them."""
+    """Partitions that are assigned to a member while another member may still own them."""
     is_final: bool
-    """True if the next rebalance is known not to revoke anything; False if unknown."""
+    """True if the next rebalance certainly revokes nothing; False if that is unknown."""
 
 
 def _without_moving(target: _Target) -> Assignment:
@@ -160,18 +161,19 @@ def swap_back(
     members: Mapping[str, Subscription],
     racks: RackInfo,
 ) -> None:
-    """Swap partitions between members so that they keep more of their partitions.
+    """Swap partitions between members, so that they keep more of their partitions. Modifies
+    `assigned`.
 
-    With racks, Kafka revokes every rack-mismatched partition and reassigns it even if no better
-    member exists, so two members may exchange partitions. A swap changes no load and adds no rack
-    mismatch. Modifies `assigned`.
+    With racks, Kafka revokes every partition with a rack mismatch and reassigns it, even if no
+    better member exists, so two members may exchange partitions. A swap changes no load and adds no
+    rack mismatch.
     """
     lost = {member: _difference(owned[member], share) for member, share in assigned.items()}
     new = {member: _difference(share, owned[member]) for member, share in assigned.items()}
     affected = [member for member in assigned if lost[member] and new[member]]
     owner = {partition: member for member, share in new.items() for partition in share}
-    # For each member, the (other member, added rack mismatches) pairs that allow no swap. Avoids
-    # checking them again for thousands of partitions.
+    # For each member, the pairs (other member, added rack mismatches) that allow no swap, so that
+    # they are not checked again for thousands of partitions.
     failed: dict[str, set[tuple[str, int]]] = {member: set() for member in affected}
 
     def swap(member: str, old: TopicPartition) -> bool:

@@ -1,8 +1,8 @@
 """The assignment if all members have the same subscription (ConstrainedAssignmentBuilder).
 
-With T partitions and n members, each member gets ⌊T / n⌋ partitions and T mod n of them one more.
-Quotas are fixed, so there are no unnecessary moves: members below their quota keep everything,
-members above it keep their quota, and the rest is distributed.
+With T partitions and n members, each member gets ⌊T / n⌋ partitions, and T mod n members get one
+more. Quotas are fixed, so there are no unnecessary moves: members below their quota keep
+everything, members above it keep their quota, and the rest is distributed.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ from .ownership import Ownership
 def assign_constrained(
     sizes: Mapping[str, int], ownership: Ownership, racks: RackInfo
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment of the members in `ownership`. `sizes` are partition counts by
-    topic."""
+    """Return the assignment of the members in `ownership`. `sizes` are the partition counts of the
+    topics."""
     return _Builder(sizes, ownership, racks).build()
 
 
@@ -29,7 +29,7 @@ class _Builder:
         self._min_quota, self._expected_over = divmod(total, len(ownership.partitions))
         self._over = 0  # members with one partition more than the minimum quota
         self._under: list[str] = []
-        self._exact: list[str] = []  # members that may still get one more than the minimum quota
+        self._exact: list[str] = []  # members that may get one more than the minimum quota
         self._mismatched: dict[TopicPartition, str] = {}  # previous owners in other racks
         self._assigned = {
             member: self._keep(member, owned) for member, owned in ownership.partitions.items()
@@ -64,8 +64,8 @@ class _Builder:
             if self._over < self._expected_over:
                 self._exact.append(member)
         if len(owned) > quota:
-            # Kafka sorts kept partitions by partition first, and assigned partitions by topic
-            # first.
+            # Kafka sorts kept partitions by partition and topic, assigned ones by topic and
+            # partition.
             owned = sorted(owned, key=lambda partition: (partition[1], partition[0]))
         return owned[:quota]
 
@@ -79,7 +79,7 @@ class _Builder:
         return len(self._assigned[member])
 
     def _assign_by_rack(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Assign to members in the partition's racks; return the remaining partitions."""
+        """Assign partitions to members in their racks. Return the remaining partitions."""
         left, next_index = [], 0
         racks_under = Counter(map(self._racks.rack, self._under))
         for partition in unassigned:
@@ -116,8 +116,8 @@ class _Builder:
         return False
 
     def _give_back(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
-        """Return partitions that no member's rack matches to their previous owners, up to the
-        quota. Kafka does not do this."""
+        """Assign partitions without a matching member to their previous owners, up to their quotas.
+        Return the remaining partitions. Kafka does not do this."""
         left = []
         for partition in unassigned:
             owner = self._mismatched.get(partition)
@@ -133,7 +133,7 @@ class _Builder:
         return left
 
     def _assign(self, unassigned: list[TopicPartition]) -> None:
-        """Assign in turn to the members below the quota, then to those that may exceed it."""
+        """Assign in turn to the members below the quota, then to members that may exceed it."""
         rest = iter(unassigned)
         under = self._under
         while under:

@@ -1,9 +1,9 @@
 """The assignment if subscriptions differ (GeneralAssignmentBuilder).
 
 Partitions without an owner go to the least loaded subscriber. Then partitions move, one at a time,
-from a member to a subscriber with at least two fewer, until there is no such pair. Every move makes
-the loads more even, so this terminates. Kafka's other steps (setting aside what cannot move,
-reverting if the balance is not better) have no effect if every move keeps this rule.
+from a member to a subscriber with at least two partitions fewer, until there is no such pair. Every
+move makes the loads more even, so this terminates. Kafka's other steps (setting aside what cannot
+move, reverting if the balance is not better) have no effect if every move follows this rule.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -22,8 +22,8 @@ def assign_general(
     previous: Mapping[TopicPartition, str],
     racks: RackInfo,
 ) -> dict[str, list[TopicPartition]]:
-    """Return the assignment. `sizes` are partition counts; `previous` are owners in older
-    generations."""
+    """Return the assignment. `sizes` are the partition counts of the topics, and `previous` the
+    owners in older generations."""
     builder = _Builder(subscribers, sizes, ownership, racks)
     unassigned = builder.assign_unassigned()
     if not builder.revocation_required and unassigned != builder.partitions:
@@ -152,19 +152,19 @@ class _Builder:
 
 
 class PartitionMovements:
-    """Movements so far. They prevent moving one partition of a topic to a member and another one
-    back (AbstractStickyAssignor.PartitionMovements)."""
+    """The movements so far. They prevent moving a partition of a topic to a member and another
+    partition of the topic back (AbstractStickyAssignor.PartitionMovements)."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[int, int]] = {}
         self._by_pair: dict[tuple[str, int, int], dict[TopicPartition, None]] = {}
 
     def source(self, partition: TopicPartition, owner: int) -> int:
-        """Return the member that the partition moved from, or `owner` if it did not move."""
+        """Return the member from which the partition has moved, or `owner` if it has not moved."""
         return self._moved[partition][0] if partition in self._moved else owner
 
     def between(self, topic: str, source: int, target: int) -> TopicPartition | None:
-        """Return a partition of `topic` that moved from `source` to `target`."""
+        """Return a partition of `topic` that has moved from `source` to `target`, or None."""
         partitions = self._by_pair.get((topic, source, target))
         return _first_in_hash_set(list(partitions)) if partitions else None
 
@@ -179,7 +179,7 @@ class PartitionMovements:
 
 
 def _first_in_hash_set(partitions: Sequence[TopicPartition]) -> TopicPartition:
-    """Return the first in the iteration order of a Java HashSet (TopicPartition.hashCode)."""
+    """Return the first partition in the iteration order of a HashSet (TopicPartition.hashCode)."""
     if len(partitions) == 1:
         return partitions[0]
     topic_hash, buckets = string_hash(partitions[0][0]), bucket_count(len(partitions))
@@ -189,12 +189,12 @@ def _first_in_hash_set(partitions: Sequence[TopicPartition]) -> TopicPartition:
 
 
 class CandidateHeaps:
-    """Finds the least loaded subscriber of a topic. Topics with the same subscribers share a heap.
-    Stale (increased) loads are corrected lazily when they reach the top. A decreased load is pushed
-    to the current heap; other heaps are rebuilt on next use."""
+    """Heaps that find the least loaded subscriber of a topic. Topics with the same subscribers
+    share a heap. An increased load is corrected when its entry reaches the top. A decreased load is
+    pushed to the current heap; other heaps are rebuilt when they are used next."""
 
     def __init__(self, loads: list[int]) -> None:
-        """`loads` is indexed by member number, and changed in place by the caller."""
+        """`loads` is indexed by member number. The caller changes it in place."""
         self.loads = loads
         self.decreases = 0
         self._heaps: dict[tuple[int, ...], CandidateHeap] = {}
@@ -208,14 +208,14 @@ class CandidateHeaps:
     def filtered(
         self, heap: "CandidateHeap", key: Hashable, condition: Callable[[int], bool]
     ) -> "CandidateHeap":
-        """Return the heap of the members matching `condition`; `key` identifies the condition."""
+        """Return the heap of the members that match `condition`. `key` identifies the condition."""
         if (heap, key) not in self._filtered:
             numbers = tuple(number for number in heap.numbers if condition(number))
             self._filtered[heap, key] = self.of(numbers)
         return self._filtered[heap, key]
 
     def load_decreased(self, number: int, heap: "CandidateHeap") -> None:
-        """Record that the load of member `number` has decreased; `heap` is the heap used next."""
+        """Record that the load of member `number` has decreased. `heap` is the heap used next."""
         is_current = heap.built_at == self.decreases
         self.decreases += 1
         if is_current and number in heap.members:
@@ -224,7 +224,7 @@ class CandidateHeaps:
 
 
 class CandidateHeap:
-    """A heap of load * (number of members) + member number."""
+    """A heap with an entry for each member: load * (number of members) + member number."""
 
     def __init__(self, heaps: CandidateHeaps, numbers: tuple[int, ...]) -> None:
         self.numbers = numbers
@@ -238,7 +238,7 @@ class CandidateHeap:
         heappush(self._heap, self._heaps.loads[number] * self._count + number)
 
     def least_loaded(self) -> int:
-        """Return the least loaded member (lowest number on ties)."""
+        """Return the least loaded member; of several, the one with the lowest number."""
         loads, count = self._heaps.loads, self._count
         if self.built_at != self._heaps.decreases:
             self._heap = [loads[number] * count + number for number in self.numbers]
@@ -253,7 +253,7 @@ class CandidateHeap:
             heapreplace(heap, key)
 
     def add_partitions(self, partitions: int) -> list[int]:
-        """Add partitions one by one to the least loaded member; return the members."""
+        """Add partitions one by one to the least loaded member. Return these members."""
         loads, count = self._heaps.loads, self._count
         receivers = []
         for _ in range(partitions):

@@ -2,10 +2,10 @@
 
 StickyAssignor writes the owned partitions into the user data: an array of topics with their
 partitions and, since version 1, the generation. CooperativeStickyAssignor writes only the
-generation: the owned partitions are a field of the subscription.
+generation, because the owned partitions are a field of the subscription.
 
-Conflicting claims arise when a member missed a rebalance. The newest generation wins; two claims of
-the same generation are both ignored.
+Claims conflict if a member has missed a rebalance. The newest generation wins; claims of the same
+generation are all ignored.
 """
 
 import struct
@@ -44,8 +44,8 @@ def sticky_user_data(owned_partitions: Sequence[TopicPartition], generation: int
 
 
 def sticky_member_data(subscription: Subscription) -> MemberData:
-    """Decode the user data only, as Kafka does: the subscription's owned partitions may come from
-    another assignor."""
+    """Return a member's claim. As in Kafka, only the user data counts: the owned partitions in the
+    subscription may come from another assignor."""
     data = subscription.user_data
     if not data:
         return MemberData((), None)
@@ -66,10 +66,10 @@ def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
     for _ in range(_length(topics)):
         (length,) = _SHORT.unpack_from(data, position)
         position += 2 + _length(length)
-        # A truncated name fails when the count is read.
+        # If the name is truncated, reading the count fails.
         topic = data[position - length : position].decode()
         (count,) = _INT.unpack_from(data, position)
-        # An impossible count fails before allocating.
+        # A count that is too large fails before memory is allocated.
         numbers = struct.unpack_from(f">{_length(count)}i", data, position + 4)
         partitions += [(topic, number) for number in numbers]
         position += 4 + 4 * count
@@ -87,8 +87,8 @@ def cooperative_user_data(generation: int | None) -> bytes:
 
 
 def cooperative_member_data(subscription: Subscription) -> MemberData:
-    """Return a member's claim. Version 1 of the subscription has the generation in the user data,
-    later versions have it in the subscription."""
+    """Return a member's claim. The generation is in the user data with version 1 of the
+    subscription, and a field of the subscription in later versions."""
     generation, data = _non_negative(subscription.generation_id), subscription.user_data
     if generation is None and data is not None:
         generation = _INT.unpack_from(data)[0] if len(data) >= 4 else NO_GENERATION
@@ -112,9 +112,9 @@ class Ownership:
     """The owned partitions after conflicting claims are resolved."""
 
     partitions: dict[str, list[TopicPartition]] = field(default_factory=dict)
-    """Owned partitions by member: all members, in the order of a HashMap."""
+    """The owned partitions of each member, with all members in the order of a HashMap."""
     contested: set[TopicPartition] = field(default_factory=set)
-    """Partitions claimed by several members of the newest generation that claims them
+    """The partitions that several members of the newest claiming generation claim
     (partitionsWithMultiplePreviousOwners in Kafka)."""
     same_subscription: bool = True
     """Whether all members subscribe to the same topics."""
@@ -144,7 +144,7 @@ def resolve_claims(
                 continue
             other = owner.get(partition)
             if other is not None:
-                # Kafka compares the subscription's generation even if the user data has its own.
+                # Kafka compares the generation in the subscription even if the user data has one.
                 other_generation = _as_number(_non_negative(members[other].generation_id))
                 if generation < other_generation:
                     continue

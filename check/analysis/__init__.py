@@ -1,4 +1,4 @@
-"""From a history to anomalies: pure functions, one per anomaly.
+"""Finds the anomalies of a history: pure functions, one per kind of anomaly.
 
 facts.py         what the history says about each record, transaction and commit. Start here
 log.py           the log of a partition: lost, duplicate, misplaced, reordered records
@@ -18,11 +18,12 @@ from .facts import Anomaly, Facts
 __all__ = ["CHECKS", "Anomaly", "Check", "Finding", "analyse"]
 
 ANOMALIES_MAX: Final = 1_000
-"""Per check: a broken broker violates a promise with almost every operation."""
+"""The anomalies that are kept per check: a broken broker may break a promise with almost every
+operation."""
 
 
 class Check(NamedTuple):
-    """An anomaly that may be found; its definition is the docstring of the function."""
+    """A kind of anomaly; its definition is the docstring of the function that finds it."""
 
     name: str
     find: Callable[[Facts], Iterator[Anomaly]]
@@ -33,7 +34,7 @@ class Check(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The anomalies of one check; the smallest counter-example is the first."""
+    """The anomalies that a check found; the first one is the smallest counter-example."""
 
     check: Check
     anomalies: tuple[Anomaly, ...]
@@ -73,7 +74,7 @@ CHECKS: Final = (
 
 
 def analyse(operations: Iterable[Operation]) -> list[Finding]:
-    """Return what was found, in the order of CHECKS; nothing for a history without anomalies."""
+    """Return a finding for each check that found an anomaly, in the order of CHECKS."""
     facts = Facts(operations)
     findings = []
     for check in CHECKS:
@@ -85,6 +86,7 @@ def analyse(operations: Iterable[Operation]) -> list[Finding]:
 
 
 def _size(anomaly: Anomaly) -> tuple[int, int]:
-    """Few operations first, then those close together, which are easier to follow."""
+    """Return a sort key: few operations first, then those that are close together, which are
+    easier to follow."""
     events = [each.began for each in anomaly.operations]
     return len(events), max(events) - min(events)

@@ -1,6 +1,6 @@
 """What a history says about each record, transaction and commit; the analyses start from this.
 
-Pure, as all of this package: a history goes in, anomalies come out.
+All of this package is pure: a history goes in, anomalies come out.
 """
 
 from bisect import bisect_left
@@ -23,8 +23,8 @@ Kind = TypeVar("Kind", bound=Operation)
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """`what`: one sentence, with offsets and values. `operations`: those that are needed to see
-    it."""
+    """A counter-example. `what`: one sentence, with offsets and values. `operations`: those that
+    show it."""
 
     what: str
     operations: tuple[Operation, ...]
@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
     @property
     def offset(self) -> int | None:
-        """As acknowledged."""
+        """The offset of the value as acknowledged."""
         return None if self.send.offset is None else self.send.offset + self.number
 
 
@@ -53,8 +53,7 @@ NO_LOG = Log((), ())
 
 
 class Facts:
-    """`fate(send)`: whether its records must (`ok`), must not (`fail`) or may (`info`) be visible
-    to consumers with read_committed."""
+    """The operations of a history, and what they say together."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = sorted(operations, key=lambda each: each.began)
@@ -66,7 +65,7 @@ class Facts:
             for number, value in enumerate(send.values)
         }
         self.ends: dict[str, list[EndTransaction]] = defaultdict(list)
-        """Transaction -> the attempts to end it."""
+        """The attempts to end a transaction, by transaction."""
         for end in self.of(EndTransaction):
             self.ends[end.transaction].append(end)
 
@@ -79,14 +78,16 @@ class Facts:
         return next((each for each in self.ends[transaction] if each.is_commit), None)
 
     def transaction_fate(self, transaction: str | None) -> Outcome:
-        """Whether a transaction has committed. Without a commit it is aborted at last: by the
-        client, by the next one with its transactional id, or after its timeout."""
+        """Return whether a transaction was committed. Without a commit it is aborted in the end: by
+        the client, by the next one with its transactional id, or after its timeout."""
         if transaction is None:
             return "ok"
         commit = self.commit_of(transaction)
         return "fail" if commit is None else commit.outcome
 
     def fate(self, send: Send) -> Outcome:
+        """Return whether the records of a send must (`ok`), must not (`fail`) or may (`info`) be
+        visible to consumers with read_committed."""
         fates = {send.outcome, self.transaction_fate(send.transaction)}
         if "fail" in fates:
             return "fail"
@@ -94,7 +95,8 @@ class Facts:
 
     @cached_property
     def final(self) -> dict[tuple[int, bool], dict[int, str]]:
-        """(partition, is_committed) -> offset -> value, as read at the end."""
+        """The values that the final reads returned, by partition and is_committed, then by
+        offset."""
         found: dict[tuple[int, bool], dict[int, str]] = {}
         for poll in self.final_polls():
             known = found.setdefault((poll.partition, poll.is_committed), {})
@@ -104,7 +106,7 @@ class Facts:
 
     @cached_property
     def final_end(self) -> dict[tuple[int, bool], int]:
-        """(partition, is_committed) -> the offset up to which the final read got."""
+        """The offset that the final read reached, by partition and is_committed."""
         found: dict[tuple[int, bool], int] = {}
         for poll in self.final_polls():
             key = poll.partition, poll.is_committed
@@ -116,7 +118,7 @@ class Facts:
 
     @cached_property
     def final_logs(self) -> dict[tuple[int, bool], Log]:
-        """(partition, is_committed) -> the records of the final read."""
+        """The records of the final read, by partition and is_committed."""
         return {
             key: Log(tuple(sorted(found)), tuple(found[each] for each in sorted(found)))
             for key, found in self.final.items()
@@ -125,8 +127,8 @@ class Facts:
     @cached_property
     def irregular(self) -> list[Poll]:
         """The final polls, and those that did not return exactly what the final read has between
-        their position and the next one. All others repeat what the final polls show: most reads of
-        a run, which need not be looked at one by one."""
+        their position and the next one. The others, which are most polls of a run, repeat what the
+        final polls show, so no check needs to look at them one by one."""
         return [each for each in self.polls if each.mode == "final" or self.place(each) is None]
 
     def place(self, poll: Poll) -> slice | None:
@@ -140,7 +142,8 @@ class Facts:
 
     @cached_property
     def first_reads(self) -> dict[int, dict[int, dict[str, Poll]]]:
-        """Partition -> offset -> value -> the first irregular poll that returned it there."""
+        """The first irregular poll that returned a value at an offset: by partition, offset and
+        value."""
         found: dict[int, dict[int, dict[str, Poll]]] = defaultdict(dict)
         for poll in self.irregular:
             offsets = found[poll.partition]

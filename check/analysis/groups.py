@@ -1,7 +1,7 @@
 """What a group promises: one owner per partition, and committed offsets that stay.
 
-A committed offset is a register per group and partition, whose writes are unique: each commit has
-its own metadata. Generations stand for member epochs too.
+The committed offset of a group and partition is a register whose writes are unique: each commit has
+its own metadata. "Generation" includes member epochs.
 """
 
 from collections import defaultdict
@@ -17,8 +17,8 @@ GONE = ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "FENCED_INSTANCE_ID")
 
 
 class _Ownership(NamedTuple):
-    """A member owned a partition from one event to another one, at least: from the response with
-    the assignment to the last accepted request in which it still had the partition."""
+    """The time in which a member owned a partition at least: from the response with the assignment
+    to the last accepted request in which it still had the partition."""
 
     member: str
     begin: int
@@ -29,8 +29,8 @@ class _Ownership(NamedTuple):
 
 def two_owners(facts: Facts) -> Iterator[Anomaly]:
     """Two members own a partition: by their assignments in one generation of a classic group, or
-    because the broker accepts a heartbeat of the earlier owner after the partition was assigned to
-    another member."""
+    because the broker accepts a heartbeat of the earlier owner after it has assigned the partition
+    to another member."""
     yield from _owners_of_a_generation(facts)
     for (group, partition), owned in _ownerships(facts).items():
         last: _Ownership | None = None
@@ -52,7 +52,7 @@ def _owners_of_a_generation(facts: Facts) -> Iterator[Anomaly]:
             continue
         for partition in each.partitions:
             other = owners.setdefault((each.group, each.generation, partition), each)
-            # After a lost response, a member that joins again gets another id in this generation.
+            # A member that joins again after a lost response gets another id in this generation.
             if other.member != each.member and other.leader == each.leader:
                 yield Anomaly(
                     f"partition {partition} of {each.group} belongs to two members in generation "
@@ -93,7 +93,7 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
     gone = _gone(facts)
     given_up = _given_up(facts)
     completed = _completed_generations(facts)
-    newest: dict[str, Assigned] = {}  # of those that were assigned before the commit
+    newest: dict[str, Assigned] = {}  # by group, among those assigned before the commit
     at = 0
     for commit in facts.of(Commit):
         while at < len(completed) and completed[at].precedes(commit):
@@ -130,10 +130,11 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _given_up(facts: Facts) -> dict[tuple[str, str, int], list[Heartbeat]]:
-    """(group, member, partition) -> accepted heartbeats of the consumer protocol in which the
-    member did not own the partition, the first of each epoch. If it gets the partition later, then
-    not before the epoch of the response. Kafka accepts commits from the epoch on in which the
-    partition was assigned (KIP-1251), and before 4.3 only of the current epoch."""
+    """Return the accepted heartbeats of the consumer protocol in which a member did not own a
+    partition, the first of each epoch, by group, member and partition. If the member gets the
+    partition later, then not before the epoch of the response. Kafka accepts commits with any epoch
+    since the one in which the partition was assigned (KIP-1251); before 4.3, only with the current
+    epoch."""
     partitions = {each.partition for each in facts.of(Commit)}
     found: dict[tuple[str, str, int], list[Heartbeat]] = defaultdict(list)
     for each in facts.of(Heartbeat):
@@ -152,7 +153,7 @@ def _completed_generations(facts: Facts) -> list[Assigned]:
 
 
 def _gone(facts: Facts) -> dict[tuple[str, str], Operation]:
-    """(group, member) -> the first response by which the member id became worthless."""
+    """Return the first response by which a member id became worthless, by group and member."""
     gone: dict[tuple[str, str], Operation] = {}
     for each in facts.operations:
         if (isinstance(each, Left) and each.is_ok) or (
@@ -167,16 +168,16 @@ def _takes_effect(facts: Facts, commit: Commit) -> bool:
 
 
 def visible_failed_commits(facts: Facts) -> Iterator[Anomaly]:
-    """The committed offset is that of a commit which the broker rejected, or whose transaction was
-    aborted or not yet committed; or of no commit at all."""
+    """The committed offset comes from a commit that the broker rejected, from a transaction that
+    was aborted or not yet committed, or from no commit at all."""
     commits = {each.metadata: each for each in facts.of(Commit)}
     for read in facts.of(ReadCommitted):
         if read.offset < 0:
             continue
         commit = commits.get(read.metadata)
         if commit is None:
-            what = f"the committed offset {read.offset} of partition {read.partition} is of no "
-            yield Anomaly(what + f"commit: metadata {read.metadata!r}", (read,))
+            what = f"the committed offset {read.offset} of partition {read.partition} comes from no"
+            yield Anomaly(what + f" commit: metadata {read.metadata!r}", (read,))
             continue
         is_aborted = facts.transaction_fate(commit.transaction) == "fail"
         if commit.outcome == "fail" or is_aborted:
@@ -190,8 +191,8 @@ def visible_failed_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 def lost_commits(facts: Facts) -> Iterator[Anomaly]:
-    """A committed offset is gone, or an earlier one is back: a read does not return a commit that
-    was acknowledged, or was read, before the read began, nor a later or concurrent one."""
+    """A committed offset is gone, or an earlier one is back: a read returns neither the commit that
+    was acknowledged, or read, before the read began, nor a later or concurrent one."""
     commits: dict[tuple[str, int], list[Commit]] = defaultdict(list)
     for commit in facts.of(Commit):
         commits[commit.group, commit.partition].append(commit)
@@ -203,7 +204,7 @@ def lost_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 class _Effect(NamedTuple):
-    """When a commit took effect, at the latest, and what shows that."""
+    """The latest time at which a commit took effect, and what shows that."""
 
     at: int
     commit: Commit
@@ -261,12 +262,12 @@ def _over(
     facts: Facts, commit: Commit, seen: ReadCommitted, later: Commit
 ) -> tuple[Operation, ...]:
     """Return what shows that a commit took effect before another one began, or nothing. `seen`: the
-    first read of it."""
+    first read that returned the commit."""
     if commit.transaction is None:
         if commit.is_ok and commit.precedes(later):
             return (commit,)
-        # With an unknown outcome, it may be executed at any time, but once: members never repeat a
-        # request.
+        # A commit with an unknown outcome may be executed at any time, but only once: members never
+        # repeat a request.
         return (commit, seen) if seen.precedes(later) else ()
     end = facts.commit_of(commit.transaction)
     is_over = commit.is_ok and end is not None and end.is_ok and end.precedes(later)
@@ -274,7 +275,7 @@ def _over(
 
 
 def commits_ahead(facts: Facts) -> Iterator[Anomaly]:
-    """The committed offset is not the one of its commit, or is ahead of every position that a
+    """The committed offset differs from the one in its commit, or is ahead of every position that a
     member of the group had reached."""
     commits = {each.metadata: each for each in facts.of(Commit)}
     polls: dict[tuple[str, int], list[Poll]] = defaultdict(list)
@@ -283,7 +284,7 @@ def commits_ahead(facts: Facts) -> Iterator[Anomaly]:
             polls[poll.group, poll.partition].append(poll)
     for found in polls.values():
         found.sort(key=lambda each: each.ended or 0)
-    reached: dict[tuple[str, int], tuple[int, int]] = {}  # -> index, highest position
+    reached: dict[tuple[str, int], tuple[int, int]] = {}  # values: index, highest position
     for read in sorted(facts.of(ReadCommitted), key=lambda each: each.ended or 0):
         key = read.group, read.partition
         index, highest = reached.get(key, (0, 0))
@@ -307,7 +308,7 @@ def commits_ahead(facts: Facts) -> Iterator[Anomaly]:
 
 
 def consumed_twice(facts: Facts) -> Iterator[Anomaly]:
-    """Two transactions of a group have consumed the same records and committed: fencing and
+    """Two transactions of a group consumed the same records, and both were committed: fencing and
     committed offsets failed to provide exactly-once."""
     consumed: dict[tuple[str, int], list[Commit]] = defaultdict(list)
     for commit in facts.of(Commit):
@@ -326,7 +327,7 @@ def consumed_twice(facts: Facts) -> Iterator[Anomaly]:
 
 
 def generations(facts: Facts) -> Iterator[Anomaly]:
-    """A generation moved backwards, or was used twice; or a member epoch moved backwards."""
+    """A generation moved backwards or was used twice, or a member epoch moved backwards."""
     leaders: dict[tuple[str, int], Assigned] = {}
     shares: dict[tuple[str, int, str], Assigned] = {}
     highest: dict[str, Assigned] = {}

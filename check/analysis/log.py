@@ -8,11 +8,11 @@ from .facts import Anomaly, Facts
 
 
 def lost_topics(facts: Facts) -> Iterator[Anomaly]:
-    """The topic of the run is gone, with all its records: after the run the broker answers, for as
-    long as the final reads may take, that it does not exist."""
+    """The topic of the run is gone, with all its records: after the run the broker responds, for as
+    long as the final reads may take, that the topic does not exist."""
     acknowledged = [each for each in facts.sends if each.is_ok][-1:]
     for missing in facts.of(TopicMissing):
-        yield Anomaly(f"topic {missing.topic} does not exist any more", (*acknowledged, missing))
+        yield Anomaly(f"topic {missing.topic} no longer exists", (*acknowledged, missing))
 
 
 def lost_writes(facts: Facts) -> Iterator[Anomaly]:
@@ -86,7 +86,7 @@ def inconsistent_offsets(facts: Facts) -> Iterator[Anomaly]:
         if written.offset is not None:
             key = written.send.partition, written.offset
             acknowledged[key].append((value, written.send))
-    # An aborted record keeps its offset, so sends agree whatever became of their transactions.
+    # An aborted record keeps its offset, so the outcome of the transactions does not matter.
     for (partition, offset), found in acknowledged.items():
         if len(found) > 1:
             values = " and ".join(value for value, _ in found)
@@ -128,7 +128,7 @@ def offset_gaps(facts: Facts) -> Iterator[Anomaly]:
     to no batch, or to two."""
     ends: dict[int, tuple[int, Poll]] = {}
     for poll in facts.final_polls():
-        if poll.is_committed:  # does not see control batches and aborted ones in general
+        if poll.is_committed:  # such a poll need not return control batches and aborted ones
             continue
         for batch in poll.batches:
             if batch.last < poll.position:
@@ -182,7 +182,8 @@ def reordered_sends(facts: Facts) -> Iterator[Anomaly]:
                 offsets.setdefault((partition, value), (offset, poll))
     last: dict[tuple[str, int], tuple[str, int, Poll, Send]] = {}
     for send in facts.sends:
-        # A plain producer does not number its batches; its next one may overtake a lost one.
+        # A plain producer does not number its batches; one may overtake an earlier one that the
+        # producer takes for lost.
         is_ordered = send.producer is not None or send.is_ok
         for value in send.values if is_ordered else ():
             if (send.partition, value) not in offsets:

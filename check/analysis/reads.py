@@ -1,4 +1,4 @@
-"""What a consumer is promised: each fetch continues where it asked to, and skips nothing.
+"""What a consumer is promised: each fetch continues at the position it names, and skips nothing.
 
 A client that polls under `assign` or `subscribe` decides about its position itself; between two
 assignments it may go back (Jepsen allows that under subscribe). So these analyses compare each
@@ -69,8 +69,8 @@ def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
 def stale_reads(facts: Facts) -> Iterator[Anomaly]:
     """The high watermark of a partition's leader moves backwards within its leader epoch: a
     consumer no longer sees what was visible."""
-    # A new leader may learn the high watermark later than clients did (KIP-207), even if it has led
-    # the partition before: after a restart it continues with the one in its checkpoint.
+    # A new leader may learn the high watermark later than clients did (KIP-207), even if it led the
+    # partition before: after a restart it continues with the high watermark in its checkpoint.
     polls: dict[tuple[int, int, int], list[Poll]] = defaultdict(list)
     for poll in facts.polls:
         if poll.leader_epoch >= 0:
@@ -105,7 +105,7 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
         if poll.mode == "final" or not (key in facts.final or key in ends):
             continue
         final, reached = facts.final.get(key, {}), facts.final_end.get(key, 0)
-        # What the final read did not get to is unseen.
+        # The check `unseen` finds what the final read did not reach.
         until = reached if reached < ends.get(key, 0) else None
         for offset, value in zip(poll.offsets, poll.values, strict=True):
             if offset in final or (until is not None and offset >= until):
@@ -120,20 +120,20 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
 
 
 def out_of_range(facts: Facts) -> Iterator[Anomaly]:
-    """A fetch was refused with OFFSET_OUT_OF_RANGE, although its position was not past the end of
+    """A fetch was rejected with OFFSET_OUT_OF_RANGE, although its position was not past the end of
     the partition: as acknowledged before, or as read at the end."""
-    for refused in facts.of(OutOfRange):
-        proof = _reaching(facts, refused)
+    for rejected in facts.of(OutOfRange):
+        proof = _reaching(facts, rejected)
         if proof is not None:
             yield Anomaly(
-                f"{refused.client} could not poll partition {refused.partition} from offset "
-                f"{refused.position}, which is not past its end",
-                (proof, refused),
+                f"{rejected.client} could not poll partition {rejected.partition} from offset "
+                f"{rejected.position}, which is not past its end",
+                (proof, rejected),
             )
 
 
 def _reaching(facts: Facts, refused: OutOfRange) -> Operation | None:
-    """Return what shows that the position exists."""
+    """Return what shows that the position of a rejected fetch exists, if anything does."""
     for send in facts.sends:
         is_before = send.is_ok and send.offset is not None and send.precedes(refused)
         end = (send.offset or 0) + len(send.values)
@@ -149,7 +149,7 @@ def _reaching(facts: Facts, refused: OutOfRange) -> Operation | None:
 
 
 def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
-    """The poll that brought the client to its position."""
+    """Return the poll that brought the client to its position, if there is one."""
     found = [
         each
         for each in facts.polls
@@ -162,7 +162,7 @@ def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
 
 
 def _is_aborted(facts: Facts, value: str) -> bool:
-    """Then it should not have been read with read_committed: see transactions.aborted_reads."""
+    """Return whether the record was aborted; for reads of it see transactions.aborted_reads."""
     return value in facts.written and facts.fate(facts.written[value].send) == "fail"
 
 

@@ -1,8 +1,8 @@
 """What transactions promise to consumers with read_committed, and to producers.
 
 Kafka does not isolate writes: the batches of two transactions alternate in a partition, so cycles
-of writes (G0) are normal, as Jepsen's notes say. Reads are isolated from aborted and uncommitted
-records.
+of writes (G0) are normal, as Jepsen's notes say. Reads with read_committed are isolated from
+aborted and uncommitted records.
 """
 
 from collections import defaultdict, deque
@@ -22,7 +22,7 @@ def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
                 continue
             send = written.send
             if send.outcome == "fail" or (poll.is_committed and facts.fate(send) == "fail"):
-                state = "was rejected" if send.outcome == "fail" else "is of an aborted transaction"
+                state = "was rejected" if send.outcome == "fail" else "was aborted"
                 yield Anomaly(
                     f"{value}, which {state}, was read at offset {offset} of partition "
                     f"{poll.partition}",
@@ -56,7 +56,8 @@ def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _commit_began(facts: Facts, value: str) -> int:
-    """When the commit of a record's transaction began; 0 without a commit or a transaction."""
+    """Return when the commit of a record's transaction began; 0 without a commit or a
+    transaction."""
     written = facts.written.get(value)
     if written is None or written.send.transaction is None:
         return 0
@@ -74,7 +75,7 @@ def torn_transactions(facts: Facts) -> Iterator[Anomaly]:
     read = {key: set(found.values()) for key, found in facts.final.items()}
     for transaction, parts in sends.items():
         if facts.transaction_fate(transaction) != "info":
-            continue  # the others are lost writes, or aborted reads
+            continue  # the checks lost-write and G1a find the others
         seen = [
             each for each in parts if set(each.values) & read.get((each.partition, True), set())
         ]
@@ -129,7 +130,7 @@ def _cycle(edges: Mapping[str, Mapping[str, object]], start: str) -> tuple[str, 
 
 
 def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
-    """A producer was fenced by another one with its transactional id, but could still write or
+    """A producer was fenced by another one with the same transactional id, but could still write or
     end a transaction."""
     inits = [each for each in facts.of(InitProducer) if each.is_ok and each.transactional_id]
     own = {each.client: each for each in inits}  # a client has one producer
@@ -142,19 +143,20 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
         mine = own.get(operation.client)
         if mine is None:
             continue
-        # By name: a broker that does not fence may give the successor another producer id.
+        # By transactional id: a broker that does not fence may give the successor another producer
+        # id.
         for init in by_name[mine.transactional_id]:
             if init.client != mine.client and mine.precedes(init) and init.precedes(operation):
                 yield Anomaly(
-                    f"{operation.client} was fenced by {init.client}, which has its transactional "
-                    f"id {init.transactional_id}, but its request was executed",
+                    f"{operation.client} was fenced by {init.client}, which has the same "
+                    f"transactional id {init.transactional_id}, but its request was executed",
                     (mine, init, operation),
                 )
                 break
 
 
 def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
-    """The same producer id and epoch were handed out twice, or an epoch moved backwards."""
+    """The same producer id and epoch were given out twice, or an epoch moved backwards."""
     seen: dict[tuple[int, int], InitProducer] = {}
     last: dict[int, InitProducer] = {}
     for init in facts.of(InitProducer):

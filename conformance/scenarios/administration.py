@@ -7,7 +7,7 @@ from ..script import Script
 
 
 def subscription(*topics: str) -> bytes:
-    """ConsumerProtocolSubscription v0."""
+    """Return the metadata of a member: a ConsumerProtocolSubscription v0."""
     names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
     return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 

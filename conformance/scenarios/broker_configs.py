@@ -184,7 +184,7 @@ async def topics_are_created_while_folders_are_cordoned(s: Script) -> None:
 
     await create(first, automatic)
     await alter(s, BROKER, "1", ("cordoned.log.dirs", SET, "*"))
-    await s.pass_ms(4000)  # Kafka's broker reports it with its next heartbeat
+    await s.pass_ms(4000)  # the broker reports the change with its next heartbeat
     await create(second, automatic)
     await s.send("CreatePartitions", 3, more)
     await create(second, assigned)

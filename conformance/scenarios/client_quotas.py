@@ -10,7 +10,7 @@ Entity = dict[str, str | None]
 
 
 def entry(entity: Entity, **quotas: float | None) -> dict[str, Any]:
-    """None removes a quota."""
+    """Return an entry that sets quotas, and removes those that are None."""
     return {
         "entity": [{"entity_type": k, "entity_name": v} for k, v in entity.items()],
         "ops": [

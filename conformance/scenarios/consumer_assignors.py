@@ -23,7 +23,7 @@ async def the_assignor_of_the_majority_is_used(s: Script) -> None:
 
 @scenario("assignor: of two named once, the one whose member is assigned", settings="consumer")
 async def two_consumers_name_different_assignors(s: Script) -> None:
-    """The older target assignments make the results of the two differ."""
+    """Older target assignments make the results of the two assignors differ."""
     a = s.consumer("A", "unknown", server_assignor="range")
     b = s.consumer("B", "orders", "shipments", server_assignor="uniform")
     await a.join()

@@ -6,7 +6,7 @@ from ..script import Script
 
 
 def matching(s: Script, name: str, pattern: str, **options: str) -> ConsumerMember:
-    """A member whose only subscription is the pattern."""
+    """Return a member whose only subscription is the pattern."""
     options = {"subscribed_topic_names": None, "subscribed_topic_regex": pattern, **options}
     return s.consumer(name, **options)
 

@@ -6,12 +6,12 @@ from typing import Any
 from ..scenario import scenario
 from ..script import Script
 
-BATCH_BYTES = 78  # of Script.produce
+BATCH_BYTES = 78  # the size of a batch of Script.produce
 UNLIMITED = 1_000_000
 
 
 class Consumer:
-    """A consumer that keeps its session as clients do."""
+    """A consumer that maintains its fetch session as clients do."""
 
     def __init__(self, script: Script, topic: str, version: int = 12) -> None:
         self.session_id = self.epoch = 0
@@ -67,7 +67,7 @@ async def an_incremental_response_has_only_changes(s: Script) -> None:
     await one.fetch()
     await s.produce(topic, 1)
     await one.fetch()
-    # Until the consumer's position changes, the records are returned again.
+    # The records are returned again until the consumer's position changes.
     await one.fetch()
     await one.fetch({1: 1})
     await s.produce(topic, 0)
@@ -85,10 +85,10 @@ async def partitions_are_removed_from_a_session(s: Script) -> None:
     await s.produce(topic, 0)
     await one.fetch(forgotten=[0])
     await one.fetch({0: 0})
-    # Added and forgotten in one request: it is forgotten.
+    # A partition that is added and forgotten in one request is forgotten.
     await one.fetch({0: 0}, forgotten=[0])
     await one.fetch(forgotten=[7])
-    # Without partitions, the session is closed.
+    # A session without partitions is closed.
     await one.fetch(forgotten=[1])
     await one.fetch({1: 0})
 

@@ -14,7 +14,7 @@ ANY_LEADER: dict[str, Any] = {
 
 
 async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember, Member]:
-    """A consumer A with `payments` and a classic member B with `orders`."""
+    """Return a consumer A with `payments` and a classic member B with `orders`."""
     a = s.consumer("A", "payments", instance="i1", server_assignor="range")
     b = s.member("B", protocols=ORDERS, member_id="B", **options)
     await a.join()

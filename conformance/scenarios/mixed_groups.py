@@ -8,7 +8,7 @@ ORDERS = subscribed("orders")
 
 
 async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember, Member]:
-    """A consumer A and a classic member B, each with one partition of `orders`."""
+    """Return a consumer A and a classic member B, each with one partition of `orders`."""
     a = s.consumer("A", server_assignor="range")
     b = s.member("B", protocols=ORDERS, member_id="B", **options)
     await a.join()

@@ -76,7 +76,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 async def update(
     s: Script, version: int, *updates: tuple[str, int, int], timeout: int = 30_000, **values: Any
 ) -> None:
-    """Each update is (feature, level, type)."""
+    """Send UpdateFeatures. Each update is (feature, level, type)."""
     listed = [
         {
             "feature": feature,

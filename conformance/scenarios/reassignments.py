@@ -6,7 +6,7 @@ from ..scenario import scenario
 from ..script import Script
 
 Partitions = tuple[tuple[int, tuple[int, ...] | None], ...]
-"""Indexes and replicas; None: cancel the reassignment."""
+"""The replicas of partitions, by index; None cancels the reassignment."""
 
 
 async def alter(s: Script, version: int = 1, **values: Any) -> None:

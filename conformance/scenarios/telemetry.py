@@ -14,12 +14,12 @@ from .broker_configs import CLIENT_METRICS, alter
 TELEMETRY_BYTES_MAX = 2**20
 GZIPPED = bytes.fromhex("1f8b0800000000000003cb4d2d29ca4c2e0600e7aa8a2207000000")
 TRUNCATED = GZIPPED[:-8]  # without the checksum
-# Subscriptions are those of all clients.
+# Subscriptions apply to all clients.
 telemetry = partial(scenario, is_alone=True)
 
 
 async def get(s: Script, client_id: str | None, number: int) -> int:
-    """Return the subscription id."""
+    """Send GetTelemetrySubscriptions, and return the subscription id."""
     values = {"client_instance_id": UUID(int=number)}
     response = await s.send("GetTelemetrySubscriptions", 0, values, client_id=client_id)
     found: int = response["subscription_id"]
@@ -75,7 +75,7 @@ async def early_requests_are_throttled(s: Script) -> None:
     await push(s, "A", 7, subscription)
     await push(s, "A", 7, subscription)
     await get(s, "A", 7)
-    # Without a get before it.
+    # B gets its subscription before the first push; C does not.
     await push(s, "B", 8, await get(s, "B", 8))
     await push(s, "C", 9, 5)
     await push(s, "C", 9, 5)
@@ -122,7 +122,7 @@ async def clients_terminate(s: Script) -> None:
     await push(s, "A", 7, subscription)
     await push(s, "A", 7, subscription)
     await get(s, "A", 7)
-    # An error does not undo it.
+    # The client is terminating even if the push fails.
     subscription = await get(s, "B", 8)
     await push(s, "B", 8, subscription + 1, terminating=True)
     await push(s, "B", 8, subscription)

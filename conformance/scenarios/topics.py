@@ -28,7 +28,7 @@ async def metadata(s: Script, version: int, *names: str, creates: bool = True) -
 async def a_topic_that_metadata_creates_is_returned_to_the_next_request(s: Script) -> None:
     for version in range(14):
         name = f"{s.group}.new-{version}"
-        if version >= 4:  # before, clients cannot choose
+        if version >= 4:  # in older versions, clients cannot choose
             await metadata(s, version, name, creates=False)
         await metadata(s, version, name)
         await s.broker.metadata_applied()
@@ -44,7 +44,7 @@ async def metadata_creates_the_topics_that_are_valid(s: Script) -> None:
             await metadata(s, version, name, creates=False)
     await metadata(s, 12, f"{s.group}.one")
     await s.broker.metadata_applied()
-    # A name that collides is never created.
+    # A topic whose name collides is never created.
     for _ in range(3):
         await metadata(s, 12, f"{s.group}_one")
         await s.broker.metadata_applied()
@@ -124,7 +124,7 @@ async def the_metadata_log_is_no_topic(s: Script) -> None:
 
 
 async def create_automatically(s: Script, name: str) -> None:
-    """Not in the transcript: the topic may exist already."""
+    """Create the topic, which may already exist. This is not in the transcript."""
     control = await s.broker.connect("control")
     topics = ({"name": name},)
     for _ in range(100):

@@ -121,7 +121,7 @@ async def describe_producers_of_old_clients(s: Script) -> None:
 
 
 async def in_transaction(s: Script, topic: str) -> Producer:
-    """A producer with an open transaction, after a committed one."""
+    """Return a producer with an open transaction, after a committed one."""
     p = s.producer()
     await p.init()
     await p.produce(topic)
@@ -141,7 +141,7 @@ async def a_hanging_transaction_is_aborted(s: Script) -> None:
     await p.describe()
     await write_marker(s, p, topic)
     await read(s, topic)
-    # The coordinator's marker is written as well.
+    # The coordinator writes its own marker too.
     await p.commit()
     await read(s, topic)
 
@@ -159,7 +159,7 @@ async def the_epochs_of_markers(s: Script) -> None:
         s, p, topic, version=2, transaction_version=2, producer_epoch=p.epoch + 1, commit=True
     )
     await describe_producers(s, topic)
-    # A retry; and an old one.
+    # These are a retry, and a marker with an old epoch.
     await write_marker(
         s, p, topic, version=2, transaction_version=2, producer_epoch=p.epoch + 1, commit=True
     )

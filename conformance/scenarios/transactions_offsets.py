@@ -10,7 +10,7 @@ STRANGER = {"member_id": "stranger", "generation_id": 1}
 
 
 async def fetch(s: Script, version: int = 9, *, stable: bool = True, **topics: Any) -> None:
-    """OffsetFetch with require_stable; without topics, all offsets."""
+    """Send OffsetFetch with require_stable; without topics, for all offsets."""
     group = {"group_id": s.group, "member_epoch": -1, "topics": s.fetch_topics(topics) or None}
     values = {"require_stable": stable, **({"groups": [group]} if version >= 8 else group)}
     await s.send("OffsetFetch", version, values)

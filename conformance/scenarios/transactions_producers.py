@@ -214,7 +214,7 @@ async def the_timeout_of_the_last_request_applies(s: Script) -> None:
 
 
 async def near_the_last_epoch(s: Script, name: str, epoch: int) -> Producer:
-    """A producer whose next epoch is `epoch`; producers may use at most 32766."""
+    """Return a producer whose next epoch is `epoch`. Producers may use epochs up to 32766."""
     p = s.producer(name)
     await p.init()
     await s.use_epochs(f"{s.group}.{name}", epoch - 1)

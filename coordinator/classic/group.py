@@ -1,7 +1,7 @@
 """A classic group and its members.
 
-`Group.stored` is the durable part: only `settle` and `restore` write it. Everything else is soft
-state: the current rebalance and the requests that wait for it. The two agree between rebalances.
+`Group.stored` is the durable state, which only `settle` and `restore` write. Everything else is
+soft state: the current rebalance and its waiting requests. Between rebalances, the two agree.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
@@ -52,7 +52,7 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        # True until the member's first join phase ends: until then it cannot send heartbeats.
+        # True until the end of the member's first join phase. It cannot send heartbeats before.
         self.is_new = is_new
         self.join_ticket: int | None = None
         self.sync_ticket: int | None = None
@@ -64,8 +64,8 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether a join or sync of the member is waiting, which suspends session expiration.
-        Always False for new members: otherwise clients that gave up would keep the join phase open
+        """Whether a join or sync of the member is waiting, which suspends session expiration. It is
+        always False for new members, or clients that gave up would keep the join phase open
         forever."""
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
@@ -80,20 +80,20 @@ class Member:
 
 
 class Group:
-    """A classic group. Counters are kept up to date instead of being recomputed: a thousand members
-    may join in one rebalance."""
+    """A classic group. Counters are updated instead of recomputed, because a thousand members may
+    join in one rebalance."""
 
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
         # --- durable
-        # None: the log has no record of the group, only offsets.
+        # None if the log has no record of the group, only offsets.
         self.stored: GroupMetadata | None = None
         # --- since the last transition
         self.state = EMPTY
         self.previous_state = DEAD
         self.state_timestamp_ms = now
         self.proposed: GroupMetadata | None = None  # decided; the record has not been applied yet
-        # The replaced static member, until that record is applied.
+        # The static member that was replaced, until the proposed record is applied.
         self.replaced: Member | None = None
         # --- state of the generation
         self.generation = 0
@@ -112,8 +112,8 @@ class Group:
         self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
         self.pending_syncs: dict[str, None] = {}  # members that have not sent SyncGroup
         self.awaiting_joins = 0
-        # Reason of the current or most recent rebalance. None if the group has not rebalanced since
-        # it was loaded.
+        # The reason for the current or most recent rebalance; None if the group has not rebalanced
+        # since it was loaded.
         self.rebalance_reason: RebalanceReason | None = None
         # Whether a member has joined since the initial delay was last extended.
         self.member_added = False
@@ -127,7 +127,7 @@ class Group:
 
     @property
     def in_initial_rebalance(self) -> bool:
-        """Whether the join phase started from Empty; such a phase ends only when its timer
+        """Whether the join phase started from Empty. Such a phase ends only when its timer
         expires."""
         return self.previous_state is EMPTY
 
@@ -141,9 +141,9 @@ class Group:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Return NONE if the client is a member of the group; a pending member id does not count as
-        one. The instance id is checked first: a client that uses the instance id of another member
-        is fenced even with an unknown member id."""
+        """Return NONE if the client is a member of the group. A pending member id is not a member.
+        The instance id is checked first: a client that uses the instance id of another member is
+        fenced, even if its member id is unknown."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -175,7 +175,7 @@ class Group:
 
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that every member lists. Each member
-        votes for the first of these in its own list. On a tie the leader's preference decides
+        votes for the first of these protocols in its list. The leader's preference breaks a tie
         (upstream leaves it to hash order)."""
         candidates = self.common_protocols
         if len(candidates) == 1:
@@ -250,8 +250,8 @@ class Group:
             self.leader = new.member_id
 
     def update(self, member: Member, command: JoinGroup, ticket: int) -> None:
-        """Update the protocols and timeouts of a rejoining member, whose join now waits. A join of
-        the member that was already waiting never gets a response, as in Kafka."""
+        """Update the protocols and timeouts of a rejoining member, whose join now waits. An earlier
+        join of the member that is still waiting never gets a response, as in Kafka."""
         if member.protocols != command.protocols:
             self._count_protocols(member, -1)
             member.protocols = command.protocols
@@ -271,7 +271,7 @@ class Group:
         return ticket
 
     def cache_subscriptions(self) -> None:
-        """Keep the members' subscriptions as of this generation."""
+        """Store the members' subscriptions at the start of this generation."""
         name = self.protocol_name
         if self.protocol_type != CONSUMER or (self.members and name is None):
             self.subscriptions = None
@@ -295,8 +295,8 @@ class Group:
 
 
 def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMetadata:
-    """Return the record value of the group, with `assignments` (by member id, b"" if missing)
-    instead of its own if they are given.
+    """Return the record value of the group. `assignments` (by member id; b"" if missing) replace
+    the current assignments if they are given.
 
     Only the metadata for the selected protocol is stored. After a reload, a member that rejoins
     with all its protocols therefore counts as changed, as in Kafka.

@@ -1,7 +1,7 @@
 """JoinGroup: admission of new, rejoining and static members, and whether a rebalance starts.
 
-Upstream: GroupMetadataManager.classicGroupJoin and what it calls; for static members (KIP-345)
-updateStaticMemberThenRebalanceOrCompleteJoin and ClassicGroup.replaceStaticMember.
+Upstream: GroupMetadataManager.classicGroupJoin and the methods it calls; for static members
+(KIP-345), updateStaticMemberThenRebalanceOrCompleteJoin and ClassicGroup.replaceStaticMember.
 """
 
 from typing import Final
@@ -16,8 +16,7 @@ from .group import CONSUMER, Group, Member
 from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
-# The longest string in Kafka's protocol: a longer member id fits neither in a response nor in a
-# record.
+# The longest string in Kafka's protocol. A longer member id does not fit in a response or a record.
 _MEMBER_ID_BYTES_MAX: Final = 0x7FFF
 
 
@@ -83,7 +82,7 @@ def _join_without_member_id(decision: Decision, group: Group, command: JoinGroup
     prefix = command.client_id or "" if instance_id is None else instance_id
     member_id = f"{prefix}-{decision.partition.new_member_id()}"
     if len(member_id.encode()) > _MEMBER_ID_BYTES_MAX:
-        # Upstream fails too, but it adds a member whose id is too long for any client to send.
+        # Upstream also fails, but first adds a member whose id is too long for any client to send.
         _reject(decision, group, command, ErrorCode.unknown_server_error)
         return
     joining = group.group_id, group.state, member_id
@@ -248,9 +247,9 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
 def _replace_static_member(
     decision: Decision, group: Group, old: Member, member_id: str, command: JoinGroup
 ) -> None:
-    """Replace the member that has the same instance id: the static member was restarted. A Stable
-    group that would select the same protocol needs no rebalance, even if the metadata has changed:
-    the stored assignment stays valid."""
+    """Replace the member with the same instance id, because the static member was restarted. A
+    Stable group that would select the same protocol does not rebalance, even if the metadata has
+    changed: the stored assignment stays valid."""
     old_leader = group.leader
     new = _replace_member(decision, group, old, member_id)
     new.client_software = command.client_software
@@ -282,8 +281,8 @@ def _replace_static_member(
 
 
 def _replace_member(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
-    """Replace `old` with a member that has a new id, and fence the waiting requests of the old id
-    (later ones are fenced by Group.validate_member).
+    """Replace `old` with a member that has a new id, and fence the waiting requests of the old id.
+    (Group.validate_member fences later requests.)
 
     As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`: no client can send it,
     so the sync phase times out and starts another rebalance.
@@ -320,8 +319,8 @@ def _unchanged_generation(
     group: Group, member: Member, command: JoinGroup, old_leader: str
 ) -> JoinResult:
     """Return the current generation, which continues without a rebalance. The leader must not
-    compute a new assignment: since v9 the response contains skip_assignment (KIP-814). Before v9
-    the response names the old member id as the leader, so that the client acts as a follower."""
+    compute a new assignment: since v9, the response sets skip_assignment (KIP-814); before v9, it
+    names the old member id as the leader, so that the client acts as a follower."""
     is_leader = member.member_id == group.leader
     can_skip = command.supports_skip_assignment
     return JoinResult(

@@ -99,10 +99,10 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
     decision = Decision(partition, now)
     group = partition.groups.get(command.group_id)
     results = []
-    causes: dict[str, Cause] = {}  # member id -> the cause of its leave
+    causes: dict[str, Cause] = {}  # why each member left, by member id
     for leaving in command.members:
         if command.is_confirmed and not _is_member(group, leaving):
-            continue  # an earlier step of the request removed it
+            continue  # an earlier step of the request removed the member
         if group is None:
             error = ErrorCode.unknown_member_id
         else:

@@ -25,7 +25,7 @@ from .group import Group, Member, RebalanceReason
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 _NONE: Final = ErrorCode.none
-# Minimum retry delay while a group waits only for static members. Members may request a rebalance
+# The minimum retry delay while a group waits only for static members. Members may have a rebalance
 # timeout of 0, and a timer that is always due would block all others.
 _STATIC_RETRY_MS_MIN: Final = 100
 
@@ -44,8 +44,8 @@ def prepare_rebalance(
     decision.deadlines.cancel(group.sync_timer)
     is_initial = group.state is EMPTY
     if is_initial:
-        # This limit is fixed here: the delay may be extended up to the rebalance timeout of the
-        # current members. A member that joins later with a longer timeout does not raise the limit.
+        # The delay may be extended up to the rebalance timeout of the current members. A member
+        # that joins later with a longer timeout does not raise this limit.
         delay_ms = decision.config.group_initial_rebalance_delay_ms
         group.initial_delay_ms = delay_ms
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -149,7 +149,7 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
 
 
 def _remove_absent_members(decision: Decision, group: Group) -> None:
-    """Remove dynamic members that have not rejoined; static ones stay until their sessions
+    """Remove dynamic members that have not rejoined. Static members stay until their sessions
     expire."""
     if group.awaiting_joins == len(group.members):
         return
@@ -172,7 +172,8 @@ def _remove_absent_members(decision: Decision, group: Group) -> None:
 
 
 def _elect_leader(decision: Decision, group: Group) -> bool:
-    """Keep or elect a leader among the members that have rejoined. Return False if none has."""
+    """Keep or elect a leader among the members that have rejoined. Return False if none has
+    rejoined."""
     assert group.leader is not None
     leader = group.members[group.leader]
     if leader.join_ticket is not None:
@@ -226,7 +227,7 @@ def _start_generation(decision: Decision, group: Group, duration_ms: int) -> Non
 
 
 def current_generation(group: Group, member: Member) -> JoinResult:
-    """Return the generation as `member` receives it; only the leader receives all metadata."""
+    """Return the generation as `member` receives it. Only the leader receives all metadata."""
     assert group.leader is not None
     generation = (_NONE, group.generation, group.protocol_type, group.protocol_name, group.leader)
     members = all_members(group) if member.member_id == group.leader else ()
@@ -259,7 +260,7 @@ def decide_sync(partition: PartitionState, command: SyncGroup, ticket: int, now:
     member = group.members[command.member_id]
     if group.state is STABLE:
         return reply(ticket, _assigned(group, member.assignment))
-    # A sync of the member that was already waiting never gets a response, as in Kafka.
+    # An earlier sync of the member that is still waiting never gets a response, as in Kafka.
     member.sync_ticket = ticket
     if member.member_id != group.leader:
         return NOTHING
@@ -288,14 +289,14 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
 
 
 def _is_inconsistent(requested: str | None, known: str | None) -> bool:
-    """Whether both sides specify a value and the values differ. Requests before v5 do not specify
-    one."""
+    """Whether both sides specify a value and the values differ. Requests before v5 specify none."""
     return requested is not None and known is not None and requested != known
 
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
     """Write the generation, whose record makes the group Stable, and respond to all waiting syncs.
-    Members missing from the leader's assignment get an empty one; unknown members are ignored."""
+    Members missing from the leader's request get an empty assignment; unknown members are ignored.
+    """
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
         "The group has %d members, %d of which are static.",
@@ -383,8 +384,8 @@ def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> 
 
 
 def remove_member(decision: Decision, group: Group, member: Member) -> None:
-    """Remove a member. Its waiting join fails with UNKNOWN_MEMBER_ID; its waiting sync never gets a
-    response, as in Kafka."""
+    """Remove a member. As in Kafka, its waiting join fails with UNKNOWN_MEMBER_ID, and its waiting
+    sync never gets a response."""
     ticket = group.pop_join_ticket(member)
     if ticket is not None:
         decision.reply(ticket, join_error(ErrorCode.unknown_member_id))

@@ -2,23 +2,23 @@
 
 Two checks are the same in all states and come first:
 
-- The group exists. For an unknown group a join with an empty member id creates it (Empty); any
-  other join, a sync and a heartbeat get UNKNOWN_MEMBER_ID, and so does each member of a leave
-  request. A commit without a generation creates a group that has only offsets; a commit with one
-  gets an error that depends on the request's version. A fetch returns no offsets and no error.
+- The group exists. If it does not, a join with an empty member id creates it (Empty); any other
+  join, a sync and a heartbeat get UNKNOWN_MEMBER_ID, as does each member of a leave request. A
+  commit without a generation creates a group that has only offsets; a commit with a generation gets
+  an error that depends on the version of the request. A fetch returns no offsets and no error.
 - The member id is valid (`Group.validate_member`): otherwise UNKNOWN_MEMBER_ID, or
   FENCED_INSTANCE_ID if another member holds the instance id. A sync, a heartbeat and a commit must
   also carry the group's generation, or get ILLEGAL_GENERATION.
 
-Fetching offsets is allowed in every state and touches no timer; so are describing and listing.
-An administrator may delete a group that is Empty; others get NON_EMPTY_GROUP. Offsets may be
-deleted in Empty; in other states only those of topics to which no consumer of the group is
-subscribed (GROUP_SUBSCRIBED_TO_TOPIC), and none if the protocol type is not "consumer"
-(NON_EMPTY_GROUP). Deleting from an unknown group gets GROUP_ID_NOT_FOUND.
+Fetching offsets, describing and listing are allowed in every state and change no timer. An Empty
+group can be deleted; in other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty
+group can be deleted. In other states, only offsets of topics to which no consumer of the group is
+subscribed can be deleted (GROUP_SUBSCRIBED_TO_TOPIC), and none if the protocol type is not
+"consumer" (NON_EMPTY_GROUP). Deleting offsets of an unknown group gets GROUP_ID_NOT_FOUND.
 
-Empty -- no members: a new group, a group whose members are all gone, or one with offsets only.
-    Join, new            a static member, or a dynamic one before v4, starts the
-                         initial rebalance and waits; other dynamic members get MEMBER_ID_REQUIRED
+Empty -- no members: a new group, a group whose members have all left, or a group with offsets only.
+    Join, new            a static member, or a dynamic member before v4, starts the initial
+                         rebalance and waits; other dynamic members get MEMBER_ID_REQUIRED
     Join, pending id     starts the initial rebalance and waits
     Join, known id       UNKNOWN_MEMBER_ID: there are no members
     Sync, Heartbeat      UNKNOWN_MEMBER_ID
@@ -76,7 +76,7 @@ from ...protocol.errors import ErrorCode
 
 
 class State(StrEnum):
-    """Named as on the wire (DescribeGroups, ListGroups)."""
+    """A state, with its name on the wire (DescribeGroups, ListGroups)."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

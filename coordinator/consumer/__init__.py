@@ -1,14 +1,12 @@
-"""Consumer groups (KIP-848): the group assigns partitions itself, and members follow one by one.
+"""Consumer groups (KIP-848): the coordinator assigns partitions, and members reconcile one by one.
 
-group             ConsumerGroup and its members: the state, and how records change it
+group             ConsumerGroup and its members: their state, and how records change it
 heartbeat         ConsumerGroupHeartbeat: start reading here
 subscriptions     what changes the group epoch: subscriptions, regular expressions, topics
 target            the target assignment, by a server-side assignor
 reconcile         the next step of one member towards its target assignment
-members           finding members, their assignment and their deadlines
-leaving           leaving and being fenced
-migration         classic group to consumer group, and back
-control           test controls
+members           the lookup of members, their assignment and their deadlines
+leaving           how members leave and are fenced
+migration         from a classic group to a consumer group, and back
 classic_members   members of the classic protocol in a consumer group
-describe          ConsumerGroupDescribe
 """

@@ -1,7 +1,7 @@
-"""Members of the classic protocol in a consumer group, for instance during a rolling upgrade. Their
-JoinGroup, SyncGroup, Heartbeat and LeaveGroup are based on the group's target assignment.
+"""Members of the classic protocol in a consumer group, for example during a rolling upgrade. Their
+JoinGroup, SyncGroup, Heartbeat and LeaveGroup follow the group's target assignment.
 
-A member's generation is its epoch. Upstream: classicGroupJoinToConsumerGroup,
+The generation of a member is its epoch. Upstream: classicGroupJoinToConsumerGroup,
 classicGroupSyncToConsumerGroup, classicGroupHeartbeatToConsumerGroup,
 classicGroupLeaveToConsumerGroup.
 """
@@ -134,7 +134,7 @@ def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo)
 
 
 def _topic_ids(partition: PartitionState, subscription: SubscriptionInfo) -> Partitions:
-    """Return those partitions that the member reports as owned and whose topics exist."""
+    """Return the partitions that the member reports as owned and whose topics exist."""
     owned: dict[TopicId, set[int]] = {}
     for topic, index in subscription.owned_partitions:
         topic_id = partition.topics.id_of(topic)
@@ -152,8 +152,8 @@ def _become_classic(
     *,
     changed: bool,
 ) -> Member:
-    """Convert the group: the member replaces the last member of the consumer protocol. The group
-    rebalances if its target assignment is older than its epoch."""
+    """Convert the group to a classic group, because the member replaces the last member of the
+    consumer protocol. The group rebalances if its target assignment is older than its epoch."""
     reason = None
     if group.assignment_epoch < epoch.epoch:
         reason = f"Downgrade group {group.group_id} from consumer to classic with stale assignment."
@@ -327,7 +327,7 @@ def _cause(leaving: LeavingMember) -> Cause:
 def _remove_confirmed(
     decision: Decision, group: ConsumerGroup, confirmed: Iterable[LeavingMember]
 ) -> None:
-    """Remove members that were validated before, except those that have left meanwhile."""
+    """Remove members that were validated by an earlier step, if they have not left since."""
     causes: dict[str, Cause] = {}
     for leaving in confirmed:
         instance_id = leaving.group_instance_id or ""

@@ -1,8 +1,8 @@
 """A consumer group (KIP-848) and its members.
 
-All of its state is durable, except the version of the topics that was last checked. Only `apply`
-changes a group, with the records of a decision or of the log being loaded. Decisions create new
-Member objects, and records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
+The state of a group is durable, except for a few derived values. Only `apply` changes it, with the
+records of a decision or of the log that is being loaded. Decisions create new Member objects, and
+records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ FREE: Final = -1
 
 Partitions: TypeAlias = Mapping[TopicId, Collection[int]]
 Owned: TypeAlias = Mapping[TopicId, Mapping[int, int]]
-"""Topic id -> partition -> the member epoch at which it was assigned (KIP-1251)."""
+"""The member epoch at which each partition was assigned (KIP-1251), by topic id and partition."""
 
 NOTHING_OWNED: Final[Owned] = MappingProxyType({})
 NO_TARGET: Final[Target] = MappingProxyType({})
@@ -45,7 +45,7 @@ K = TypeVar("K")
 
 
 class GroupState(StrEnum):
-    """Named as on the wire (ConsumerGroupDescribe, ListGroups)."""
+    """A state, with its name on the wire (ConsumerGroupDescribe, ListGroups)."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -54,7 +54,7 @@ class GroupState(StrEnum):
 
 
 class MemberState(IntEnum):
-    """Numbered as in records.
+    """The state of a member, with its number in records.
 
     STABLE                 owns its target assignment, or has not begun to reconcile with a new one
     UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed it
@@ -93,7 +93,7 @@ class Member(NamedTuple):
 
     @property
     def client_software(self) -> None:
-        """Always None: it is not part of the records."""
+        """Always None, because the records do not contain it."""
 
     @property
     def regex(self) -> str | None:
@@ -154,8 +154,8 @@ class SubscriptionOrder(NamedTuple):
 
 
 class ConsumerGroup:
-    """Counters and owners are kept up to date instead of being recomputed: a group may have a
-    thousand members, and every heartbeat during a rebalance needs them."""
+    """A consumer group. Counters and owners are updated instead of recomputed, because a group may
+    have a thousand members, and every heartbeat during a rebalance needs them."""
 
     protocol_type: Final = "consumer"
 
@@ -171,32 +171,32 @@ class ConsumerGroup:
         # Written only by Kafka before 4.1.
         self.partition_metadata: ConsumerPartitionMetadata | None = None
         # --- derived from the members
-        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.static_members: dict[str, str] = {}  # member ids by instance id
         self.assignor_counts: dict[str, int] = {}
         self.classic_protocol_counts: dict[str, int] = {}
         self.classic_members = 0
-        self.regex_counts: dict[str, int] = {}  # regular expression -> its subscribers
+        self.regex_counts: dict[str, int] = {}  # number of subscribers by regular expression
         self._name_counts: dict[str, int] = {}
-        self._stable_counts: dict[int, int] = {}  # member epoch -> members in MemberState.STABLE
+        self._stable_counts: dict[int, int] = {}  # members in MemberState.STABLE, by epoch
         # The epoch of the owner of each partition. A partition that is being revoked has an owner.
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
-        # Most members at one time since the group was loaded; determines the order of Kafka's
-        # tables.
+        # The largest number of members since the group was loaded, which determines the order of
+        # Kafka's hash tables.
         self.members_max = 0
-        # Whether all members have the same subscription. As in Kafka, a resolved regular expression
-        # counts only from the next record of a member on.
+        # Whether all members have the same subscription. As in Kafka, a regular expression that was
+        # resolved counts only after the next record of a member.
         self.is_homogeneous = True
         self._has_new_subscriptions = False
-        # The version of the topics with which the metadata hash was compared, and the group epoch
-        # after it. If the group epoch is lower than that, the records were not stored.
+        # The version of the topics with which the metadata hash was last compared, and the group
+        # epoch after the comparison. If the group epoch is lower, the records were not stored.
         self.checked: tuple[int, int] | None = None
         # The subscription orders of the last assignment, by the identities of names and matched
         # topics, which each value keeps alive. Hashing and comparing thousands of names for each
         # member would take seconds.
         self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
         self.orders_version = 0
-        """The version of the topics that they were computed for."""
+        """The version of the topics for which `orders` was computed."""
         self._last_names: tuple[str, ...] = ()
 
     # --- queries
@@ -213,8 +213,9 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Raises ApiError if the member was removed after it had changed its instance id: like
-        Kafka, the group remembers the old one."""
+        """Return the static member with this instance id; None if there is none. Raises ApiError if
+        the member was removed after it had changed its instance id: like Kafka, the group remembers
+        the old instance id."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         if member_id is not None and member_id not in self.members:
             raise unknown_member(self.group_id, member_id)
@@ -227,7 +228,7 @@ class ConsumerGroup:
         return self.targets.get(member_id, NO_TARGET)
 
     def topics_of(self, regex: str | None) -> tuple[str, ...]:
-        """Return the matching topics known so far."""
+        """Return the topics that match, if the regular expression has been resolved."""
         resolved = None if regex is None else self.regexes.get(regex)
         return () if resolved is None else resolved.topics
 
@@ -238,7 +239,7 @@ class ConsumerGroup:
     def subscriptions(
         self, removed: Iterable[Member] = (), added: Member | None = None
     ) -> Subscriptions:
-        """Return the subscriptions without those of the members `removed`, and with `added`."""
+        """Return the subscriptions of the members, without `removed` and with `added`."""
         names, regexes = dict(self._name_counts), dict(self.regex_counts)
         for member in removed:
             _count(names, member.metadata.subscribed_topic_names, -1)
@@ -262,7 +263,8 @@ class ConsumerGroup:
         )
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a client with these protocols may join: all classic members list one of them."""
+        """Whether a client with these protocols may join: one of them is listed by all classic
+        members."""
         counts, members = self.classic_protocol_counts, self.classic_members
         return protocol_type == self.protocol_type and any(
             counts.get(name, 0) == members for name in names
@@ -292,8 +294,8 @@ class ConsumerGroup:
             yield current_assignment_record(group_id, member)
 
     def tombstones(self) -> Iterator[ConsumerGroupRecord]:
-        """Yield the tombstones of the group, in Kafka's order. Those of the regular expressions and
-        of the old partition metadata are always written."""
+        """Yield the tombstones of the group, in Kafka's order. As in Kafka, the old partition
+        metadata always gets a tombstone."""
         type_ = ConsumerRecordType
         for record_type, names in (
             (type_.CURRENT_MEMBER_ASSIGNMENT, self.members),
@@ -310,7 +312,7 @@ class ConsumerGroup:
     # --- changes
 
     def add(self, member: Member, target: Target) -> None:
-        """Add a member, while the group is being created from a classic one."""
+        """Add a member while the group is being created from a classic group."""
         self._put(member)
         self.targets[member.member_id] = target
 
@@ -338,8 +340,8 @@ class ConsumerGroup:
                 self._apply_tombstone(type_, name)
 
     def _with_shared_names(self, metadata: ConsumerMemberMetadata) -> ConsumerMemberMetadata:
-        """Reuse the previous member's names if they are equal: most members of a group have the
-        same subscription, which is then in memory only once."""
+        """Share equal topic names between members. Most members of a group have the same
+        subscription, which is then in memory only once."""
         names = metadata.subscribed_topic_names
         if names == self._last_names:
             return metadata._replace(subscribed_topic_names=self._last_names)
@@ -415,7 +417,7 @@ class ConsumerGroup:
 
     def _set_owner(self, member: Member, epoch: int | None) -> None:
         """Set the owner epoch of the member's partitions. None removes it, except from partitions
-        that another member owns by now."""
+        that another member owns in the meantime."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.setdefault(topic_id, {})
@@ -458,7 +460,8 @@ def current_assignment_record(group_id: str, member: Member) -> ConsumerGroupRec
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> ConsumerGroupRecord:
-    """The order of topics and partitions breaks ties in the next assignment."""
+    """Return the record of a target assignment. The order of its topics and partitions is kept: it
+    breaks ties in the next assignment."""
     listed = (TopicPartitions(topic_id, tuple(each)) for topic_id, each in target.items())
     value = TargetAssignment(tuple(listed))
     type_ = ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER
@@ -476,7 +479,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerGroupRecor
 
 
 def topic_partitions(assigned: Partitions) -> tuple[TopicPartitions, ...]:
-    """Return topics with their partitions in order."""
+    """Return the topics with their partitions, which are sorted."""
     return tuple(
         TopicPartitions(topic_id, tuple(sorted(partitions)))
         for topic_id, partitions in assigned.items()
@@ -505,7 +508,8 @@ def _with_assignment(member: Member, value: CurrentAssignment) -> Member:
 
 
 def _owned(listed: Iterable[OwnedPartitions], member_epoch: int) -> Owned:
-    """Records of Kafka before 4.3 have no assignment epochs: the member's epoch is used instead."""
+    """Return the partitions with their assignment epochs. Records of Kafka before 4.3 have none:
+    the epoch of the member is used instead."""
     owned: dict[TopicId, Mapping[int, int]] = {}
     for topic_id, partitions, epochs in listed:
         if epochs is None or len(epochs) != len(partitions):

@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat: how members join, stay in and leave a consumer group (KIP-848).
 
-One request does what JoinGroup, SyncGroup, Heartbeat and LeaveGroup do for classic groups: it
+One request does what JoinGroup, SyncGroup, Heartbeat and LeaveGroup do for classic groups. It
 contains what has changed and the partitions that the member owns; the response contains the
-member's epoch, and its assignment if that has changed. Upstream:
+member's epoch, and its assignment if the assignment has changed. Upstream:
 GroupCoordinatorService.consumerGroupHeartbeat, GroupMetadataManager.consumerGroupHeartbeat and
 consumerGroupLeave.
 """
@@ -44,14 +44,14 @@ from .reconcile import is_subset
 from .subscriptions import RegexChange, update_epoch, update_member_metadata, update_regex
 from .target import update_target
 
-_MISSING: Final = -1  # the rebalance timeout has not changed
+_MISSING: Final = -1  # a rebalance timeout that has not changed
 
 
 def validate_heartbeat(
     command: ConsumerGroupHeartbeat, assignors: tuple[str, ...]
 ) -> ConsumerHeartbeatResult | None:
-    """Return the error of an invalid request. It is the same on every node, whether or not the node
-    coordinates the group."""
+    """Return the error of an invalid request; None if it is valid. Every node returns the same
+    error, whether or not it is the coordinator of the group."""
     epoch = command.member_epoch
     if command.requires_member_id or epoch > 0 or epoch == LEAVE_EPOCH:
         required: Mapping[str, str | None] = {"MemberId": command.member_id}
@@ -134,9 +134,9 @@ def _report_rejection(
 def _keep_alive(
     partition: PartitionState, command: ConsumerGroupHeartbeat, now: int
 ) -> ConsumerHeartbeatResult | None:
-    """Extend the session if there is nothing else to decide, otherwise return None. The result is
-    that of `_heartbeat`, but this is five times as fast, and members of stable groups send hardly
-    any other requests."""
+    """Extend the session if there is nothing else to decide, and return the result of `_heartbeat`;
+    otherwise return None. This is five times as fast as `_heartbeat`, and members of stable groups
+    send hardly any other requests."""
     group_id, member_id, epoch, instance_id, *_ = command
     group = partition.consumer_groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
@@ -210,7 +210,7 @@ def _partitions(owned: tuple[TopicPartitions, ...] | None) -> Partitions | None:
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
-    """Return the member with the fields of the request; null fields have not changed."""
+    """Return the member with the fields of the request. Null fields have not changed."""
     known = member.metadata
     names = command.subscribed_topic_names
     timeout_ms = command.rebalance_timeout_ms
@@ -235,8 +235,8 @@ def _or(value: str | None, otherwise: str | None) -> str | None:
 
 
 def _check_epoch(member: Member, received: int, reported: Partitions | None) -> None:
-    """Raise ApiError for an epoch that is neither the member's nor, if the response to the previous
-    request was lost, its previous one."""
+    """Raise ApiError unless the epoch is that of the member, or its previous epoch after the
+    response to the previous request was lost."""
     if received in (JOIN_EPOCH, member.epoch):
         return
     if received < member.epoch:

@@ -1,4 +1,4 @@
-"""How members leave a consumer group: by their own request, by a deadline, or by LeaveGroup.
+"""How members leave a consumer group: by a heartbeat, after a deadline, or by LeaveGroup.
 
 Upstream: consumerGroupLeave, consumerGroupFenceMembers and the timers that call it.
 """
@@ -146,6 +146,18 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
         type_, group, member, cause=cause, duration_ms=decision.now - due_ms + waited_ms
     )
     remove_members(decision, group, {timer.member_id: cause})
+
+
+def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
+    """Fence a member that uses the consumer protocol, for tests: its next heartbeat gets
+    FENCED_MEMBER_EPOCH, as if a newer version had written its state. It recovers by rejoining."""
+    member = group.members.get(member_id)
+    if member is not None and not member.uses_classic_protocol:
+        fenced = member._replace(state=MemberState.UNKNOWN)
+        decision.append(current_assignment_record(group.group_id, fenced))
+        decision.report(
+            EventType.MEMBER_FENCED, group, member_id=member_id, cause=Cause.REQUESTED_BY_TEST
+        )
 
 
 def session_timeout_ms(decision: Decision, group: ConsumerGroup, member: Member) -> int:

@@ -1,5 +1,5 @@
-"""Shared by heartbeats of the consumer protocol and requests of the classic one: finding or
-creating the member, its next assignment, and its deadlines."""
+"""The member that sent a request, of either protocol: finding or creating it, its next assignment
+and its deadlines."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -47,7 +47,7 @@ def find_member(
     create: bool,
     is_classic: bool,
 ) -> Member:
-    """Return the member that sent the request; with `create`, a new one if there is none. Raises
+    """Return the member that sent the request; with `create`, a new member if there is none. Raises
     ApiError."""
     if instance_id is not None:
         return _find_static(
@@ -244,8 +244,8 @@ def cancel_deadlines_of_replaced(
 
 
 def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
-    """Start the sessions of members that have none, and the deadlines of revocations. Used after a
-    load, or when records that would have removed members could not be stored."""
+    """Start the missing sessions of members and deadlines of revocations, after a load, or when
+    records that would have removed members could not be stored."""
     group_id, pending = group.group_id, decision.deadlines.pending
     # Upstream gives members of the classic protocol the group's session timeout here.
     session_ms = decision.partition.consumer_config(group_id).session_timeout_ms

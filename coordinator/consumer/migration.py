@@ -1,6 +1,6 @@
 """Migration between the protocols while the group is in use: a classic group becomes a consumer
 group when the first member of the consumer protocol joins, and a classic group again when the last
-one leaves.
+member of the consumer protocol leaves.
 
 Upstream: getOrMaybeCreateConsumerGroup, validateOnlineUpgrade, convertToConsumerGroup,
 validateOnlineDowngrade…, convertToClassicGroup; ConsumerGroup.fromClassicGroup,
@@ -30,14 +30,14 @@ from ..outcome import INFO, WARNING, EventType
 from .group import ConsumerGroup, GroupState, Member, MemberState
 from .members import cancel_deadlines
 
-# Start of a ConsumerProtocol subscription: the version and the number of topics.
+# The size of the version and the number of topics, with which a subscription begins.
 HEADER_BYTES: Final = 6
 
 # --- finding or creating a consumer group
 
 
 def get_consumer_group(partition: PartitionState, group_id: str) -> ConsumerGroup:
-    """Raises ApiError."""
+    """Return the consumer group. Raises ApiError if it does not exist."""
     group = partition.consumer_groups.get(group_id)
     if group is None:
         is_other = partition.exists(group_id)
@@ -47,8 +47,8 @@ def get_consumer_group(partition: PartitionState, group_id: str) -> ConsumerGrou
 
 
 def find_or_create_group(decision: Decision, group_id: str, *, create: bool) -> ConsumerGroup:
-    """Return the group. With `create`, a missing group is created and a classic group is converted;
-    the result exists only once its records are applied. Raises ApiError."""
+    """Return the consumer group. With `create`, a missing group is created and a classic group is
+    converted; the group exists only once its records are applied. Raises ApiError."""
     partition = decision.partition
     group = partition.consumer_groups.get(group_id)
     if group is not None:
@@ -109,8 +109,8 @@ def _cannot_upgrade(decision: Decision, group: Group, problem: str, level: int =
 
 
 def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
-    """Convert a group with members. Its waiting requests get REBALANCE_IN_PROGRESS; the next
-    heartbeat response makes members rejoin, as they would in a classic group."""
+    """Convert a group with members. Its waiting requests get REBALANCE_IN_PROGRESS, and the
+    responses to the next heartbeats make members rejoin, as in a classic group."""
     group_id = classic.group_id
     for member in classic.members.values():
         ticket = classic.pop_join_ticket(member)
@@ -139,7 +139,7 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
 def _to_consumer_member(
     decision: Decision, group: Group, member: ClassicMember
 ) -> tuple[Member, Target]:
-    """Return the member and its target assignment: the partitions it already owns. Raises
+    """Return the member and its target assignment, which is what it already owns. Raises
     ApiError."""
     codec, epoch = decision.partition.codec, group.generation
     if group.protocol_name is None:
@@ -149,7 +149,7 @@ def _to_consumer_member(
     subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
     if subscription is None or assignment is None:
         if min(len(encoded), len(member.assignment) or HEADER_BYTES) >= HEADER_BYTES:
-            # Upstream handles input that ends early, but not lengths that are too large.
+            # Upstream handles data that ends early, but not lengths that are too large.
             raise ApiError(ErrorCode.unknown_server_error)
         problem = "the embedded consumer protocol is malformed."
         raise _cannot_upgrade(decision, group, problem, WARNING)
@@ -186,14 +186,14 @@ def _to_consumer_member(
 
 
 def can_downgrade(decision: Decision, group: ConsumerGroup, removed: Sequence[Member]) -> bool:
-    """Whether the group becomes a classic one without the members `removed`."""
+    """Whether the group becomes a classic group without the members `removed`."""
     left = len(group.members) - len(removed)
     classic_left = group.classic_members - sum(m.uses_classic_protocol for m in removed)
     return left > 0 and classic_left == left and _allows_downgrade(decision, group, left)
 
 
 def can_downgrade_with(decision: Decision, group: ConsumerGroup, replaced: Member | None) -> bool:
-    """Whether the group becomes a classic one when a classic member replaces `replaced`."""
+    """Whether the group becomes a classic group when a classic member replaces `replaced`."""
     members = len(group.members)
     return (
         replaced is not None
@@ -225,7 +225,7 @@ def downgrade(
     rebalance_reason: str | None,
     cause: Cause,
 ) -> None:
-    """Convert the group to a classic one, without the members `removed`. `joining` replaces the
+    """Convert the group to a classic group, without the members `removed`. `joining` replaces the
     static member with the same instance id. `rebalance_reason` says why the group rebalances
     immediately; None if it does not."""
     replaced = None if joining is None else group.static_member(joining.group_instance_id)

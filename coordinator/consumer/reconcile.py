@@ -1,7 +1,7 @@
-"""The next assignment of one member on its way from its owned partitions to its target assignment.
+"""Reconciliation: the next assignment of a member between its owned partitions and its target.
 
-A member first revokes the partitions it must give up and confirms this; only then does it get its
-new epoch and the free partitions. Partitions that others still own follow in later heartbeats.
+A member first revokes the partitions that it must give up, and confirms this. Only then does it get
+its new epoch and the free partitions. Partitions that others still own follow in later heartbeats.
 Upstream: CurrentAssignmentBuilder.
 """
 
@@ -18,7 +18,7 @@ class Goal(NamedTuple):
 
     epoch: int
     target: Partitions
-    subscribed: Set[TopicId]  # topics to which it is no longer subscribed are revoked early
+    subscribed: Set[TopicId]  # partitions of other topics are revoked early
     is_subscribed: bool  # True even if none of the topics exists
     owner_epoch: Callable[[TopicId, int], int]  # FREE: the partition has no owner
 
@@ -27,7 +27,7 @@ def next_assignment(
     member: Member, goal: Goal, reported: Partitions | None, *, subscription_changed: bool
 ) -> Member:
     """Return the member after its heartbeat. `reported` are the partitions that it reports as
-    owned, or None if the request omits them. Raises ApiError if it must rejoin."""
+    owned; None if the request omits them. Raises ApiError if the member must rejoin."""
     state = member.state
     if state is MemberState.UNKNOWN and (reported is None or reported):
         message = (

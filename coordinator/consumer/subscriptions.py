@@ -69,7 +69,8 @@ def update_regex(
     describes_topic: TopicFilter | None,
 ) -> RegexChange:
     """Handle a changed regular expression. If the group's expressions are due, schedule their
-    resolution to topics that the client may describe. Raises ApiError if the new one is invalid."""
+    resolution to topics that the client may describe. Raises ApiError if the new expression is
+    invalid."""
     old, new = before.regex, after.regex
     change, is_due = RegexChange.NONE, False
     if before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex:
@@ -101,7 +102,8 @@ def _check_regex(decision: Decision, regex: str) -> None:
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
-    """Return whether a resolution was scheduled."""
+    """Schedule a resolution of the group's expressions if it is due. Return whether it was
+    scheduled."""
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
@@ -135,8 +137,8 @@ def resolve_regexes(
     matched: Mapping[str, tuple[str, ...]],
     topics_version: int,
 ) -> None:
-    """Write the topics that match the group's regular expressions. If they have changed, bump the
-    epoch."""
+    """Write the topics that match the group's regular expressions, and bump the group epoch if they
+    have changed."""
     topics = decision.partition.topics
     before = group.subscriptions()
     resolved = {
@@ -209,8 +211,8 @@ def update_epoch(
 
 
 def _is_checked(group: ConsumerGroup, topics: TopicMetadata) -> bool:
-    """Whether the metadata hash has been compared since one of the group's own topics changed.
-    Changes of other topics do not matter."""
+    """Whether the metadata hash has been compared since a topic of the group last changed. Changes
+    of other topics do not matter."""
     if group.checked is None or group.has_checked(topics.version):
         return group.checked is not None
     _, epoch = group.checked

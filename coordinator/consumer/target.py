@@ -1,4 +1,4 @@
-"""The target assignment of a group: computed by a server-side assignor when the group epoch has
+"""The target assignment of a group. A server-side assignor computes it when the group epoch has
 changed, but not more often than the assignment interval (KIP-1263) allows.
 
 Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ...assignors.server.hashing import group_spec_order, subscription_order
+from ...assignors.server.homogeneous import assign_uniform
 from ...assignors.server.model import Member as AssignorMember
 from ...assignors.server.model import ServerAssignor, Target, Topic
 from ...assignors.server.range import assign_range
 from ...assignors.server.targets import have_same_partitions
-from ...assignors.server.uniform import assign_uniform
 from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType, TargetAssignmentMetadata
 from ..decision import Decision, TopicMetadata
 from .group import NO_TARGET, ConsumerGroup, Member, SubscriptionOrder, target_record
@@ -126,8 +126,8 @@ def _assignor_topics(decision: Decision, members: Mapping[str, AssignorMember]) 
 def preferred_assignor(
     group: ConsumerGroup, before: Member | None = None, after: Member | None = None
 ) -> str | None:
-    """Return the assignor that most members request, None if none requests one. On a tie, Kafka
-    takes the first one in a hash table."""
+    """Return the assignor that most members request, or None if no member requests one. On a tie,
+    Kafka takes the first assignor in a hash table."""
     counts = {name: group.assignor_counts[name] for name in sorted(group.assignor_counts)[::-1]}
     for member, by in ((before, -1), (after, 1)):
         name = None if member is None else member.metadata.server_assignor

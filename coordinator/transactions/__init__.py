@@ -1,5 +1,6 @@
-"""Transactions: the state of each transactional id, its producers and its partitions.
+"""Transactions: the state of each transactional id, its producer and its partitions.
 
-`states` is where reading starts: the states of a transaction, and which requests each accepts.
-`commands` has the requests and results, `coordinator` the decisions.
+states       the states of a transaction, and the changes of its metadata: start reading here
+commands     commands and their results
+coordinator  TransactionCoordinator: the decisions
 """

@@ -1,4 +1,4 @@
-"""Commands to the transaction coordinator, and their results. Independent of API versions."""
+"""Commands to the transaction coordinator and their results, independent of request versions."""
 
 from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
@@ -10,8 +10,8 @@ from .states import TopicPartition, TransactionState
 
 
 class InitProducerId(NamedTuple):
-    """`expected_id` and `expected_epoch` are those of a producer that continues after an error
-    (KIP-360); otherwise they are negative."""
+    """Initialize a producer. `expected_id` and `expected_epoch` are those of a producer that
+    continues after an error (KIP-360); otherwise they are negative."""
 
     transactional_id: str
     timeout_ms: int
@@ -20,8 +20,8 @@ class InitProducerId(NamedTuple):
 
 
 class AddPartitions(NamedTuple):
-    """With `verify_only`, no partitions are added: those that were not added before fail with
-    TRANSACTION_ABORTABLE."""
+    """Add partitions to a transaction. With `verify_only`, no partitions are added: partitions that
+    are not in the transaction fail with TRANSACTION_ABORTABLE."""
 
     transactional_id: str
     producer_id: int
@@ -57,15 +57,15 @@ class ProducerResult(NamedTuple):
 
 
 class PartitionsResult(NamedTuple):
-    """The result of AddPartitions. `missing` are the partitions that failed verification: they are
-    not in the transaction."""
+    """The result of AddPartitions. `missing` are the partitions that failed verification, because
+    they are not in the transaction."""
 
     error: ErrorCode
     missing: Collection[TopicPartition] = ()
 
 
 class TransactionDescription(NamedTuple):
-    """`start_ms` is -1 for a transaction without partitions."""
+    """The description of a transaction. `start_ms` is -1 if it has no partitions."""
 
     error: ErrorCode
     transactional_id: str
@@ -92,8 +92,8 @@ class Markers(NamedTuple):
 
 
 class TransactionEvent(NamedTuple):
-    """A change of a transaction's state. `cause` is text, as in Kafka's log. `partitions` are those
-    before and after the change."""
+    """A change of a transaction's state. `cause` is text, as in Kafka's log. `partitions` are the
+    partitions of the transaction, both before and after the change."""
 
     transactional_id: str
     producer_id: int
@@ -105,8 +105,8 @@ class TransactionEvent(NamedTuple):
 
 
 class TransactionOutcome(NamedTuple):
-    """Records to append and apply, replies to send once they are durable, markers to write then,
-    and events to publish."""
+    """Records to append and apply, replies to send and markers to write once they are durable, and
+    events to publish."""
 
     records: tuple[TransactionRecord, ...] = ()
     replies: tuple[tuple[int, TransactionResult], ...] = ()

@@ -1,10 +1,10 @@
-"""The coordinator of the transactional ids of one partition of __transaction_state. Pure: no bytes,
-no clock, no I/O.
+"""The coordinator of the transactional ids of one partition of __transaction_state. It is pure: no
+bytes, no clock, no I/O.
 
-`handle`, `tick` and `markers_written` decide and return a TransactionOutcome; `apply` is the only
-writer of durable state, live and when the log is loaded. A transaction is decided by its Prepare
-record: once that is durable, the caller replies, has the markers written, and calls
-`markers_written`. Upstream: TransactionCoordinator, TransactionStateManager.
+`handle`, `tick` and `markers_written` decide, and return a TransactionOutcome. Only `apply` changes
+durable state, live and when the log is loaded. The Prepare record decides a transaction: once it is
+durable, the caller replies, writes the markers, and calls `markers_written`. Upstream:
+TransactionCoordinator, TransactionStateManager.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -64,8 +64,8 @@ class TransactionConfig(NamedTuple):
 
 
 class TransactionCoordinator:
-    """The transactional ids of one partition. `new_producer_id` allocates a producer id, which is
-    durable before any reply contains it."""
+    """The transactional ids of one partition. `new_producer_id` allocates a producer id; the
+    allocation is durable before a reply contains the id."""
 
     def __init__(self, config: TransactionConfig, new_producer_id: Callable[[], int]) -> None:
         self._config = config
@@ -81,13 +81,13 @@ class TransactionCoordinator:
 
     @property
     def transactions(self) -> Mapping[str, Transaction]:
-        """The transactions by transactional id. Read-only."""
+        """The transactions by transactional id, for inspection."""
         return self._transactions
 
     # --- decisions
 
     def handle(self, command: TransactionCommand, ticket: int, now: int) -> TransactionOutcome:
-        """Decide `command`; the outcome has the reply to `ticket`."""
+        """Decide `command`. The outcome contains the reply to `ticket`."""
         return self._decide[type(command)](command, ticket, now)
 
     def tick(self, now: int) -> TransactionOutcome:
@@ -99,7 +99,7 @@ class TransactionCoordinator:
         return self._fence_and_abort(transaction, now, "timed out", ())
 
     def next_deadline(self) -> int | None:
-        """Return a lower bound for the next call to tick(), or None."""
+        """Return a lower bound for the time of the next call to tick(), or None."""
         return self._timeouts.earliest()
 
     def abort(self, transactional_id: str, now: int) -> TransactionOutcome:
@@ -157,7 +157,7 @@ class TransactionCoordinator:
                     self._new_producer_id(), NO_EPOCH, timeout_ms, EMPTY, None, now, NO_TIMESTAMP
                 ),
             )
-            # Kept even if this request is rejected: its producer id is used by the next request.
+            # Even if this request is rejected, the next request uses the allocated producer id.
             self._transactions[transactional_id] = transaction
         metadata, state = transaction.metadata, transaction.state
         if state in PREPARED:
@@ -166,7 +166,7 @@ class TransactionCoordinator:
         if is_expected and not _is_current(transaction, expected_id, expected_epoch):
             return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
         if state is ONGOING:
-            # The client retries, and then gets an epoch of its own.
+            # The client retries, and then gets a new epoch.
             concurrent = ProducerResult(ErrorCode.concurrent_transactions)
             cause = "a new producer was initialized"
             return self._fence_and_abort(transaction, now, cause, ((ticket, concurrent),))
@@ -367,7 +367,7 @@ def describe(transaction: Transaction) -> TransactionDescription:
 
 
 def _is_current(transaction: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether InitProducerId may come from the current producer; its epoch is checked later."""
+    """Whether InitProducerId may come from the current producer. Its epoch is checked later."""
     metadata = transaction.metadata
     if metadata.producer_epoch == NO_EPOCH or producer_id == metadata.producer_id:
         return True
@@ -375,7 +375,7 @@ def _is_current(transaction: Transaction, producer_id: int, epoch: int) -> bool:
 
 
 def _validate_end_v1(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
-    """Return the error, and whether the transaction has already ended this way. Upstream:
+    """Return the error, and whether the transaction has already ended in this way. Upstream:
     endTransactionWithTV1."""
     metadata, state = transaction.metadata, transaction.state
     if command.producer_id != metadata.producer_id:
@@ -392,8 +392,8 @@ def _validate_end_v1(transaction: Transaction, command: EndTransaction) -> tuple
 
 
 def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
-    """The same for clients that bump the epoch with each transaction (KIP-890). A retry carries the
-    epoch before the current one. Upstream: endTransaction."""
+    """Like _validate_end_v1, for clients whose epoch increases with each transaction (KIP-890). A
+    retry carries the epoch before the current one. Upstream: endTransaction."""
     metadata, state = transaction.metadata, transaction.state
     if state in PREPARED:
         # The producer may already have a new id, which takes effect with the markers.

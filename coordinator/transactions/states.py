@@ -4,9 +4,9 @@
                  │                               │
                  └──────► PrepareAbort ───► CompleteAbort
 
-A Prepare state decides the transaction: after it, only the markers have to be written to the
-partitions. A complete transaction is followed by the next one (Ongoing) or by a new producer
-(Empty). Upstream: TransactionState, TransactionMetadata.
+A Prepare state decides the transaction: only the markers remain to be written to the partitions. A
+complete transaction is followed by the next transaction (Ongoing) or by a new producer (Empty).
+Upstream: TransactionState, TransactionMetadata.
 """
 
 from collections.abc import Iterable, Set
@@ -23,7 +23,7 @@ from ...offsets.records import (
 TopicPartition: TypeAlias = tuple[str, int]
 
 EPOCH_MAX: Final = 32_767
-# The last epoch that a producer may use: ending its transaction needs one more.
+# The last epoch that a producer may use, because ending its transaction needs another epoch.
 LAST_EPOCH: Final = EPOCH_MAX - 1
 # The version of the transaction protocol (transaction.version) in which each transaction has its
 # own epoch, and partitions are added by Produce (KIP-890).
@@ -32,7 +32,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class TransactionState(IntEnum):
-    """The values are those of __transaction_state."""
+    """A state, with its value in the records of __transaction_state."""
 
     EMPTY = 0
     ONGOING = 1
@@ -107,12 +107,12 @@ class Transaction:
         self.metadata = metadata
         self.last_epoch, self.next_last_epoch = self.next_last_epoch, NO_EPOCH
 
-    # --- the metadata after a change; `apply` adopts it
+    # --- the metadata after a change, for `apply`
 
     def with_producer(
         self, producer_id: int, epoch: int, last_epoch: int, timeout_ms: int, now: int
     ) -> TransactionMetadata:
-        """After InitProducerId."""
+        """Return the metadata after InitProducerId."""
         self.next_last_epoch = last_epoch
         return self.metadata._replace(
             state=EMPTY,
@@ -129,7 +129,8 @@ class Transaction:
     def with_partitions(
         self, added: Set[TopicPartition], client_version: int, now: int
     ) -> TransactionMetadata:
-        """After AddPartitionsToTxn: the transaction begins, unless it is ongoing."""
+        """Return the metadata after AddPartitionsToTxn, which begins the transaction unless it is
+        ongoing."""
         metadata = self.metadata
         self.next_last_epoch = self.last_epoch
         return metadata._replace(
@@ -144,8 +145,8 @@ class Transaction:
     def prepared(
         self, state: TransactionState, client_version: int, next_producer_id: int, now: int
     ) -> TransactionMetadata:
-        """After EndTxn. Since KIP-890 the epoch changes, so that late requests of the transaction
-        are fenced. `next_producer_id` is given if the epochs are exhausted."""
+        """Return the metadata after EndTxn. Since KIP-890 the epoch changes, so that late requests
+        of the transaction are fenced. `next_producer_id` is given if the epochs are exhausted."""
         metadata = self.metadata
         epoch, self.next_last_epoch = metadata.producer_epoch, self.last_epoch
         if client_version >= EPOCH_BUMP_VERSION:
@@ -165,7 +166,7 @@ class Transaction:
         )
 
     def completed(self, now: int) -> TransactionMetadata:
-        """After the markers have been written."""
+        """Return the metadata after the markers were written."""
         metadata = self.metadata
         producer_id, epoch = metadata.producer_id, metadata.producer_epoch
         if (
@@ -194,7 +195,8 @@ def _partitions_of(metadata: TransactionMetadata) -> frozenset[TopicPartition]:
 def _with(
     partitions: Iterable[TransactionPartitions], added: Iterable[TopicPartition]
 ) -> tuple[TransactionPartitions, ...]:
-    """Sorted. Only topics with an added partition are copied: a transaction may have thousands."""
+    """Return the union, sorted. Only topics with an added partition are copied, because a
+    transaction may have thousands of topics."""
     by_topic = {each.topic: each.partition_ids for each in partitions}
     new: dict[str, list[int]] = {}
     for topic, index in added:

@@ -1,4 +1,4 @@
-"""Why a test waits, in sentences: the messages of timed-out waits, and `explain()`.
+"""Explains in sentences why a test waits: `explain()`, and the messages of waits that time out.
 
 explanation         what a group is waiting for;  classic, consumer: by group protocol
 transactions        what transactions are waiting for, and who waits for them

@@ -30,7 +30,7 @@ class ClassicExplanation:
         in_generation = f"in generation {group.generation}"
         if group.state is STABLE and pending:
             return (
-                f"{name} is Stable {in_generation}, but has not received SyncGroup of {pending}. "
+                f"{name} is Stable {in_generation}, but has received no SyncGroup from {pending}. "
                 f"Members that do not send it will be removed in {timeout}."
             )
         revoking = "; ".join(
@@ -57,8 +57,7 @@ class ClassicExplanation:
         missing = [m.member_id for m in group.members.values() if m.join_ticket is None]
         missing += group.pending_joins
         if not missing:
-            # The last missing member was rejected; Kafka does not check for completion in that
-            # case.
+            # The last missing member was rejected. Kafka does not check for completion then.
             return (
                 f"all {count_members(group.awaiting_joins)} have rejoined. As in Kafka, it "
                 f"completes at its timeout, in {left}."

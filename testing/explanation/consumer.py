@@ -44,11 +44,12 @@ class ConsumerExplanation:
             wait for each in group.members.values() if (wait := self._wait_of(each)) is not None
         ]
         omitted = len(waits) - EXPLAINED_MEMBERS_MAX
-        more = [f"{count_members(omitted)} more have not reconciled."] if omitted > 0 else []
+        have = "member has" if omitted == 1 else "members have"
+        more = [f"{omitted} more {have} not reconciled."] if omitted > 0 else []
         return " ".join([text, *waits[:EXPLAINED_MEMBERS_MAX], *more])
 
     def _unassigned(self) -> str:
-        """Return why there is no target assignment of the group epoch."""
+        """Return why the group epoch has no target assignment."""
         epoch = self._group.epoch
         if self._is_held:
             return f"the test holds its assignment of epoch {epoch} (group.hold_assignment())."
@@ -89,7 +90,7 @@ class ConsumerExplanation:
         left = self._timers.session_left(member_id)
         if member_id in self._fenced:
             return (
-                "it got FENCED_MEMBER_EPOCH and has to rejoin; without that, its partitions remain "
+                "it got FENCED_MEMBER_EPOCH and has to rejoin; otherwise its partitions remain "
                 f"assigned to it until its session expires in {left}"
             )
         return (
@@ -132,7 +133,7 @@ class ConsumerExplanation:
         return ""
 
     def _revoked(self, member: Member) -> str:
-        """`orders-0 for app-2, orders-1`"""
+        """Return the partitions that the member has to revoke: `orders-0 for app-2, orders-1`."""
         of_member: dict[str, list[TopicPartition]] = {}
         for partition in member.revoking:
             heirs = (each for each in self._members.values() if partition in each.target)

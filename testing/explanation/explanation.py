@@ -1,5 +1,5 @@
-"""What a group is waiting for, in sentences: `group.explain()`, and the message of every failed
-wait."""
+"""Explains in sentences what a group is waiting for: `group.explain()`, and the message of every
+wait that times out."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ from .consumer import ConsumerExplanation
 from .hints import hints, no_client
 from .transactions import pending_commits
 
-# Number of requests in an explanation: two or three rebalances of a small group. Older requests
-# without a response are shown as well: the group may be waiting for one of them.
+# The number of requests in an explanation: two or three rebalances of a small group. Older requests
+# without a response are shown as well, because the group may be waiting for one of them.
 LAST_REQUESTS = 12
 # After these errors a client may rejoin with another member id.
 _RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
@@ -43,7 +43,7 @@ class StateExplanation(Protocol):
 
 def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> str:
     """Describe in a few sentences what the group is waiting for, and how the test is involved; if
-    `verbose`, also its members, their timers and the last requests. On the broker's loop."""
+    `verbose`, also its members, their timers and the last requests. Runs on the broker's loop."""
     explanation = _Explanation(host, group_id, verbose=verbose)
     return explanation.text()
 
@@ -137,7 +137,7 @@ class _Explanation:
                 )
 
     def _has_rejoined(self, rejected: RecordedRequest) -> bool:
-        """Whether the client has since used another member id, and not this one."""
+        """Whether the client has since rejoined and no longer uses the rejected member id."""
         has_rejoined = False
         for each in self._requests:
             if each.number <= rejected.number:
@@ -155,7 +155,8 @@ class _Explanation:
 
 
 def _is_answered_heartbeat(request: RecordedRequest) -> bool:
-    """Whether it is a ConsumerGroupHeartbeat that got a response, other than a failed join."""
+    """Whether the request is a ConsumerGroupHeartbeat with a response, other than a rejected
+    join."""
     if request.api_key != CONSUMER_GROUP_HEARTBEAT or request.response_frame is None:
         return False
     return not (request.is_join and request.errors)

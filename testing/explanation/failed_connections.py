@@ -1,5 +1,5 @@
-"""Why clients could not connect, and the setting to change: the failed connections of the history
-as sentences."""
+"""Explains why clients could not connect, and which settings to change, from the failed connections
+in the history."""
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -27,7 +27,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     # aiokafka, and other clients that send no alert.
     f"TLS handshake: {TlsProblem.DISCONNECTED}": "if it does not trust the certificate, " + _TRUST,
     f"TLS handshake: {TlsProblem.EXPIRED}": (
-        "the clock was advanced, or expire_certificates() called; kafka.reset() has a new one"
+        "the clock was advanced or expire_certificates() was called; kafka.reset() makes a new one"
     ),
     f"TLS handshake: {TlsProblem.NO_TLS}": _PROTOCOL,
     f"TLS handshake: {TlsProblem.NO_CERTIFICATE}": _CERTIFICATE,
@@ -39,12 +39,12 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "Unsupported SASL mechanism": "set sasl.mechanism to one of {mechanisms}",
     "Authentication failed": "the users of this broker: {users}; {config} has their passwords",
 }
-"""The beginning of a reason, as an fnmatch pattern -> what to change."""
+"""What to change, by the beginning of the reason (an fnmatch pattern)."""
 
 
 def failed_connections(host: BrokerHost) -> list[str]:
-    """Return a sentence for each reason why connections failed, except those of clients that have
-    authenticated since. On the broker's loop."""
+    """Return a sentence for each reason for which connections failed, unless their client has
+    authenticated since. Runs on the broker's loop."""
     authenticated_s = {
         each.client_id: each.wall_s
         for each in host.history.requests

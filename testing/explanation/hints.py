@@ -1,7 +1,9 @@
-"""Why a consumer got no records, or a producer cannot start: conclusions from the history about
-connections that failed, brokers that received no request, topics that do not exist, clients that
-stopped early or could not join, consumers that started at the end of the log or wait for a
-transaction, and fenced producers."""
+"""Explains why a consumer got no records, or why a producer cannot start.
+
+The history shows failed connections, brokers that received no request, topics that do not exist,
+clients that stopped early or could not join, consumers that started at the end of the log or wait
+for a transaction, and fenced producers.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
@@ -25,20 +27,20 @@ _LIST_OFFSETS = 2
 _OFFSET_FETCH = 9
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
-# APIs that clients use before they join a group, read or write. InitProducerId is not among them:
-# an idempotent producer sends it when it starts, and may be idle.
+# The APIs that clients use before they join a group, fetch or produce. InitProducerId is not among
+# them: an idempotent producer sends it when it starts, and may then be idle.
 _PREPARATIONS = frozenset(
     {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "FindCoordinator"}
 )
-# A consumer that leaves this soon after its assignment may have polled for too short a time.
+# A consumer that leaves so soon after its assignment may have polled for too short a time.
 EARLY_SECONDS = 1.0
 
 
 def hints(
     host: BrokerHost, group: ClassicView | ConsumerView | None = None, group_id: str | None = None
 ) -> list[str]:
-    """Return sentences about the clients of a group (if there are none, about clients without a
-    group), or about all clients. On the broker's loop."""
+    """Return sentences about the clients of a group (if it has no clients, about clients without a
+    group) or, without a group, about all clients. Runs on the broker's loop."""
     requests, topics = host.history.requests, host.broker.node.topics
     if group_id is not None:
         clients = {each.client_id for each in requests if group_id in each.groups}
@@ -62,7 +64,8 @@ def hints(
 
 
 def no_client(host: BrokerHost) -> list[str]:
-    """Return a sentence if no client has connected; a port may be wrong. On the broker's loop."""
+    """Return a sentence if no client has sent a request: its bootstrap servers may be wrong. Runs
+    on the broker's loop."""
     fake = host.background.client_ids
     if host.history.failed_connections or any(
         each.client_id not in fake for each in host.history.requests
@@ -74,8 +77,8 @@ def no_client(host: BrokerHost) -> list[str]:
 
 
 def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Clients whose last attempt to authenticate failed because of a fault. Other failed attempts
-    are failed connections."""
+    """Yield a sentence for each client whose last attempt to authenticate failed because of a
+    fault. Other failed attempts are failed connections."""
     last: dict[str | None, RecordedRequest] = {}
     for request in requests:
         if request.api_key == SASL_AUTHENTICATE and request.response is not None:
@@ -91,7 +94,8 @@ def _missing_topics(
     topics: TopicRegistry,
     group: ClassicView | ConsumerView | None,
 ) -> Iterator[str]:
-    """Topics that do not exist, and topics created by a client's Metadata that are still empty."""
+    """Yield a sentence for each requested topic that does not exist, or that a client's Metadata
+    request created and that is still empty."""
     requested: dict[str, str] = {}
     created: dict[str, str] = {}
     for name, client_id in ({} if group is None else group.subscriptions).items():
@@ -119,8 +123,9 @@ def _missing_topics(
 
 
 def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
-    """Clients that have not started: because a poll was too short, a producer buffers its records
-    (linger.ms, no flush), or a consumer needs an API that the broker does not have."""
+    """Yield a sentence for each client that sent only preparatory requests: its poll was too short,
+    a producer buffers its records (linger.ms, no flush), or a consumer needs an API that the broker
+    does not have."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
         of_client.setdefault(each.client_id, []).append(each)
@@ -128,7 +133,7 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
         apis = list(dict.fromkeys(each.api for each in sent))
         if _PREPARATIONS.issuperset(apis):
             has_group = "FindCoordinator" in apis
-            remedy = "A consumer needs a longer poll, a producer flush()."
+            remedy = "A consumer needs a longer poll; a producer has to call flush()."
             if has_group:
                 remedy = "A consumer has to call subscribe(), and then needs a longer poll."
             sentence = (
@@ -145,8 +150,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
-    """Consumers that left before they received records of their partitions, except where they
-    continue from a committed offset: there may have been none."""
+    """Yield a sentence for each consumer that left before it received records of its partitions.
+    Partitions with a committed offset are ignored: they may have had no further records."""
     synced: dict[str | None, RecordedRequest] = {}
     assigned: dict[str, tuple[TopicPartition, ...]] = {}
     committed: set[TopicPartition] = set()
@@ -174,8 +179,8 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
 
 
 def _unstable(requests: Iterable[RecordedRequest], topics: TopicRegistry) -> set[TopicPartition]:
-    """Return the partitions in which a consumer with read_committed has waited for a transaction,
-    at the time of its Fetch or now: a longer poll does not help."""
+    """Return the partitions in which a read_committed consumer waited for a transaction, at the
+    time of its Fetch or now: a longer poll does not help."""
     found: set[TopicPartition] = set()
     for request in filter(is_read_committed, requests):
         response = request.by_partition(request.response)
@@ -198,8 +203,8 @@ def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
 def _has_consumed(
     later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
 ) -> bool:
-    """Whether the client may have received records: a Fetch returned some, and the member did not
-    commit the beginning of each log (automatically, on leaving)."""
+    """Whether the client may have consumed records: a Fetch returned some, and what the member
+    committed (automatically, when it left) was not the start of each log."""
     commits: dict[TopicPartition, int] = {}
     for each in later:
         commits |= each.offsets if each.member_id == sync.member_id else {}
@@ -243,8 +248,8 @@ def _first_fetches_at_end(
     requests: Sequence[RecordedRequest],
 ) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
     """Yield the first Fetch, partition and offset of each consumer without a committed offset that
-    started at the log end offset that it had requested. A consumer that reconnects is not yielded
-    again; two that fetch at the same time both are, even with the same client id."""
+    started at the log end offset that it had requested. A consumer that reconnects is yielded once;
+    two consumers that fetch at the same time are both yielded, even with the same client id."""
     first: dict[int, int] = {}  # connection -> number of a request
     last: dict[int, int] = {}
     for request in requests:
@@ -276,7 +281,7 @@ def _first_fetches_at_end(
 def _lowest_fetches(
     requests: Sequence[RecordedRequest],
 ) -> dict[tuple[int, TopicPartition], int]:
-    """Connection and partition -> the lowest offset of its Fetch requests."""
+    """Return the lowest fetch offset of each connection and partition."""
     lowest: dict[tuple[int, TopicPartition], int] = {}
     for request in requests:
         if request.api_key == FETCH:

@@ -1,4 +1,4 @@
-"""Why clients could not join a group: conclusions from each client's last attempt."""
+"""Explains why clients could not join a group, from the last attempt of each client."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
@@ -10,8 +10,8 @@ from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, RecordedReq
 
 
 def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Iterator[str]:
-    """Yield sentences about clients whose last attempt to join, or to change a subscription, was
-    rejected. Errors after which clients retry on their own, and faults, are omitted. On the
+    """Yield a sentence for each client whose last attempt to join, or to change its subscription,
+    was rejected. Omits faults, and errors after which clients retry on their own. Runs on the
     broker's loop."""
     last: dict[tuple[str | None, int], RecordedRequest] = {}
     for request in requests:
@@ -27,22 +27,23 @@ def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Ite
 
 
 def profile_problem(config: BrokerConfig) -> str:
-    """Return why clients of the consumer protocol may be unable to join with the profile of the
-    broker; "" with the newest profile."""
+    """Return why clients of the consumer protocol may be unable to join with the broker's profile;
+    "" with the newest profile."""
     profile, key = config.str("kohort.profile"), CONSUMER_GROUP_HEARTBEAT
     served, newest = PROFILES[profile].get(key), PROFILES[NEWEST][key]
     if served == newest:
         return ""
     lacks = f"has only v{served.max_version} of it" if served else "does not have it"
     return (
-        f"With group.protocol=consumer it needs {newest.name} (librdkafka: "
+        f"With group.protocol=consumer, a client needs {newest.name} (librdkafka: "
         f"v{newest.max_version}): profile {profile} {lacks}. Use profile {NEWEST}, or set "
         "group.protocol of the client to classic."
     )
 
 
 def _is_attempt(request: RecordedRequest) -> bool:
-    """Whether it joins, or changes a subscription; a heartbeat with a negative epoch leaves."""
+    """Whether the request is an attempt to join or to change a subscription. (A heartbeat with a
+    negative epoch leaves the group.)"""
     if request.api_key == CONSUMER_GROUP_HEARTBEAT:
         return (request.generation or 0) >= 0
     return request.api_key == JOIN_GROUP
@@ -139,5 +140,5 @@ _REMEDIES: Final = {
     "INVALID_GROUP_ID": _remedy("Set group.id of the client."),
     "INVALID_REQUEST": _remedy(""),
 }
-"""Error -> what to do, after the message of the response. Denied operations are explained
-elsewhere (BrokerHost.denials)."""
+"""What to do, by error; it follows the message of the response. BrokerHost.denials explains denied
+operations."""

@@ -1,5 +1,6 @@
-"""What a transaction is waiting for, which consumers wait for it, and which producers are fenced:
-`kafka.transactions.explain()`, and the messages of failed waits. On the broker's loop."""
+"""Explains what a transaction is waiting for, which consumers wait for it, and which producers are
+fenced: `kafka.transactions.explain()`, and the messages of waits that time out. Runs on the
+broker's loop."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,15 +21,14 @@ _INIT_PRODUCER_ID = 22
 _READ_COMMITTED = 1
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
-# Requests in an explanation: two or three transactions.
+# The number of requests in an explanation: two or three transactions.
 LAST_REQUESTS = 12
 _NOTHING_SENT = " (a transaction without records and offsets sends nothing to the broker)"
 _PREPARED = tuple(state.text for state in PREPARED)
 
 
 def explain_transaction(host: BrokerHost, transactional_id: str) -> str:
-    """Describe the transaction and what it is waiting for in a few sentences, and its last
-    requests."""
+    """Describe the transaction, what it is waiting for, and its last requests."""
     transactions = transactions_of(host)
     requests = [each for each in host.history.requests if each.transactional_id == transactional_id]
     found = transactions.get(transactional_id)
@@ -49,7 +49,7 @@ def explain_transaction(host: BrokerHost, transactional_id: str) -> str:
 
 
 def is_held_back(host: BrokerHost, transactional_id: str) -> bool:
-    """Whether the test holds the markers of the transaction back."""
+    """Whether the test holds back the markers of the transaction."""
     return any(transactional_id in each.transactional_ids for each in host.marker_holds)
 
 
@@ -74,18 +74,18 @@ def _sentence(host: BrokerHost, transaction: Transaction) -> str:
         partitions = join_partitions(transaction.partitions)
         return f"Transaction {_reason(host, transaction)}: {producer}, {partitions}"
     if state == EMPTY.text:
-        return f"Transaction {name} is Empty: {producer} has not begun one{_NOTHING_SENT}"
+        return f"Transaction {name} is Empty: {producer} has not begun it{_NOTHING_SENT}"
     outcome = "committed" if state == COMPLETE_COMMIT.text else "aborted"
     ago = format_duration(host.clock.now_ms() - transaction.updated_ms)
     why = _cause_of_end(host.history, transaction)
     return (
-        f"The last transaction of {name} was {outcome} {ago} ago{why}; {producer} has begun no "
-        f"other{_NOTHING_SENT}"
+        f"The last transaction of {name} was {outcome} {ago} ago{why}; {producer} has not begun "
+        f"another{_NOTHING_SENT}"
     )
 
 
 def _cause_of_end(history: History, transaction: Transaction) -> str:
-    """` (timed out after 1 min)`; "" if the history does not have it."""
+    """Return the cause, such as ` (timed out after 1 min)`; "" if the history does not have it."""
     changes = history.transaction_changes(transaction.transactional_id)
     decided = next((each for each in reversed(changes) if each.after in _PREPARED), None)
     if decided is None:
@@ -97,7 +97,7 @@ def _cause_of_end(history: History, transaction: Transaction) -> str:
 
 
 def _reason(host: BrokerHost, transaction: Transaction) -> str:
-    """Return why consumers have to wait for it."""
+    """Return why consumers have to wait for the transaction."""
     return f"{transaction.transactional_id} is {_status(host, transaction)}"
 
 
@@ -112,7 +112,7 @@ def _status(host: BrokerHost, transaction: Transaction) -> str:
 
 
 def _disconnected(host: BrokerHost, transaction: Transaction) -> str:
-    """`, and its client payments has disconnected`; "" if it may be connected."""
+    """Return `, and its client payments has disconnected`; "" if the client may be connected."""
     requests, open_connections = host.history.requests, host.interceptor.open_connections
     own = [each for each in requests if _is_of(each, transaction)]
     if not own:
@@ -140,8 +140,8 @@ def _is_of(request: RecordedRequest, transaction: Transaction) -> bool:
 
 
 def transaction_hints(host: BrokerHost, requests: Sequence[RecordedRequest]) -> list[str]:
-    """Return sentences about the consumers of these requests that wait for transactions, and about
-    producers that are fenced."""
+    """Return sentences about clients of these requests: consumers that wait for transactions, and
+    producers that are fenced or could not be initialized."""
     return [
         *_waiting_fetches(host, requests),
         *_unstable_offsets(host, requests),
@@ -151,7 +151,8 @@ def transaction_hints(host: BrokerHost, requests: Sequence[RecordedRequest]) -> 
 
 
 def _waiting_fetches(host: BrokerHost, requests: Iterable[RecordedRequest]) -> Iterator[str]:
-    """Consumers with `read_committed` at a last stable offset that is below the high watermark."""
+    """Yield a sentence for each read_committed consumer at a last stable offset that is below the
+    high watermark."""
     positions: dict[tuple[str | None, TopicPartition], int] = {}
     for request in requests:
         if request.api_key == FETCH:
@@ -173,7 +174,7 @@ def _waiting_fetches(host: BrokerHost, requests: Iterable[RecordedRequest]) -> I
 
 
 def is_read_committed(request: RecordedRequest) -> bool:
-    """Whether it is a Fetch that returns only committed records."""
+    """Whether the request is a Fetch with isolation level read_committed."""
     if request.api_key != FETCH:
         return False
     return bool(getattr(request.message, "isolation_level", 0) == _READ_COMMITTED)
@@ -195,7 +196,8 @@ def _first_open(host: BrokerHost, partition: TopicPartition) -> str:
 
 
 def _unstable_offsets(host: BrokerHost, requests: Iterable[RecordedRequest]) -> Iterator[str]:
-    """Consumers that wait for the offsets of their group, because a transaction commits them."""
+    """Yield a sentence for each consumer that waits for the committed offsets of its group because
+    they are pending in a transaction."""
     last = {
         (each.client_id, each.group): each
         for each in requests
@@ -241,8 +243,8 @@ def pending_commits(host: BrokerHost, group_id: str) -> Iterator[str]:
 
 
 def fenced_producers(history: History, requests: Iterable[RecordedRequest]) -> Iterator[str]:
-    """Yield sentences about producers that use an old epoch (zombies) and have not been initialized
-    again."""
+    """Yield a sentence for each producer that used an old epoch (a zombie) and has not been
+    initialized again."""
     fenced: dict[tuple[str | None, str], RecordedRequest] = {}
     for request in requests:
         key = request.client_id, request.transactional_id or ""
@@ -261,7 +263,7 @@ def fenced_producers(history: History, requests: Iterable[RecordedRequest]) -> I
 
 
 def rejected_timeouts(config: BrokerConfig, requests: Iterable[RecordedRequest]) -> Iterator[str]:
-    """Yield sentences about producers whose transaction.timeout.ms was rejected, and that have not
+    """Yield a sentence for each producer whose transaction.timeout.ms was rejected and that has not
     been initialized since."""
     last = {
         (each.client_id, each.transactional_id): each
@@ -290,7 +292,7 @@ def is_fenced(request: RecordedRequest) -> bool:
 
 
 def superseding(history: History, request: RecordedRequest) -> TransactionChange | None:
-    """Return the change that fenced the producer of a request; None if it is not known."""
+    """Return the change that fenced the producer of a request; None if it is unknown."""
     changes = history.transaction_changes(request.transactional_id)
     return next((each for each in changes if _supersedes(each, request)), None)
 

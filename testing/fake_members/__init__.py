@@ -12,7 +12,7 @@
     roles            consumer or Connect worker: subscriptions and assignments
     client           requests to the coordinator, over connections without sockets
 
-A fake member lives on the broker's loop and uses the wire protocol: history, faults and holds treat
-it like any client. Because there is no socket in between, the harness knows when nothing is in
-progress; `clock.advance` can go from one heartbeat to the next.
+A fake member runs on the broker's loop and uses the wire protocol, so history, faults and holds
+treat it like any client. Because its connections have no sockets, the harness knows when nothing is
+in progress, and `clock.advance` can go from one heartbeat to the next.
 """

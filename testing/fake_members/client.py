@@ -1,5 +1,5 @@
-"""The client of a fake member: a socketless connection to a node, and requests to the coordinator
-of a group, wherever it is. Runs on the broker's loop."""
+"""The client of a fake member: connections without sockets, and requests to the coordinator of a
+group, on whichever node it is. Runs on the broker's loop."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ...protocol.apis import APIS
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages import RequestEncoder, ResponseDecoder, request_encoder, response_decoder
 
-# Wall-clock timeout of requests that a test makes (commit, leave): shorter than a barrier waits.
+# The wall-clock timeout of requests that a test makes (commit, leave), shorter than a barrier's.
 REQUEST_TIMEOUT_SECONDS = 5.0
 
 # The group has another coordinator, or no coordinator yet.
@@ -34,10 +34,10 @@ _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 
 
 class Connection(asyncio.Transport):
-    """A connection; the broker uses it as the transport.
+    """The client's side of a connection, which the broker uses as its transport.
 
     The other side receives written data in a later iteration of the loop, as with a socket.
-    `on_activity` is called when either side receives something, `on_lost` once, when the broker has
+    `on_activity` is called when either side receives data, and `on_lost` once, when the broker has
     closed the connection. Raises ConnectionRefusedError if the node is down.
     """
 
@@ -65,8 +65,8 @@ class Connection(asyncio.Transport):
     # --- the client's side
 
     async def request(self, api_name: str, **fields: Any) -> Any:
-        """Send a request and return kio's message of the response. `fields` have kio's names; the
-        other fields get their defaults. Raises ConnectionError if the connection is closed first.
+        """Send a request and return the response message. `fields` have kio's names; omitted fields
+        get their defaults. Raises ConnectionError if the connection is closed before the response.
         """
         if self._is_closing:
             raise ConnectionResetError("the connection is closed")
@@ -171,15 +171,16 @@ def _find_api(name: str) -> _Api:
 
 
 class RequestError(NamedTuple):
-    """An error that a fake member received, with Kafka's name. NETWORK_EXCEPTION: the connection
-    was lost before the response; REQUEST_TIMED_OUT: there was no response in time."""
+    """An error that a fake member received, with Kafka's name for it. NETWORK_EXCEPTION means that
+    the connection was lost before the response, REQUEST_TIMED_OUT that no response came in time."""
 
     api: str
     error: str
 
 
 class ErrorResponse(Exception):
-    """A response with an error. (Errors that indicate another coordinator are ConnectionErrors.)"""
+    """A response with an error. (An error that indicates another coordinator is a
+    ConnectionError.)"""
 
     def __init__(self, error: ErrorCode, response: Any) -> None:
         super().__init__(error.name.upper())
@@ -213,10 +214,11 @@ class CoordinatorClient:
         self._on_lost = on_lost
         self._connection: Connection | None = None
         self.activity = 0
-        """Incremented by every activity."""
+        """A count of everything that happens on the connections, by which FakeMembers.is_idle
+        recognises that nothing is in progress."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
-        """Whether `request` is waiting for a response, possibly that of FindCoordinator."""
+        """Whether `request` is waiting for a response, possibly to its FindCoordinator."""
 
     async def request(self, api: str, **fields: Any) -> Any:
         """Send a request and return its response. Raises ErrorResponse, and ConnectionError if the
@@ -230,8 +232,8 @@ class CoordinatorClient:
             self.is_waiting = False
 
     async def request_separately(self, api: str, **fields: Any) -> Any:
-        """Like `request`, on a separate connection, because a pending JoinGroup mutes the main one.
-        Also raises TimeoutError."""
+        """Like `request`, but on a separate connection, because a pending JoinGroup mutes the main
+        one. Also raises TimeoutError."""
         connection: Connection | None = None
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
@@ -322,8 +324,7 @@ class CoordinatorClient:
 
 
 def _first_error(response: Any) -> ErrorCode:
-    """Return the first error: that of the whole response, of a member (LeaveGroup), or of a
-    partition."""
+    """Return the first error of the response itself, of a member (LeaveGroup) or of a partition."""
     parts = [response]
     for name in ("members", "topics"):
         parts += getattr(response, name, ())

@@ -1,7 +1,7 @@
-"""A member of the consumer protocol (KIP-848): sends heartbeats that join, confirm and leave.
+"""A fake member of the consumer protocol (KIP-848): its heartbeats join, confirm and leave.
 
-Does what Java's consumer does in its background thread, without delay: it revokes and confirms as
-soon as a response requires it, unless it has stopped polling.
+It does what Java's consumer does in its background thread, without delay: it revokes and confirms
+as soon as a response requires it, unless it has stopped polling.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
 class ConsumerMember(GroupMember):
-    """`server_assignor`: its preferred assignor; None: the broker's default."""
+    """`server_assignor`: the member's preferred assignor, or None for the broker's default."""
 
     role: Consumer
 
@@ -58,7 +58,7 @@ class ConsumerMember(GroupMember):
         self.wake()
 
     async def leave(self, _reason: str | None) -> None:
-        """The protocol has no field for the reason."""
+        """Leave permanently. The protocol has no field for the reason."""
         await self._leave(LEAVE_EPOCH)
 
     async def close(self) -> None:
@@ -80,7 +80,7 @@ class ConsumerMember(GroupMember):
                 )
         self.kill()
 
-    # --- its task
+    # --- the member's task
 
     async def _step(self) -> None:
         self._reconcile()
@@ -88,14 +88,15 @@ class ConsumerMember(GroupMember):
         if not has_news and not self._failures:
             await self._sleep()
             self._reconcile()
-        # A removed member sends nothing until it polls: only a poll gives up the lost partitions.
+        # A removed member sends nothing until it polls, because it gives up its lost partitions
+        # only then.
         if not self._must_join or self.is_polling:
             await self._send_heartbeat()
 
     @property
     def _heartbeat_interval_ms(self) -> int:
-        """A member reacts to events immediately, so it needs heartbeats only for its session and
-        for the assignment interval, which ends without an event."""
+        """Fake members react to events immediately, so they need heartbeats only for the session
+        and for the assignment interval, which ends without an event."""
         config = self._broker().node.configs.consumer_group(self.identity.group_id)
         interval_ms = config.session_timeout_ms // HEARTBEATS_PER_SESSION
         return max(min(interval_ms, config.assignment_interval_ms or interval_ms), 1)

@@ -1,4 +1,4 @@
-"""`kafka.fake_member(…)`: a scripted member of a group, and the collection of all of them."""
+"""`kafka.fake_member(…)`: a scripted member of a group, and the collection of all fake members."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ T = TypeVar("T")
 Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Offered to a group without members: every client library has one of them as its default."""
+"""Offered to a group without members: each client library uses one of them by default."""
 SESSION_TIMEOUT_MS: Final = 45_000
 """Java's session.timeout.ms."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
-# Events that the response to its next heartbeat would report to every member of the group.
+# Events that concern every member of the group: the response to its next heartbeat reports them.
 _CONCERN_ALL: Final = {
     EventType.REBALANCE_STARTED,
     EventType.ASSIGNMENT_CHANGED,
@@ -62,9 +62,10 @@ class FakeMemberRejected(AssertionError):
 class FakeMember(SuggestsAttributes):
     """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.
 
-    It behaves like a client, without delay: it joins, computes the assignment if it is the leader,
-    rejoins when the group rebalances, finds a moved coordinator, and keeps its session alive while
-    the broker's clock runs or is advanced. Its methods make it deviate from this behaviour.
+    It behaves like a client that never delays: it joins, computes the assignment if it is the
+    leader, rejoins when the group rebalances, finds a coordinator that has moved, and keeps its
+    session alive while the broker's clock runs or is advanced. Its methods make it deviate from
+    this behaviour.
     """
 
     def __init__(self, host: BrokerHost, member: GroupMember) -> None:
@@ -73,29 +74,29 @@ class FakeMember(SuggestsAttributes):
         self.client_id = member.identity.client_id
         self.instance_id = member.identity.instance_id
 
-    # --- state, after everything in progress has finished
+    # --- state, read when nothing is in progress
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that the member believes it owns, sorted. For a Connect worker (connector,
-        task), with -1 for the connector itself."""
+        """The partitions that the member believes it owns, sorted. A Connect worker has pairs
+        (connector, task) instead; task -1 is the connector itself."""
         return self._read(lambda: sorted(self._member.role.owned))
 
     @property
     def generation(self) -> int:
-        """The last generation that the member joined, or its member epoch; -1 before the first."""
+        """The last generation that the member joined, or its member epoch; -1 before it joins."""
         return self._read(lambda: self._member.generation)
 
     @property
     def member_id(self) -> str:
-        """The member id; "" before the first join, and after an error that shows that the member
-        was removed."""
+        """The member id; "" before the first join, and after an error by which the member learned
+        that it was removed."""
         return self._read(lambda: self._member.member_id)
 
     @property
     def errors(self) -> list[RequestError]:
-        """All errors received, such as `("Heartbeat", "REBALANCE_IN_PROGRESS")`, except
-        MEMBER_ID_REQUIRED, which is a regular step of a join."""
+        """All errors that the member received, such as `("Heartbeat", "REBALANCE_IN_PROGRESS")`,
+        except MEMBER_ID_REQUIRED, which is a regular step of a join."""
         return self._read(lambda: list(self._member.client.errors))
 
     def wait_owned(
@@ -103,8 +104,9 @@ class FakeMember(SuggestsAttributes):
         partitions: int | Collection[TopicPartition] | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> list[TopicPartition]:
-        """Wait until the member owns this number of partitions, exactly these, or (None) any, and
-        return them. Raises BarrierTimeout, exceptions of the assignor, and fatal errors."""
+        """Wait until the member owns this number of partitions, exactly these partitions, or (None)
+        any partition. Return the owned partitions. Raises BarrierTimeout, exceptions of the
+        assignor, and fatal errors."""
         member, role = self._member, self._member.role
         owned: list[TopicPartition] = []
 
@@ -154,15 +156,15 @@ class FakeMember(SuggestsAttributes):
         member_id: str | None = None,
     ) -> str | None:
         """Commit an offset, by default with the member's own generation and id. Return None, or the
-        name of the error: `ILLEGAL_GENERATION`."""
+        name of the error, such as `ILLEGAL_GENERATION`."""
         if not self._member.exists:
             raise RuntimeError(f"{self} has left or was killed and cannot commit")
         return self._host.run(self._member.commit(topic, partition, offset, generation, member_id))
 
     def stop_polling(self) -> None:
-        """Do not rejoin, like a consumer that does not poll. The member still sends heartbeats, and
-        keeps its partitions: in the consumer protocol, it does not revoke any, and does not join
-        again once it has been removed."""
+        """Stop rejoining, like a consumer that does not poll. The member still sends heartbeats and
+        keeps its partitions. In the consumer protocol, it revokes none, and does not rejoin after
+        it was removed."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
@@ -175,13 +177,13 @@ class FakeMember(SuggestsAttributes):
         self._do(resume)
 
     def suspend(self) -> None:
-        """Send nothing, like a stopped process: a zombie once the session has expired. `commit`
-        still works."""
+        """Stop sending requests, like a stopped process. The member becomes a zombie when its
+        session expires. `commit` still works."""
         self._do(self._member.suspend)
 
     def resume(self) -> None:
-        """End `suspend`: the member continues in its last state, until an error shows that it was
-        removed."""
+        """End `suspend`: the member continues in its last state until an error informs it that it
+        was removed."""
 
         def resume() -> None:
             if self._member.exists:
@@ -195,7 +197,7 @@ class FakeMember(SuggestsAttributes):
         self._do(self._member.kill)
 
     def leave(self, reason: str | None = None) -> None:
-        """Leave the group (LeaveGroup), even as a static member, and end."""
+        """Leave the group (LeaveGroup), even as a static member, and end the member."""
 
         async def leave() -> None:
             await self._member.leave(reason)
@@ -204,13 +206,13 @@ class FakeMember(SuggestsAttributes):
         self._host.run(leave())
 
     def restart(self) -> None:
-        """Kill the member and join as a new process: a static member replaces its old member id, a
-        dynamic one becomes a new member."""
+        """Kill the member and join as a new process: a static member replaces its old member id; a
+        dynamic member becomes a new member."""
         self._do(self._member.restart)
 
     def close(self) -> None:
-        """Shut down like a consumer that is closed: a dynamic member leaves the group; a static one
-        of the consumer protocol leaves temporarily, and `restart` brings it back."""
+        """Shut down like a consumer that is closed: a dynamic member leaves the group; a static
+        member of the consumer protocol leaves temporarily, and `restart` brings it back."""
 
         async def close() -> None:
             await self._member.close()
@@ -254,7 +256,7 @@ def _state_of(member: GroupMember) -> str:
 
 
 class FakeMembers:
-    """The fake members of a broker, which are part of its background activity."""
+    """All fake members of a broker; they are part of its background activity."""
 
     def __init__(
         self, host: BrokerHost, faults: Faults[Any], member_type: type[FakeMember] = FakeMember
@@ -346,7 +348,7 @@ class FakeMembers:
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
             what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
             raise timed_out(timeout, what, _explain(host, member))
-        # A member that was once in a generation has joined. wait_owned raises a later failure.
+        # A member with a generation has joined, even if it failed later: wait_owned raises that.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
             return
@@ -369,14 +371,15 @@ class FakeMembers:
     # --- on the broker's loop
 
     def _default_assignors(self, group_id: str) -> Sequence[str]:
-        """Return the assignors that all members of the group support; all if there are none."""
+        """Return the default assignors that all members of the group support; all of them for a
+        group without members."""
         coordinator = coordinator_of(self._host.broker, group_id)
         group = None if coordinator is None else coordinator.groups.get(group_id)
         common = () if group is None else group.common_protocols
         return [each for each in DEFAULT_ASSIGNORS if each in common] or DEFAULT_ASSIGNORS
 
     def on_event(self, event: GroupEvent) -> None:
-        """Wake the members that would be informed of the event with their next heartbeat."""
+        """Wake the members to which the response to their next heartbeat would report the event."""
         concerns_all = event.type in _CONCERN_ALL
         if concerns_all or event.type in _CONCERN_ONE:
             for each in self._members:
@@ -385,8 +388,8 @@ class FakeMembers:
                     each.wake()
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Return the time at which each member acts next; without heartbeats, omit members that
-        only send heartbeats."""
+        """Return the times at which members act next. Without heartbeats, omit members that only
+        send heartbeats."""
         return (
             each.due_ms
             for each in self._members
@@ -409,10 +412,10 @@ class FakeMembers:
             pass
 
     async def is_idle(self) -> bool:
-        """Return whether none of them acts for several iterations of the loop."""
+        """Return whether no fake member acts during several iterations of the loop."""
         before = self._activity
-        # A request gets its response within two iterations, and the response is received in
-        # another.
+        # A request is answered within two iterations, and the member receives the response in
+        # a third.
         await iterations(4)
         return before == self._activity
 
@@ -428,8 +431,8 @@ class FakeMembers:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = host.changes.count
-                    # A request that has no response by then waits for other members, for a deadline
-                    # or for the test; and the group's other fake members have reacted to this one.
+                    # Afterwards the group's other fake members have reacted to this one, and a
+                    # request without a response waits for other members, a deadline or the test.
                     await host.settle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True
@@ -443,10 +446,10 @@ class FakeMembers:
             return False
 
     def _is_prevented(self, member: GroupMember) -> bool:
-        """Whether its requests fail until the test removes the cause: waiting would be a deadlock.
-        (A fault that fires a limited number of times ends on its own.)"""
+        """Whether the member's requests fail until the test removes the cause: waiting for it would
+        be a deadlock. (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
-            return False  # it has received no error yet
+            return False
         host, identity = self._host, member.identity
         if not host.broker.is_running or not host.broker.cluster.up:
             return True
@@ -463,8 +466,8 @@ class FakeMembers:
         return any(is_own(request) for fault in unlimited for request in reversed(fault.fired))
 
     def _rejection_reason(self, member: GroupMember, response: ErrorResponse) -> str:
-        """Return the broker's own message, if its response has one, or explain in a sentence why
-        the group has no protocol in common with the member."""
+        """Return the error message of the response or, if it has none, a sentence that explains why
+        the member and the group have no protocol in common."""
         if message := getattr(response.response, "error_message", None):
             return f" {message}"
         if response.error is not ErrorCode.inconsistent_group_protocol:

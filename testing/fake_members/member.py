@@ -1,8 +1,9 @@
-"""A member of the classic protocol: joins, syncs, sends heartbeats, and reacts to each response.
+"""A fake member of the classic protocol: it joins, syncs, sends heartbeats, and reacts to each
+response.
 
-Runs on the broker's loop. Actions that a client takes when the user polls happen immediately.
-Changes that a client would learn of with its next heartbeat are also noticed immediately: the
-member is woken and sends a heartbeat.
+It runs on the broker's loop and does immediately what a client does in its next poll. It also
+reacts immediately to changes that a client notices with its next heartbeat: the member is woken and
+sends a heartbeat.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from .roles import JoinResult, Role
 
 # The ratio that Kafka's documentation of heartbeat.interval.ms recommends.
 HEARTBEATS_PER_SESSION = 3
-# Java's retry.backoff.ms, by the broker's clock: a member that searches for its coordinator must
-# not lose its session while a test advances the clock.
+# Java's retry.backoff.ms, by the broker's clock, so that a member that searches for its coordinator
+# does not lose its session while a test advances the clock.
 BACKOFF_MS = 100
 # The backoff also ends after this wall-clock time, because the broker's clock may be frozen.
 BACKOFF_SECONDS = 0.005
@@ -75,20 +76,20 @@ class GroupMember:
 
     @property
     def is_steady(self) -> bool:
-        """Whether the member does nothing but send heartbeats, until another event of its group."""
+        """Whether the member only sends heartbeats until the next event of its group."""
         is_asleep = self.due_ms is not None and not self._failures and self._rejoin_at_ms is None
         return is_asleep and self.generation >= 0 and not (self._must_join or self._is_removed)
 
     @property
     def has_joined_or_waits(self) -> bool:
-        """Whether the member was in a generation, has stopped, or waits for a response. Otherwise
-        it is about to send a request."""
+        """Whether the member has a generation, has stopped, or waits for a response. Otherwise it
+        is about to send a request."""
         has_joined = self.generation >= 0 or self.failure is not None
         return has_joined or self.client.is_waiting
 
     @property
     def activity(self) -> int:
-        """Incremented by every activity."""
+        """A count of what the member and its client did (see CoordinatorClient.activity)."""
         return self._activity + self.client.activity
 
     # --- called by the test
@@ -98,7 +99,7 @@ class GroupMember:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def suspend(self) -> None:
-        """Do nothing until `run`; the member's state is kept."""
+        """Stop until `run`, and keep the member's state."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -132,7 +133,8 @@ class GroupMember:
         leaving = SimpleNamespace(
             member_id=self.member_id, group_instance_id=instance_id, reason=reason
         )
-        # Without a response to its first JoinGroup it has no member id; an instance id is enough.
+        # Before the response to its first JoinGroup, a member has no member id. An instance id is
+        # enough to leave.
         if self.member_id or (instance_id is not None and self.exists):
             with contextlib.suppress(ErrorResponse, OSError):  # the client records them
                 await self.client.request_separately("LeaveGroup", members=(leaving,))
@@ -148,7 +150,7 @@ class GroupMember:
     async def commit(
         self, topic: str, partition: int, offset: int, generation: int | None, member_id: str | None
     ) -> str | None:
-        """Commit. Return Kafka's name of the error, None if committed."""
+        """Commit an offset. Return None, or Kafka's name of the error."""
         entry = SimpleNamespace(
             partition_index=partition,
             committed_offset=offset,
@@ -166,7 +168,7 @@ class GroupMember:
             return self.client.errors[-1].error
         return None
 
-    # --- its task
+    # --- the member's task
 
     async def _run(self) -> None:
         try:
@@ -320,5 +322,5 @@ class GroupMember:
             yield
         finally:
             self.due_ms = None
-            self._activity += 1  # it has no deadline, but must not appear idle
+            self._activity += 1  # the member has no deadline now, but must not appear idle
             timer.cancel()

@@ -1,5 +1,5 @@
-"""The role of a fake member in its group: consuming topics, or running connectors. The group
-protocol is the same for both; subscriptions and assignments differ."""
+"""The role of a fake member in its group: it consumes topics or runs connectors. Both roles use the
+same group protocol, with different subscriptions and assignments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ _CONFIG_OFFSET: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """A JoinGroup response; only the leader's contains the members."""
+    """A JoinGroup response. `members` is empty unless this member is the leader."""
 
     generation: int
     previous_generation: int
-    """The last generation in which this member got an assignment; -1: none."""
+    """The last generation in which this member got an assignment; -1 before the first."""
     protocol: str
     leader: str
     members: Sequence[Any]
@@ -49,14 +49,14 @@ class Role(Protocol):
         """Revoke everything."""
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """(name, metadata) of the supported protocols, in order of preference."""
+        """Return (name, metadata) of each supported protocol, in order of preference."""
 
     def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
         """Compute the leader's assignment of each member id."""
 
     def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
-        """Own the assigned partitions or tasks. Return the delay in milliseconds before the rejoin
-        that follows a revocation; None if nothing was revoked."""
+        """Take over the assigned partitions or tasks. Return the delay in milliseconds after which
+        the member must rejoin (0 after a revocation); None if it need not."""
 
 
 class Consumer:
@@ -147,7 +147,7 @@ def _topic_partitions(
 
 
 class ConnectWorker:
-    """A Connect worker. `connectors`: connector -> configured number of tasks."""
+    """A Connect worker. `connectors` has the configured number of tasks of each connector."""
 
     protocol_type: Final = connect.PROTOCOL_TYPE
     rejoin_reason: Final = None

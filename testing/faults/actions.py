@@ -26,7 +26,7 @@ OFFSET_FETCH, ALTER_REPLICA_LOG_DIRS = 9, 34
 # Size and correlation id stay intact: a client must be able to match a corrupted response to its
 # request.
 _INTACT_BYTES = 8
-# A single flipped bit could hit the throttle time, which clients ignore.
+# A single flipped bit could be in the throttle time, where clients do not notice it.
 _CORRUPT_BITS = 16
 
 
@@ -36,7 +36,7 @@ def answer(error: ErrorCode) -> Action:
     def action(request: InterceptedRequest) -> bool:
         record = request.record
         if record.api_key == METADATA:
-            # Without brokers in the response, a client would not know the cluster.
+            # The response must list the brokers, or the client cannot connect to them.
             request.on_response = lambda: request.respond(_with_error(record.response, error))
             return False
         if record.api_key == PRODUCE and record.message.acks == 0:
@@ -51,7 +51,7 @@ def answer(error: ErrorCode) -> Action:
 
 
 def delay(ms: int) -> Action:
-    """Handle the request later, with all later requests of its connection."""
+    """Handle the request, and all later requests of its connection, after a delay."""
 
     def action(request: InterceptedRequest) -> bool:
         request.hold()
@@ -62,7 +62,7 @@ def delay(ms: int) -> Action:
 
 
 def delay_answer(ms: int) -> Action:
-    """Handle the request now and respond later."""
+    """Handle the request now and respond after a delay."""
 
     def action(request: InterceptedRequest) -> bool:
         request.on_response = lambda: request.call_later(ms, request.send)
@@ -91,8 +91,8 @@ def lose_answer(request: InterceptedRequest) -> bool:
 
 
 def apply_late(ms: int) -> Action:
-    """Close the connection now and handle the request later, after its client has retried
-    elsewhere."""
+    """Close the connection now and handle the request after a delay, in which its client may retry
+    on another connection."""
 
     def action(request: InterceptedRequest) -> bool:
         request.call_later(ms, request.handle)
@@ -117,7 +117,7 @@ def close_mid_frame(request: InterceptedRequest) -> bool:
 
 
 def trickle(request: InterceptedRequest) -> bool:
-    """Send the response and all later ones of the connection in pieces of one byte."""
+    """Send the response, and all later responses on the connection, one byte at a time."""
 
     def send() -> None:
         request.connection.wrap_transport(lambda each: PacedTransport(each, Pace(1)))
@@ -128,8 +128,8 @@ def trickle(request: InterceptedRequest) -> bool:
 
 
 def throttle(ms: int) -> Action:
-    """Handle the request, set the throttle time of the response, and read no further request of the
-    connection for this time (KIP-219)."""
+    """Handle the request, set the throttle time of the response, and read no further request from
+    the connection for this time (KIP-219)."""
 
     def action(request: InterceptedRequest) -> bool:
         def respond() -> None:
@@ -137,7 +137,7 @@ def throttle(ms: int) -> Action:
             if hasattr(response, THROTTLE_FIELD):
                 duration = {THROTTLE_FIELD: timedelta(milliseconds=ms)}
                 request.respond(replace(response, **duration))
-            else:  # an old version
+            else:  # an old version without a throttle time
                 request.send()
             request.throttle(ms)
 
@@ -174,11 +174,11 @@ def _with_error(response: Any, error: ErrorCode) -> Any:
 
 # --- error responses
 
-# Generated from the schemas, so that every API of the broker can return errors. The error is set at
-# the highest level that has a field for it (a whole JoinGroup, a group of an OffsetFetch, a
-# partition of an OffsetCommit); names are repeated from the request.
+# Error responses are built from the schemas, so that every API of the broker can return errors. The
+# error is set at the highest level that has an error field (a whole JoinGroup, a group of an
+# OffsetFetch, a partition of an OffsetCommit). Names and ids are copied from the request.
 
-# Errors of an OffsetFetch that Kafka sets per partition, although a higher level has a field.
+# Errors of an OffsetFetch that Kafka sets per partition, although the group has an error field.
 _PARTITION_ERRORS: Final = frozenset(
     {
         ErrorCode.unstable_offset_commit,
@@ -195,7 +195,7 @@ _FETCH_SESSION_ERRORS: Final = frozenset(
     }
 )
 
-# An array of the response -> the arrays of the request with the same items.
+# For each array of a response, the arrays of the request with the corresponding items.
 _REQUEST_ARRAYS: Final = {
     "responses": ("topics", "topic_names", "topic_data", "resources"),
     "partition_responses": ("partition_data",),
@@ -215,7 +215,7 @@ _REQUEST_ARRAYS: Final = {
     "topic_results": ("topics",),
     "replica_election_results": ("topic_partitions",),
 }
-# A field that the response repeats -> its names in the request.
+# For each field that the response repeats, its names in the request.
 _REPEATED_FIELDS: Final = {
     **{name: (name,) for name in ("group_id", "group_instance_id", "index", "key", "member_id")},
     **{name: (name,) for name in ("partition_id", "resource_name", "resource_type", "topic_id")},
@@ -227,7 +227,7 @@ _REPEATED_FIELDS: Final = {
     "transactional_id": ("transactional_id",),
     "user": ("name",),
 }
-# Fields that are -1, not 0, in an error response, as in Kafka's.
+# Fields that are -1, not 0, in Kafka's error responses.
 _MINUS_ONE: Final = {
     *("base_offset", "committed_leader_epoch", "committed_offset", "end_offset", "generation_id"),
     *("high_watermark", "last_stable_offset", "leader_epoch", "log_start_offset", "node_id"),
@@ -243,7 +243,7 @@ def has_error_code(api_key: int, version: int) -> bool:
 def error_response(api_key: int, version: int, request: Any, error: ErrorCode) -> Any:
     """Return an object with the fields of the response, for `RequestContext.respond`."""
     if api_key == ALTER_REPLICA_LOG_DIRS:
-        # The response has the topics of all directories.
+        # The response lists the topics of all directories together.
         topics = (topic for each in request.dirs for topic in each.topics)
         request = SimpleNamespace(topics=tuple(topics))
     if api_key == FETCH:
@@ -263,7 +263,8 @@ def _has_error_code(schema: Schema) -> bool:
 def _response(
     schema: Schema, request: Any, error: ErrorCode, is_top_level: bool
 ) -> SimpleNamespace:
-    """`is_top_level`: set the error here if there is a field, and not in an array below."""
+    """`is_top_level`: set the error at this level if it has an error field, rather than in the
+    items of its arrays."""
     fields = schema.all_fields
     arrays = [
         field
@@ -294,7 +295,7 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
 
 
 def _named(item: int | str | UUID) -> SimpleNamespace:
-    """Return a plain array item as an object with that value under all of its possible names."""
+    """Return an object that has a plain array item under all of its possible names."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
     if isinstance(item, str):

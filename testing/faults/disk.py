@@ -1,7 +1,6 @@
-"""The broker's disk, in memory. A test can fill it, make it fail, tear writes, and cut the power.
+"""The broker's in-memory disk: a test can fill it, make it fail, tear writes, and cut the power.
 
-The broker reacts as in production: the same code runs on this disk as on a real one
-(docs/disks.md).
+The broker reacts as in production, because it runs the same code on a real disk (docs/disks.md).
 """
 
 import errno
@@ -54,12 +53,12 @@ class DiskFault:
 
     @property
     def fired(self) -> int:
-        """Number of calls to which it was applied."""
+        """The number of calls to which the fault was applied."""
         return sum(fault.fired for fault in self.faults)
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has fired fewer than `times` times, or never."""
+        """Whether the fault has fired fewer than `times` times (None: never)."""
         return self.fired < (self.times or 1)
 
     def cancel(self) -> None:
@@ -67,13 +66,13 @@ class DiskFault:
         self._host.call(lambda: self._disk.cancel(self))
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "DiskFault":
-        """Wait until it has fired this many times. Raises BarrierTimeout."""
+        """Wait until the fault has fired this many times. Raises BarrierTimeout."""
         if not self._host.wait_until(lambda: self.fired >= times, timeout):
             raise timed_out(timeout, f"a disk fault to fire {times} times", self.report())
         return self
 
     def report(self) -> str:
-        """Describe the fault and the disk operations since it was set."""
+        """Describe the fault, and the disk operations since it was set."""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
         calls = self._disk.calls_since(self._since)
         counts = Counter(f"{operation} {path}" for operation, path in calls)
@@ -85,9 +84,9 @@ class DiskFault:
 
 
 class Disk(SuggestsAttributes):
-    """`kafka.disk`. As with every fault (`kafka.faults`), the test fails if a disk fault does not
-    fire. `topic` and `partition` restrict a fault to their files; group data is in
-    `__consumer_offsets`."""
+    """`kafka.disk`: disk faults. As with all faults (`kafka.faults`), the test fails if a disk
+    fault does not fire. `topic` and `partition` restrict a fault to the files of that topic or
+    partition. The data of groups is in `__consumer_offsets`."""
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
@@ -95,17 +94,17 @@ class Disk(SuggestsAttributes):
 
     @property
     def files(self) -> FaultyFiles:
-        """The files, for tests that modify bytes. Use only on the broker's loop (`kafka.call`)."""
+        """The files, for tests that modify bytes. Use them on the broker's loop (`kafka.call`)."""
         return self._host.files
 
     @property
     def operations(self) -> list[tuple[str, str]]:
-        """The last 100,000 calls that changed the disk, in order: (`append`,
+        """The last 100,000 operations that changed the disk, in order, such as (`append`,
         `orders-0/000….log`)."""
         return self._host.call(self.calls_since)
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
-        """Fail everything that needs space with ENOSPC, until `heal`."""
+        """Fail all operations that need space with ENOSPC, until `heal`."""
         faults = [
             FileFault(operation, 0, errno.ENOSPC, 0, None, _path_filter(topic, partition))
             for operation in _NEED_SPACE
@@ -123,10 +122,10 @@ class Disk(SuggestsAttributes):
         topic: str | None = None,
         partition: int | None = None,
     ) -> DiskFault:
-        """Let `after` calls of an operation succeed and fail the next `times` (None: all until
-        `heal`). `error`: an errno name, such as `ENOSPC`. A failing append leaves `written` bytes
-        on the disk. The operations: append, create, make_folder, open, remove, remove_folder,
-        rename, replace, sync, sync_folder, truncate."""
+        """Let `after` calls of an operation succeed, and fail the next `times` calls (None: all
+        until `heal`). `error` is an errno name, such as `ENOSPC`. A failing append leaves `written`
+        bytes on the disk. The operations are append, create, make_folder, open, remove,
+        remove_folder, rename, replace, sync, sync_folder and truncate."""
         if operation not in OPERATIONS:
             raise ValueError(
                 f"Unknown operation {operation!r}{did_you_mean(operation, OPERATIONS)}"
@@ -146,9 +145,9 @@ class Disk(SuggestsAttributes):
     def tear(
         self, *, written: int | None = None, topic: str | None = None, partition: int | None = None
     ) -> DiskFault:
-        """Tear the next write: only `written` bytes of it reach the disk (None: half of it). Then
-        all calls fail, including the one that would truncate the partial write, until `heal` or the
-        end of the broker (`kafka.crash`)."""
+        """Tear the next write: only `written` of its bytes (None: half of them) reach the disk.
+        Then all operations fail, including the truncation of the partial write, until `heal` or a
+        crash of the broker (`kafka.crash`)."""
         matches = _path_filter(topic, partition)
         fault = FileFault("append", 0, errno.EIO, written, 1, matches, breaks_disk=True)
         return self._add(f"torn write{_of(topic, partition)}", [fault], 1)
@@ -162,8 +161,8 @@ class Disk(SuggestsAttributes):
         topic: str | None = None,
         partition: int | None = None,
     ) -> DiskFault:
-        """Let each sync of a file take this much longer, in wall-clock time: the next `times`, or
-        all until `heal`."""
+        """Delay the next `times` syncs of files (None: all until `heal`) by this much wall-clock
+        time."""
         self._check_synced()
         delay_s = seconds + ms / 1000
         if delay_s <= 0:
@@ -188,8 +187,8 @@ class Disk(SuggestsAttributes):
         self._host.crash(power=True, seed=seed)
 
     def lose(self, topic: str, partition: int | None = None) -> None:
-        """Remove the folders of these partitions from the disk while the broker runs; they are
-        missing at its next start. Raises LookupError if there are none."""
+        """Remove the folders of these partitions from the disk while the broker runs. They are
+        missing when it starts again. Raises LookupError if there are none."""
 
         def lose() -> list[Path]:
             matches = _path_filter(topic, partition)
@@ -235,8 +234,8 @@ class Disk(SuggestsAttributes):
 
 
 def _path_filter(topic: str | None, partition: int | None) -> Callable[[Path], bool]:
-    """Return a predicate for paths that are, or are inside, a folder of such a partition. The
-    write-ahead log belongs to all partitions of __consumer_offsets."""
+    """Return a predicate for the folder of such a partition and the files in it. The write-ahead
+    log belongs to all partitions of __consumer_offsets."""
 
     def is_of(name: str) -> bool:
         if name.startswith(PREFIX):

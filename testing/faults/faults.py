@@ -1,8 +1,8 @@
-"""Faults that a test sets on requests, and that must fire.
+"""Faults that a test sets on requests.
 
-A fault names an API and an error as Kafka does, and filters the requests it applies to. A fault
-that does not fire fails the test, which would otherwise test nothing; the message lists requests
-that nearly matched.
+A fault names APIs and errors as Kafka does, and has filters for the requests it applies to. A fault
+that does not fire fails the test, which would otherwise test nothing. The message lists the
+requests that nearly matched.
 """
 
 import random
@@ -37,21 +37,21 @@ from .actions import Action, has_error_code
 from .disk import Disk
 from .network import Condition
 
-# Maximum number of near misses in a report.
+# The maximum number of near misses in a report.
 NEAR_MISSES_MAX = 5
 # The filters that requests of all APIs can match.
 FILTERS_OF_ALL = frozenset({"client_id", "node"})
 
 
 class UnusedFault(AssertionError):
-    """A fault has fired fewer times than configured. The message lists the near misses."""
+    """A fault has fired fewer times than required. The message lists the near misses."""
 
     __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilter:
-    """The requests that a fault applies to. None matches any."""
+    """The requests that a fault applies to. A field that is None matches all requests."""
 
     group: str | None = None
     member: str | None = None
@@ -69,7 +69,7 @@ class RequestFilter:
     # --- on the broker's loop
 
     def mismatches(self, request: RecordedRequest) -> list[str]:
-        """Return which properties of the request do not match; empty if it matches."""
+        """Return the properties of the request that do not match; empty if the request matches."""
         partitions = request.partitions if self.topic or self.partition is not None else ()
         topics = request.topics if self.topic else ()
         names = [f"{topic}-{index}" for topic, index in partitions] or topics
@@ -105,13 +105,13 @@ class RequestFilter:
     def check(self, api: Api | None, nodes: list[int]) -> None:
         """Raise ValueError if no request of this API (None: any) can match on a broker with these
         nodes."""
-        # Schemas are loaded only if needed: those of all APIs take seconds, in which the event loop
-        # of an async test is blocked. Without an API, some request may match.
+        # Schemas are loaded only if needed: loading all of them takes seconds, in which the event
+        # loop of an async test is blocked. Without an API, any filter may match.
         if api is not None and not {name for name, _ in self._given()} <= FILTERS_OF_ALL:
             self._check_filters(api)
         if self.node is not None and self.node not in nodes:
             raise ValueError(
-                f"This fault could never fire: node {self.node} does not exist; the nodes: "
+                f"This fault could never fire: node {self.node} does not exist; the nodes are "
                 f"{', '.join(map(str, nodes))}"
             )
 
@@ -169,17 +169,17 @@ class Fault(SuggestsAttributes):
         self._host = host
         self.description = description
         self.api = api
-        """None: any."""
+        """None for requests of all APIs."""
         self.where = where
         self.times = times
         self.fired: list[RecordedRequest] = []
-        """The requests to which it was applied."""
+        """The requests to which the fault was applied."""
         self._action = action
         self._nth = nth
         self._chance = probability and (probability[0], random.Random(probability[1]))
         self._matched = 0
         self._near_misses: list[tuple[RecordedRequest, list[str]]] = []
-        # Description of another fault -> number of matching requests to which that was applied.
+        # The number of matching requests to which another fault was applied, by its description.
         self._taken: Counter[str] = Counter()
         self.is_cancelled = False
 
@@ -200,15 +200,15 @@ class Fault(SuggestsAttributes):
         self._host.call(self.remove)
 
     def end(self) -> None:
-        """Remove the fault, as at the end of `with kafka.faults.…:`. Raises UnusedFault if it has
-        fired fewer times than required."""
+        """Remove the fault, like the end of `with kafka.faults.…:`. Raises UnusedFault if the fault
+        has fired fewer times than required."""
         self.cancel()
         if self.is_unused:
             raise UnusedFault(f"unused fault\n{self.report()}")
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
-        """Wait until it has fired this many times. The message of BarrierTimeout lists near
-        misses."""
+        """Wait until the fault has fired this many times. Raises BarrierTimeout, whose message
+        lists the near misses."""
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
             what = f"a fault to fire {count_times(times)}"
             unreached = self._host.call(
@@ -219,12 +219,12 @@ class Fault(SuggestsAttributes):
 
     @property
     def is_unused(self) -> bool:
-        """Whether it has fired fewer than `times` times, or never."""
+        """Whether the fault has fired fewer than `times` times (None: never)."""
         return len(self.fired) < (self.times or 1)
 
     @property
     def summary(self) -> str:
-        """Describe its action, and how often it has fired, in one line."""
+        """The action of the fault, and how often it has fired, in one line."""
         where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
         api = self.api or "any request"
@@ -292,8 +292,8 @@ class Fault(SuggestsAttributes):
         return not (is_used_up or self.is_cancelled)
 
     def apply(self, request: InterceptedRequest) -> bool | None:
-        """Return None if it does not apply to the request, otherwise whether it takes over the
-        request."""
+        """Return None if the fault does not apply to the request, and otherwise whether it takes
+        over the request."""
         record = request.record
         if not self.wants(record.api):
             return None
@@ -317,7 +317,7 @@ class Fault(SuggestsAttributes):
             self._taken[earlier.description] += 1
 
     def _add_near_miss(self, record: RecordedRequest, mismatches: list[str]) -> None:
-        """Keep the near misses with the fewest mismatches, the earliest if equal."""
+        """Keep the near misses with the fewest mismatches; among equals, the earliest."""
         self._near_misses.append((record, mismatches))
         self._near_misses.sort(key=lambda near: len(near[1]))
         del self._near_misses[NEAR_MISSES_MAX:]
@@ -327,18 +327,19 @@ F_co = TypeVar("F_co", bound=Fault, covariant=True)
 
 
 class Faults(SuggestsAttributes, Generic[F_co]):
-    """`kafka.faults`. Each method sets one fault and returns it.
+    """`kafka.faults`: faults of requests. Each method sets one fault and returns it.
 
     All methods accept filters for the requests: `group`, `member` (a member id or the client id of
     a member), `instance_id`, `generation` (or the member epoch: 0 joins, -1 leaves and -2 leaves
-    temporarily), `transactional_id`, `client_id`, `topic`, `partition`, `node`; `nth`: the first
-    matching request to which it applies, not counting those to which an earlier fault was applied;
-    `times`: how often it fires (None: always); `probability` and `seed`: fire at random,
-    identically in each run.
+    temporarily), `transactional_id`, `client_id`, `topic`, `partition` and `node`. A fault fires
+    `times` times (None: always), beginning with the `nth` matching request; requests to which an
+    earlier fault was applied do not count. With `probability`, it fires at random, but identically
+    in each run with the same `seed`.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
-    `limit_bandwidth`, `network_partition`, `skew_clock`). A fault must fire: see `check`. `with
-    kafka.faults.…:` removes it at the end of the block, where it must have fired.
+    `limit_bandwidth`, `network_partition`, `skew_clock`). A fault that does not fire fails the test
+    (see `check`). `with kafka.faults.…:` removes the fault at the end of the block, and raises
+    UnusedFault if it has not fired.
     """
 
     _type: type[Any] = Fault
@@ -349,8 +350,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **how: object) -> F_co:
-        """Respond with an error (`NOT_COORDINATOR`, or its code) without handling the request.
-        Raises ValueError for an API whose response has no error code."""
+        """Respond with an error without handling the request. `error` is Kafka's name of the error,
+        such as `NOT_COORDINATOR`, or its code. Raises ValueError for an API whose response has no
+        error code."""
         code = _find_error(error)
         name = find_api_name(api)
         newest = _api(name)
@@ -359,7 +361,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, how)
 
     def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle the request, and later ones of its connection, after a wall-clock delay."""
+        """Handle the request, and later requests of its connection, after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
         return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, how)
 
@@ -370,22 +372,22 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add(f"response delayed by {delay_ms} ms", action, api, how)
 
     def never_answer(self, api: str, **how: object) -> F_co:
-        """Neither handle the request nor respond to it; the connection stays open."""
+        """Neither handle the request nor respond to it. The connection stays open."""
         return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Close the connection without handling the request. The client cannot know the outcome:
-        the request was not applied."""
+        """Close the connection without handling the request. The client cannot know whether the
+        request was applied; it was not."""
         return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
         """Handle the request, and close the connection instead of responding. The client cannot
-        know the outcome: the request was applied."""
+        know whether the request was applied; it was."""
         return self._add("applied, response lost", actions.lose_answer, api, how)
 
     def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Close the connection now and handle the request later. The client cannot know the
-        outcome: the request is applied late."""
+        """Close the connection now, and handle the request after this time. The client cannot know
+        whether the request was applied; it is applied late."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.apply_late(delay_ms)
         return self._add(f"dropped, applied {delay_ms} ms later", action, api, how)
@@ -395,7 +397,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add("closed after half of the response", actions.close_mid_frame, api, how)
 
     def trickle(self, api: str, **how: object) -> F_co:
-        """Send the response and all later ones of the connection in pieces of one byte."""
+        """Send the response, and all later responses on the connection, one byte at a time."""
         return self._add("response sent byte by byte", actions.trickle, api, how)
 
     def corrupt(self, api: str, *, seed: int = 0, **how: object) -> F_co:
@@ -403,14 +405,14 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add("response corrupted", actions.corrupt(seed), api, how)
 
     def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
-        """Handle the request, and respond with this throttle time; the broker then reads no further
-        request from the connection for this wall-clock time, as with an exceeded quota
-        (KIP-219)."""
+        """Handle the request, and respond with this throttle time. As when a quota is exceeded
+        (KIP-219), the broker then reads no further request from the connection for this wall-clock
+        time."""
         throttle_ms = _total_ms(seconds, ms)
         return self._add(f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, how)
 
-    # --- conditions: by default they apply to every request until removed, in addition to other
-    # faults
+    # --- conditions: by default they apply to every request until they are removed, in addition to
+    # other faults
 
     def latency(
         self,
@@ -422,8 +424,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         seed: int = 0,
         **how: object,
     ) -> F_co:
-        """Delay each request by a wall-clock time, plus or minus up to `jitter_ms` (random, from
-        the seed). Requests that a client sends before it has the response to the last one are
+        """Delay each request by a wall-clock time, plus or minus up to `jitter_ms` at random
+        (determined by the seed). Requests that a client sends without waiting for responses are
         delayed one after another."""
         latency_ms = _total_ms(seconds, ms)
         if not 0 <= jitter_ms <= latency_ms:
@@ -435,8 +437,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     def limit_bandwidth(
         self, api: str | None = None, *, bytes_per_second: int, **how: object
     ) -> F_co:
-        """Limit a connection, once a matching request has arrived on it, to this many bytes of
-        responses per second of wall-clock time."""
+        """Send at most this many bytes of responses per second of wall-clock time on each
+        connection, once a matching request has arrived on it."""
         if bytes_per_second < 1:
             raise ValueError(f"bytes_per_second must be at least 1, not {bytes_per_second}")
         condition = network.Bandwidth(bytes_per_second)
@@ -444,9 +446,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add_condition(text, condition, api, how)
 
     def network_partition(self, *, client_id: str | None = None, node: int | None = None) -> F_co:
-        """Let nothing pass between a client and a node (None: any): neither requests nor responses
-        to earlier ones. Connections stay open, and new ones are accepted; at the end everything
-        that was withheld arrives."""
+        """Withhold all data between a client and a node (None: all clients or nodes): requests, and
+        responses to earlier requests. Connections stay open, and new connections are accepted. At
+        the end of the partition, all withheld data arrives."""
         if client_id is None and node is None:
             raise ValueError("A network partition needs a client_id, a node, or both")
         condition = network.NetworkPartition()
@@ -454,10 +456,10 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add_condition("network partition", condition, None, how)
 
     def skew_clock(self, *, node: int, seconds: float = 0, ms: int = 0) -> F_co:
-        """Set the clock of a node forward relative to the others (negative: backward). It
-        determines and checks the timestamps of produced records (`message.timestamp.type`,
-        `message.timestamp.before.max.ms`); durations, such as sessions, are not affected. Fires
-        with each Produce to the node."""
+        """Set the clock of a node forward (negative: backward) relative to the other nodes. The
+        clock sets and validates the timestamps of produced records (`message.timestamp.type`,
+        `message.timestamp.before.max.ms`). Durations, such as session timeouts, are not affected.
+        The fault fires with each Produce to the node."""
         skew_ms = round(seconds * 1000) + ms
         if not skew_ms:
             raise ValueError("skew_clock needs seconds or ms")
@@ -473,11 +475,12 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     @property
     def checked(self) -> list[F_co | MarkerHook]:
-        """What `check` checks: all faults of requests, and all holds of markers."""
+        """All faults of requests and all holds of markers, which `check` checks."""
         return [*self.all, *self._host.marker_holds]
 
     def clear(self, but: Collection[Fault | MarkerHook] = ()) -> None:
-        """Remove all faults, and holds of markers, except these, whether or not they have fired."""
+        """Remove all faults and holds of markers, except those in `but`, whether or not they have
+        fired."""
         conditions = [each for each in self._set if each.is_condition and each not in but]
         holds = [each for each in self._host.marker_holds if each not in but]
         self._set = [each for each in self._set if each in but]
@@ -488,9 +491,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
                 hold.cancel()
 
     def check(self, but: Collection[Fault | MarkerHook] = ()) -> None:
-        """Raise UnusedFault if a fault, of requests or of the disk, has fired fewer times than
-        required, or a hold of markers has held nothing, and remove all of them; those in `but` are
-        neither checked nor removed. Called by the plugin at the end of a test, and by `with
+        """Remove all faults of requests and of the disk and all holds of markers. Raise UnusedFault
+        if a fault has fired fewer times than required, or a hold has held back no marker. Those in
+        `but` are neither checked nor removed. The plugin calls this at the end of a test, and `with
         Kafka()` on exit."""
         checked = [each for each in self.checked if each not in but]
         unused = [each.report() for each in checked if each.is_unused]
@@ -550,8 +553,8 @@ def _conditions(
     seed: int = 0,
     **where: Any,
 ) -> tuple[RequestFilter, int | None, int, tuple[float, int] | None]:
-    """Return the arguments of Fault that determine when it fires. Raises TypeError and
-    ValueError."""
+    """Return the arguments of Fault that determine when it fires. Raises TypeError for an unknown
+    argument, ValueError for an invalid value."""
     unknown = where.keys() - RequestFilter.__dataclass_fields__.keys()
     if unknown:
         known = (*RequestFilter.__dataclass_fields__, "nth", "times", "probability", "seed")
@@ -565,8 +568,8 @@ def _conditions(
 
 
 def _filters_of(api: Api) -> Iterator[str]:
-    """Yield the filters that requests of this API can match. Every field is in the oldest or the
-    newest version."""
+    """Yield the filters that requests of this API can match. (Each field exists in the oldest or
+    the newest version.)"""
     yield from FILTERS_OF_ALL
     for version in (api.min_version, api.max_version):
         fields = _fields(request_schema(api.key, version))
@@ -618,7 +621,7 @@ def _find_error(error: object) -> ErrorCode:
             raise ValueError(f"Kafka has no error code {error}")
         return ErrorCode(error)
     if not isinstance(error, str):
-        raise TypeError(f"error must be Kafka's name of an error or its code, not {error!r}")
+        raise TypeError(f"error must be the name or the code of a Kafka error, not {error!r}")
     if error.lower() not in names:
         known = [each.upper() for each in names]
         raise ValueError(f"Kafka has no error {error!r}{did_you_mean(error.upper(), known)}")

@@ -1,8 +1,8 @@
 """A file system in memory that fails, fills up, tears writes and loses unsynced data.
 
 Appends, truncations, creations, renames and removals are pending until the file or its folder is
-synced. `crash` drops all or some pending changes, like a power cut. Data that a failed sync could
-not write is not written by the next sync either, as on Linux.
+synced. `crash` drops all or some pending changes, like a power cut. As on Linux, data that a failed
+sync did not write is lost: the next sync does not write it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...log.memory_files import ByPath, MemoryFile, MemoryFiles
 
 # Records of disk calls must not fill the memory of a broker that runs for days.
 CALLS_MAX = 100_000
-# Maximum number of pending renames to one name. A crash applies one of them; each is half as likely
-# as the one after it.
+# The maximum number of pending renames to one name. A crash applies one of them, each of which is
+# half as likely as the next.
 RENAMES_MAX = 32
 
 SECTOR_BYTES = 512
@@ -39,8 +39,8 @@ def _everywhere(_path: Path) -> bool:
 
 @dataclass(eq=False)
 class FileFault:
-    """Lets `after` calls of an operation succeed and fails the next `times` (None: all). A failing
-    append leaves `written` bytes on the disk (None: half of them)."""
+    """Lets `after` calls of an operation succeed and fails the next `times` calls (None: all). A
+    failing append leaves `written` of its bytes on the disk (None: half of them)."""
 
     operation: str
     after: int = 0
@@ -53,7 +53,7 @@ class FileFault:
     delay_s: float = 0
     """If positive, the calls take longer instead of failing."""
     fired: int = 0
-    """Number of calls to which it was applied."""
+    """The number of calls to which the fault was applied."""
 
     def torn(self, data: bytes) -> bytes:
         return data[: len(data) // 2 if self.written is None else self.written]
@@ -101,7 +101,7 @@ class FaultyFiles(MemoryFiles):
 
     @contextmanager
     def without_faults(self) -> Iterator[None]:
-        """Suspend faults, for tests that use the disk themselves."""
+        """Suspend the faults while the test itself uses the disk."""
         faults, self.faults = self.faults, []
         try:
             yield
@@ -109,8 +109,8 @@ class FaultyFiles(MemoryFiles):
             self.faults = faults
 
     def operate(self, operation: str, path: Path) -> FileFault | None:
-        """Record a call, and raise the error of its fault. The fault of an append is returned
-        instead: the caller has to write bytes first."""
+        """Record a call, and raise the error of a fault that applies to it. A fault of an append is
+        returned instead, because the caller has to write some bytes first."""
         if self.crash_at is not None and self.count >= self.crash_at:
             raise Crashed
         with self._counting:
@@ -138,8 +138,8 @@ class FaultyFiles(MemoryFiles):
         return None
 
     def copy(self) -> FaultyFiles:
-        """Copy the disk with its pending changes. The copy shares the fault objects; no file is
-        locked."""
+        """Copy the disk with its pending changes. The copy has the same fault objects and no file
+        locks."""
         copy = FaultyFiles()
         buffers = [*self.image.buffers, *self._reachable()]
         copies = {id(buffer): bytearray(buffer) for buffer in buffers}
@@ -172,7 +172,7 @@ class FaultyFiles(MemoryFiles):
         if create and path not in self.contents:
             self.operate("create", path)
         elif any(fault.operation == "open" for fault in self.faults):
-            # Recorded only if a fault needs it, because opening a file does not change the disk.
+            # Opening a file does not change the disk, so it is recorded only if a fault needs it.
             self.operate("open", path)
         super().open(path, create=create, read_only=read_only)
         return FaultyFile(self, path, self.contents[path])
@@ -198,7 +198,7 @@ class FaultyFiles(MemoryFiles):
         self._forget_unreachable(before)
 
     def _add_pending_rename(self, path: Path, target: Path) -> list[bytearray]:
-        """Add a pending rename. Return the buffer of a rename that is no longer remembered."""
+        """Add a pending rename. Return the buffer of the rename that was dropped for it."""
         self._pending_renames.append((path, target, self.contents[path]))
         same_target = [each for each in self._pending_renames if each[1] == target]
         if len(same_target) <= RENAMES_MAX:
@@ -244,8 +244,8 @@ class FaultyFiles(MemoryFiles):
         return f"boot {self.boots}"
 
     def crash(self, chance: random.Random | None = None) -> None:
-        """Simulate a power cut and restart. Without `chance` all pending changes are lost; with it,
-        any of the pending sectors, truncations and names may be on the disk."""
+        """Simulate a power cut and a restart. Without `chance`, all pending changes are lost; with
+        it, each pending sector, truncation and name may have reached the disk."""
         survivors: dict[Path, bytearray] = {}
         names = dict(self._durable_names)
         folders = set(self._durable_folders)
@@ -254,7 +254,7 @@ class FaultyFiles(MemoryFiles):
                 if folder not in folders and chance.random() < 0.5:
                     folders.add(folder)
             for path, buffer in self.contents.items():
-                # A name that was moved to another buffer refers to the old or the new one.
+                # A name whose buffer changed refers to the old or the new buffer.
                 if names.get(path) is not buffer and chance.random() < 0.5:
                     names[path] = buffer
             current = {id(buffer) for buffer in self.contents.values()}
@@ -281,7 +281,8 @@ class FaultyFiles(MemoryFiles):
             self.image.store(buffer)
 
     def _apply_some_renames(self, names: dict[Path, bytearray], chance: random.Random) -> None:
-        """Each rename is atomic; a later one may take effect without an earlier one."""
+        """Apply a random subset of the pending renames. Each rename is atomic, and a later rename
+        may take effect without an earlier one."""
         for path, target, buffer in self._pending_renames:
             if chance.random() < 0.5:
                 if names.get(path) is buffer:
@@ -303,7 +304,7 @@ class FaultyFile(MemoryFile):
         if fault is not None:
             self._files.image.write(self._data, self.size, fault.torn(data))
             raise OSError(fault.error, os.strerror(fault.error), self._path.name)
-        # Like pwrite: the rest of a failed write remains beyond the new end.
+        # As with pwrite, the rest of a failed write remains beyond the new end.
         self._files.image.write(self._data, self.size, data)
         self.size += len(data)
 
@@ -332,15 +333,15 @@ class FaultyFile(MemoryFile):
 # --- the durable image
 
 Write = tuple[int, bytes | int | None]
-"""A pending write: its position, and the number of bytes if the buffer still has them there, or
-the bytes if the buffer has lost them, or None for a truncation."""
+"""A pending write: its position, and the number of its bytes if they are still in the buffer, the
+bytes themselves if they are not, or None for a truncation."""
 
 
 class DurableImage:
-    """The bytes of each file that survive a power cut: the synced ones, and the pending writes.
+    """The bytes of each file that may survive a power cut: synced bytes and pending writes.
 
-    A buffer (the bytes of a file as read) that was not added, or was dropped, is not restored after
-    a crash. Pending writes refer to the bytes in the buffer instead of copying them.
+    A buffer has the current bytes of a file. A buffer that was not added, or was dropped, is not
+    restored after a crash. Pending writes refer to the bytes in the buffer instead of copying them.
     """
 
     def __init__(self) -> None:
@@ -370,7 +371,8 @@ class DurableImage:
         with self._lock:
             if position < len(buffer) and buffer[position:end] != data:
                 self._copy_pending(buffer, position)
-            # A buffer truncated since then ends before `position`: the data is appended.
+            # If the buffer was truncated in the meantime, it ends before `position`, and the data
+            # is appended.
             held = len(data) if position <= len(buffer) else data
             buffer[position:end] = data
             self._add_pending(buffer, (position, held))
@@ -402,7 +404,7 @@ class DurableImage:
             self._durable[id(buffer)] = bytes(data)
 
     def drop_writes(self, buffer: bytearray) -> None:
-        """Handle a failed sync: the pending writes are lost, the truncations are not."""
+        """Handle a failed sync: pending writes are lost, but truncations are not."""
         with self._lock:
             pending = self._pending.get(id(buffer), [])
             pending[:] = [write for write in pending if write[1] is None]
@@ -426,7 +428,8 @@ class DurableImage:
         return data
 
     def copy(self, copies: Mapping[int, bytearray]) -> DurableImage:
-        """Copy for `copies` of the buffers, keyed by the ids of the originals."""
+        """Return a copy for `copies` of the buffers, which are keyed by the ids of the
+        originals."""
         copy = DurableImage()
         with self._lock:
             copy._buffers = {id(copies[key]): copies[key] for key in self._buffers}

@@ -1,7 +1,7 @@
 """Conditions of the network and of a node's clock, which apply until they are removed.
 
-A condition is both the action of a fault and a separate hook. It is called before all other
-faults, which apply to the same requests as well.
+A condition is both the action of a fault and a separate hook. Conditions are called before all
+other faults, which also apply to the same requests.
 """
 
 import asyncio
@@ -14,30 +14,31 @@ from ...broker.event_loop.timers import Clock
 from ...broker.network.connection import Connection
 from ..interceptor import InterceptedRequest
 
-# A limited connection sends in steps of this duration: a fifth of the shortest delay that a client
+# A limited connection sends in steps of this duration, a fifth of the shortest delay that a client
 # would notice.
 STEP_SECONDS = 0.01
 
 
 class Condition:
-    """Called with each request that it applies to; returns True if it takes over the request. On
-    the broker's loop."""
+    """A condition is called with each request that it applies to, and returns True if it takes over
+    the request. Runs on the broker's loop."""
 
     is_recorded = False
-    """Whether the requests are marked as affected by a fault: False if nearly all of them are."""
+    """Whether the requests are marked as affected by a fault. False for conditions that affect
+    nearly all requests."""
 
     def __call__(self, request: InterceptedRequest) -> bool:
         raise NotImplementedError
 
     def begin(self, connections: list[Connection]) -> None:
-        """Called once, with the open connections that it applies to."""
+        """Called once, with the open connections to which the condition applies."""
 
     def end(self) -> None:
         """Restore the normal state."""
 
 
 class Latency(Condition):
-    """Delays each request by `ms` ± `jitter_ms`, before it is handled."""
+    """Delays the handling of each request by `ms` ± `jitter_ms`."""
 
     def __init__(self, ms: int, jitter_ms: int, seed: int) -> None:
         self._ms = ms
@@ -70,8 +71,8 @@ class Bandwidth(Condition):
 
 
 class NetworkPartition(Condition):
-    """Withholds all requests, and the responses to earlier ones. They arrive at the end, as after
-    TCP retransmissions."""
+    """Withholds all requests, and the responses to earlier requests. They arrive when the partition
+    ends, like TCP retransmissions."""
 
     is_recorded = True
 
@@ -103,7 +104,7 @@ class NetworkPartition(Condition):
 
 
 class Skew(Condition):
-    """Moves the clock of each node that it is called for."""
+    """Moves the clock of the node of each request."""
 
     def __init__(self, ms: int) -> None:
         self._ms = ms
@@ -138,7 +139,8 @@ class _SkewedClock:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast a PacedTransport sends: a chunk per interval; None: everything, 0: nothing."""
+    """How fast a PacedTransport sends: one chunk per interval. A chunk of None sends everything at
+    once, a chunk of 0 nothing."""
 
     chunk_bytes: int | None
     interval_s: float = 0
@@ -164,7 +166,7 @@ class PacedTransport(asyncio.Transport):
         return len(self._unsent) + self._transport.get_write_buffer_size()
 
     def send(self) -> None:
-        """Send the next chunk, and the others later."""
+        """Send the next chunk now and the others at intervals."""
         self._will_send = False
         chunk = self._pace.chunk_bytes
         size = len(self._unsent) if chunk is None else chunk

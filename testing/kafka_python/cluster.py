@@ -1,5 +1,5 @@
-"""Topics, records, groups and offsets of a cluster, through kafka-python, whose errors are passed
-on, except for retriable ones."""
+"""Topics, records, groups and offsets of a cluster, through kafka-python. Retriable errors are
+retried; other errors of kafka-python are passed on."""
 
 import re
 import time
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.05
 # Transient errors (a moving coordinator, the first use of __consumer_offsets, a topic that is not
 # yet known to all brokers) end within a few seconds.
 RETRY_SECONDS = 15.0
-# A closed consumer has left within that time; an unclosed one stays until its session expires.
+# A closed consumer leaves within this time. Others stay until their sessions expire.
 LEAVE_SECONDS = 5.0
 
 _DELETED = ("OK", "GroupIdNotFoundError")
@@ -88,7 +88,7 @@ class RealCluster:
     def produce(
         self, topic: str, records: Iterable[tuple[RecordToAppend, int]]
     ) -> list[tuple[int, int]]:
-        """Produce each record to its partition. Return (partition, offset) of each."""
+        """Produce each record to its partition. Return the (partition, offset) of each record."""
         if self._producer is None:
             self._producer = _PRODUCER(bootstrap_servers=self._servers, acks="all")
             # After a failed test, pending records need not be sent.
@@ -124,7 +124,7 @@ class RealCluster:
         return found
 
     def bounds(self, topic: str, partition: int | None) -> dict[int, tuple[int, int]]:
-        """Partition (None: all) -> log start offset and log end offset."""
+        """Return the log start offset and log end offset of a partition (None: all partitions)."""
         indexes = range(self.partitions(topic)) if partition is None else (partition,)
         partitions = [TopicPartition(topic, index) for index in indexes]
         with self._consumer() as consumer:
@@ -135,11 +135,11 @@ class RealCluster:
     # --- groups
 
     def groups(self) -> set[str]:
-        """Return all groups whose members are consumers, of either protocol."""
+        """Return all classic groups and consumer groups."""
         return {each for each, type_ in self._group_types().items() if type_ in _CONSUMER_TYPES}
 
     def _group_types(self) -> dict[str, str]:
-        """Return the type of each group; before Kafka 3.8 all are classic."""
+        """Return the type of each group; before Kafka 3.8, all groups are classic."""
         listed = self._retry(self.admin.list_groups)
         return {each["group_id"]: each.get("group_type") or "classic" for each in listed}
 
@@ -149,7 +149,8 @@ class RealCluster:
 
         def describe() -> GroupView:
             described = self.admin.describe_groups([group])[group]
-            # kafka-python has no code: `[Error 69] GroupIdNotFoundError: Group g not found.`
+            # kafka-python returns text instead of the error code: `[Error 69]
+            # GroupIdNotFoundError: Group g not found.`
             code = re.match(r"\[Error (-?\d+)\] ", described["error"] or "")
             error = None if code is None else _ERROR_CLASS(int(code[1]))
             if error not in (None, _NOT_FOUND):
@@ -172,7 +173,7 @@ class RealCluster:
         type_ = self._group_types().get(group)
         if type_ is None:
             return MissingGroup()
-        if type_ in _CONSUMER_TYPES:  # created or converted in the meantime
+        if type_ in _CONSUMER_TYPES:  # the group was created or converted in the meantime
             raise kafka_errors.NotCoordinatorError
         raise ValueError(
             f"Group {group} is a {type_} group: tests on a real cluster can inspect only classic "
@@ -189,7 +190,7 @@ class RealCluster:
         }
 
     def belongs_to_test(self, group: str, topics: Set[str]) -> bool:
-        """Whether the group uses only these topics, or has neither topics nor members."""
+        """Whether the group uses only these topics, or has neither offsets nor members."""
         view = self.describe(group)
         used = {topic for topic, _ in self.offsets(group)}
         used |= {topic for each in view.members for topic, _ in each.partitions + each.revoking}

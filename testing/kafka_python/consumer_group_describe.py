@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe, which kafka-python lacks, and the coordinators that it needs."""
+"""ConsumerGroupDescribe, which kafka-python lacks, and the lookup of coordinators for it."""
 
 from functools import partial
 from typing import Any
@@ -7,7 +7,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.api_message import ApiMessage
 
 
-# The only message that kafka-python 3 lacks. It loads the schema from this folder.
+# kafka-python 3 lacks only this message. ApiMessage loads its schema from this folder.
 class ConsumerGroupDescribeRequest(ApiMessage, load_json=__package__):
     pass
 
@@ -30,8 +30,9 @@ def forget_coordinators(admin: Any) -> None:
 
 
 def describe_consumer_group(admin: Any, group: str) -> dict[str, Any] | None:
-    """Return the group of a ConsumerGroupDescribe response, by the names of the schema, which may
-    contain an error; None if the cluster does not have the API. Raises kafka-python's errors."""
+    """Return the group in a ConsumerGroupDescribe response, which may have an error code, with the
+    field names of the schema; None if the cluster does not have the API. Raises kafka-python's
+    errors."""
     node_id = coordinator_id(admin, group)
     manager = admin._manager
     message: Any = ConsumerGroupDescribeRequest

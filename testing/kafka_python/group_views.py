@@ -1,4 +1,4 @@
-"""Groups as seen by an admin client: GroupViews of DescribeGroups and ConsumerGroupDescribe."""
+"""Groups as seen by an admin client, from DescribeGroups and ConsumerGroupDescribe responses."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -46,8 +46,8 @@ class DescribedClassicGroup:
 
     @property
     def is_settled(self) -> bool:
-        # A group is Stable after its leader's SyncGroup; the others get their assignment soon
-        # after.
+        # A group is Stable after its leader's SyncGroup. The other members get their assignments
+        # soon after.
         if self.state != "Stable":
             return False
         owned = {partition for each in self._members for partition in _owned(each)}
@@ -81,12 +81,12 @@ def _assigned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
 
 
 def _owned(member: Mapping[str, Any]) -> Iterator[TopicPartition]:
-    """Yield the partitions in the subscription of its last JoinGroup."""
+    """Yield the owned partitions in the subscription of the member's last JoinGroup."""
     return _decoded(member["member_metadata"], "owned_partitions")
 
 
 def _decoded(data: Any, name: str) -> Iterator[TopicPartition]:
-    # Empty before the assignment, or if the group does not use the consumer protocol.
+    # The data is empty before the assignment, or if the group does not use the consumer protocol.
     return _partitions((data.get(name) or ()) if isinstance(data, dict) else (), "topic")
 
 

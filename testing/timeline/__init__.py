@@ -1,6 +1,6 @@
 """The history of a test, as text and as figures.
 
-timeline  as text, for the report of a failed test
-page      as an HTML page, for --kafka-timeline
-drawing   the figures of that page: each group, and the transactions
+timeline  the text in the report of a failed test
+page      the HTML page of --kafka-timeline
+drawing   the figures on the page: one for each group, and one for the transactions
 """

@@ -30,7 +30,7 @@ from .timeline import (
     shorten_ids,
 )
 
-# In units of the drawing, which is scaled to the width of the page.
+# Sizes in the units of the drawing, which is scaled to the width of the page.
 WIDTH = 1000
 LABEL_WIDTH = 150
 ROW_HEIGHT = 30
@@ -44,9 +44,9 @@ CHARACTER_WIDTH = 5.8
 COLOURS = 6
 LABEL_LENGTH_MAX = 24
 
-# Per figure; older ones are omitted and counted below it.
+# Limits of each figure. Older items are omitted, and counted below the figure.
 ROWS_MAX = 40  # two screens
-GENERATIONS_MAX = 300  # narrower ones are indistinguishable
+GENERATIONS_MAX = 300  # more of them would be too narrow to be distinguished
 MARKS_MAX = 2000  # a page of a hundred tests stays below 50 MB
 MARK_LINES_MAX = 8
 GROUPS_MAX = 20
@@ -60,15 +60,15 @@ _SHOWN_EVENTS = (
     EventType.OFFSETS_DELETED,
 )
 
-# Final states of a transaction, with their class in the style sheet; and decided states.
+# The final states of a transaction, with their class in the style sheet, and the decided states.
 _OUTCOMES = {COMPLETE_COMMIT.text: "committed", COMPLETE_ABORT.text: "aborted"}
 _DECISIONS = {PREPARE_COMMIT.text, PREPARE_ABORT.text}
 _BY_CLIENT = "ended"
 
 
 def draw(history: History, since_s: float = 0) -> str:
-    """Return HTML: a figure for each group with events since then, and one for the transactions; ""
-    if there is nothing to show."""
+    """Return HTML with a figure for each group with events since `since_s`, and one for the
+    transactions; "" if there is nothing to show."""
     active = {each.event.group_id for each in history.events if each.wall_s >= since_s}
     groups = sorted(active)[:GROUPS_MAX]
     figures: list[_Figure] = [
@@ -80,7 +80,7 @@ def draw(history: History, since_s: float = 0) -> str:
         figures.append(_TransactionFigure(history, since_s))
     if not figures and any(each.wall_s >= since_s for each in history.clock_changes):
         figures = [_GroupFigure(history, "", since_s, is_first=True)]
-    # The same place is the same time in all of them.
+    # All figures have the same time axis.
     begin = min((each.begin for each in figures), default=0.0)
     end = max((each.end for each in figures), default=1.0)
     for each in figures:
@@ -93,16 +93,16 @@ class _Mark:
     row: str
     wall_s: float
     kind: str
-    """Class in the style sheet."""
+    """The class in the style sheet."""
     text: str
 
 
 class _Figure:
-    """A drawing with rows. The keys of rows are ids; "" is the row of everything that belongs to no
+    """A drawing with rows. The keys of rows are ids; "" is the row of marks that belong to no
     id."""
 
     def __init__(self, history: History, caption: str, others: str) -> None:
-        """`others`: explains the row ""."""
+        """`others` explains the row ""."""
         self._history = history
         self._caption = caption
         self._others = others
@@ -128,15 +128,15 @@ class _Figure:
         )
 
     def _draw(self) -> None:
-        """Draw the rows and their bars; the marks follow."""
+        """Draw the rows and their bars, before the marks."""
         raise NotImplementedError
 
     def _all_marks(self) -> Iterator[_Mark]:
         raise NotImplementedError
 
     def _set_times(self, shown: Sequence[float], since_s: float) -> None:
-        """Begin with the first time shown: requests and clock changes before it would leave the
-        axis mostly empty."""
+        """Set the time axis. It begins with the first item shown, because earlier requests and
+        clock changes would leave most of the axis empty."""
         history = self._history
         times = [each.wall_s for each in history.events]
         times += [each.wall_s for each in history.requests]
@@ -166,7 +166,7 @@ class _Figure:
     # --- shapes
 
     def _draw_rows(self, labels: Mapping[str, str]) -> None:
-        """Draw the labels of the last rows; `labels`: key -> label."""
+        """Draw the labels of the last rows. `labels` are by key."""
         self._omitted += max(len(labels) - ROWS_MAX, 0)
         self._rows = dict(list(labels.items())[-ROWS_MAX:])
         if any(mark.row not in self._rows for mark in self._marks()):
@@ -182,7 +182,7 @@ class _Figure:
             else f"{label[:9]}…{label[10 - LABEL_LENGTH_MAX :]}"
         )
         if key and list(self._rows.values()).count(label) > 1:
-            # The same client with a different member id.
+            # The client has several member ids.
             text = f"{text[:12]} {shorten_ids(key).rpartition('-')[2][:8]}"
         title = f"<title>{_h(key or self._others)}</title>"
         self._body.append(f'<text class=name x="0" y="{y}">{_h(text)}{title}</text>')
@@ -193,7 +193,7 @@ class _Figure:
     def _draw_bar(
         self, key: str, begin: float, end: float, *, kind: str, label: str, title: str
     ) -> None:
-        """`kind`: class in the style sheet."""
+        """Draw a bar. `kind` is its class in the style sheet."""
         x = self._x(begin)
         width = max(self._x(end) - x, BAR_WIDTH_MIN)
         fits = int((width - 4) / CHARACTER_WIDTH)
@@ -206,7 +206,7 @@ class _Figure:
         )
 
     def _draw_marks(self) -> None:
-        """Draw marks; marks of one kind at the same place are merged."""
+        """Draw marks. Marks of the same kind at the same place are merged."""
         found: dict[tuple[str, float, str], list[str]] = {}
         for mark in self._marks():
             row = mark.row if mark.row in self._rows else ""
@@ -296,8 +296,7 @@ class _GroupFigure(_Figure):
             if event.group_id == self._group and event.type is EventType.MEMBER_JOINED:
                 self._names[event.member_id or ""] = event.instance_id or event.client_id or ""
         members = {member for each in self._generations for member in each.partitions}
-        # Members that were in no generation get a row too: the test may have failed because of
-        # them.
+        # Members that were in no generation get a row too: they may be why the test failed.
         in_omitted = self._all_members - members
         shown = [member for member in self._names if member not in in_omitted]
         shown += [member for member in members if member not in self._names]
@@ -330,7 +329,7 @@ class _GroupFigure(_Figure):
             self._draw_rebalance(*begun, self.end, ends)
 
     def _draw_rebalance(self, begin: float, cause: str, end: float, ends: list[float]) -> None:
-        """`ends`: where the text of each line ends."""
+        """Draw a rebalance. `ends` is where the text of each line ends."""
         if end < self.begin:
             return
         x, width = self._x(begin), max(self._x(end) - self._x(begin), 1.5)
@@ -372,7 +371,7 @@ class _GroupFigure(_Figure):
             text += f" in transaction {commit.transactional_id}" if commit.transactional_id else ""
             yield _Mark(commit.member_id or "", commit.wall_s, "commit", text)
         for rejected in history.rejected_commits(group):
-            if not rejected.is_by_fault:  # otherwise it has the mark of the fault
+            if not rejected.is_by_fault:  # otherwise the fault has a mark
                 partition = f"{rejected.topic}-{rejected.partition}"
                 text = f"commit of {partition} at {rejected.offset} rejected: {rejected.error}"
                 yield _Mark(rejected.member_id or "", rejected.wall_s, "rejected", text)
@@ -461,7 +460,7 @@ class _TransactionFigure(_Figure):
 def _split(
     changes: Iterable[TransactionChange],
 ) -> tuple[list[list[TransactionChange]], list[TransactionChange]]:
-    """Return the changes of each transaction, and those between transactions, such as the
+    """Return the changes of each transaction, and the changes between transactions, such as the
     initialization of a producer."""
     transactions: list[list[TransactionChange]] = []
     between: list[TransactionChange] = []
@@ -492,7 +491,7 @@ def _mark(kind: str, x: float, y: float, lines: list[str]) -> str:
         shape = f"M{x} {y}v{MARK_HEIGHT}"
     else:  # a cross
         shape = f"M{x - 4} {y + 1}l8 8m-8 0l8 -8"
-    # An invisible wider line, because a thin one is hard to point at.
+    # An invisible wider line makes the mark easier to point at.
     hit = f'<path class=hit d="M{x} {y}v{MARK_HEIGHT}"/>'
     return f'<g>{title}{hit}<path class="{kind}" d="{shape}"/></g>'
 
@@ -503,7 +502,7 @@ def _label(change: ClockChange) -> str:
 
 
 def _axis_step(seconds: float) -> float:
-    """1, 2 or 5 times a power of ten, for at most ten ticks."""
+    """Return the distance of ticks: 1, 2 or 5 times a power of ten, for at most ten ticks."""
     step = 1e-3
     while True:
         for factor in (1, 2, 5):

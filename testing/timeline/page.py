@@ -1,7 +1,7 @@
 """`--kafka-timeline FILE.html`: the histories of all tests of a run, drawn on one page.
 
-There are no scripts and no external resources. Each test process draws its own histories
-(timeline_drawing.py); the reporting process writes the page.
+The page has no scripts and no external resources. Each test process draws its own histories
+(drawing.py), and the reporting process writes the page.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,18 @@ from typing import Final
 
 import pytest
 
-# Maximum number of tests on the page; failed tests come first. A browser handles about 50 MB well.
+# The maximum number of tests on the page, failed tests first. A browser handles about 50 MB well.
 TESTS_MAX = 500
 MESSAGE_LENGTH_MAX = 2000
 
 REPORT_ATTRIBUTE: Final = "kafka_timeline"
-"""Property of a test report: the drawn histories, as a string so that xdist transfers it."""
+"""The attribute of a test report for its drawings, which are a string so that xdist transfers them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One test."""
+    """The section of one test."""
 
     name: str
     outcome: str
@@ -63,7 +64,7 @@ class TimelinePage:
 
 
 def page(sections: list[Section]) -> str:
-    """Return the HTML file. Failed tests come first and are open."""
+    """Return the HTML file. Failed tests come first and are expanded."""
     ordered = sorted(sections, key=lambda each: each.outcome != "failed")
     failed = sum(each.outcome == "failed" for each in sections)
     tests = f"{len(sections)} test{'s' * (len(sections) != 1)}"

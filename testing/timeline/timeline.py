@@ -1,6 +1,6 @@
 """The history as lines of text in chronological order, for the report of a failed test.
 
-Successful routine requests are omitted; equal lines are merged.
+Successful routine requests are omitted, and equal lines are merged.
 """
 
 import re
@@ -16,25 +16,25 @@ from ..recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
 
-# Longer lines wrap in a terminal; usually a list of partitions or a client's reason is cut off.
+# Longer lines, which wrap in a terminal, are cut off: usually a list of partitions or a reason.
 LINE_LENGTH_MAX = 180
 # A response that took longer was delayed, for example by a rebalance or a fault.
 SLOW_RESPONSE_SECONDS = 0.05
 
-# The UUID at the end of a member id: its first part suffices to distinguish members.
+# The UUID at the end of a member id, whose first part suffices to distinguish members.
 _UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-# As format_duration prints them.
+# Durations, as format_duration prints them.
 _DURATION = re.compile(r"\b[\d.]+(e\+\d+)? (days|h|min|s|ms)\b")
 
-# Shown only with an error or a fault.
+# Requests of these APIs are shown only if they have an error or a fault.
 ROUTINE_APIS = frozenset(
     {
         *("ApiVersions", "Fetch", "FindCoordinator", "ListOffsets", "Metadata", "Produce"),
         *("AddPartitionsToTxn", "AddOffsetsToTxn"),  # the transaction's lines show them
     }
 )
-# Their requests, or other events, contain the same information.
+# The requests of these events, or other events, contain the same information.
 _REDUNDANT_EVENTS = frozenset(
     {
         EventType.COMMIT_ACCEPTED,
@@ -49,8 +49,8 @@ _REDUNDANT_EVENTS = frozenset(
 
 def timeline(history: History, since_s: float = 0) -> list[str]:
     """Return requests, events, failed connections, and changes of the clock and the broker by the
-    test, one per line, starting at `since_s`, in seconds since the broker was created. Consecutive
-    equal lines of one client are merged, even if they alternate with lines of other clients for the
+    test, one per line, from `since_s` on (in seconds since the broker was created). Consecutive
+    equal lines of one client are merged, even if they alternate with other clients' lines for the
     same API."""
     entries = (each for each in _entries(history) if each[0] >= since_s)
     return [_truncate(f"{line.first:9.3f}  {line}") for line in deduplicate(entries)]
@@ -98,8 +98,8 @@ class RepeatedLine(Generic[T]):
 
 def deduplicate(items: Iterable[tuple[T, str]]) -> list[RepeatedLine[T]]:
     """Merge lines with the same text, in order. Only lines of the same API (the first word) may be
-    between them: the heartbeats of three members become three lines. Indented lines are not
-    requests, and are merged with their neighbours only."""
+    between them, so the heartbeats of three members become three lines. Indented lines, which are
+    not requests, are merged only with their neighbours."""
     lines: list[RepeatedLine[T]] = []
     current: dict[str, RepeatedLine[T]] = {}
     kind = ""
@@ -139,8 +139,8 @@ def format_request(request: RecordedRequest) -> str:
 
 
 def format_event(recorded: RecordedEvent, names: Mapping[str, str]) -> str:
-    """Return one line that begins with the group; "" for a redundant event. `names`: from
-    `member_names`."""
+    """Return one line that begins with the group; "" for a redundant event. `names` is the result
+    of `member_names`."""
     event = recorded.event
     if event.type in _REDUNDANT_EVENTS:
         return ""
@@ -173,7 +173,7 @@ def _describe(event: GroupEvent, names: Mapping[str, str]) -> str:
 
 
 def _describe_assignment(event: GroupEvent, member: str) -> str:
-    """`app-1 owns orders-0 in epoch 5, has to revoke orders-1`"""
+    """Return text such as `app-1 owns orders-0 in epoch 5, has to revoke orders-1`."""
     detail = event.detail
     owned, revoking = (
         ", ".join(sorted(filter(None, detail.get(name, "").split(","))))
@@ -194,8 +194,8 @@ def _format_assignments(sync: RecordedRequest) -> str:
 
 
 def _format_transactional_commits(commits: Iterable[Commit]) -> Iterator[tuple[float, str]]:
-    """Yield the time and the line of each commit of offsets in a transaction; other commits appear
-    in the lines of their requests."""
+    """Yield the time and the line of each commit in a transaction. Other commits appear in the
+    lines of their requests."""
     of_transactions = (each for each in commits if each.transactional_id is not None)
     for (wall_s, group, name), same in groupby(
         of_transactions, key=lambda each: (each.wall_s, each.group, each.transactional_id)
@@ -205,15 +205,16 @@ def _format_transactional_commits(commits: Iterable[Commit]) -> Iterator[tuple[f
 
 
 def name_member(member_id: str, client_id: str | None) -> str:
-    """`app-1-3f0c…`, as classic member ids begin with the client id; `app-1 (member id 3f0c…)`."""
+    """Return `app-1-3f0c…` for a member id that begins with the client id, as classic ones do, and
+    otherwise `app-1 (member id 3f0c…)`."""
     if not client_id or member_id.startswith(f"{client_id}-"):
         return member_id
     return f"{client_id} (member id {member_id})"
 
 
 def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
-    """Member id -> its name with the client id, of the members that sent these requests (without
-    TxnOffsetCommit, whose client id is the producer's)."""
+    """Return the names of the members that sent these requests, by member id. TxnOffsetCommit is
+    ignored, because its client id is the producer's."""
     return {
         member_id: name_member(member_id, client_id)
         for member_id, client_id in client_ids(requests).items()
@@ -221,14 +222,14 @@ def member_names(requests: Iterable[RecordedRequest]) -> dict[str, str]:
 
 
 def format_transaction(change: TransactionChange) -> str:
-    """`  = billing-1: PrepareCommit in epoch 3 (ended): orders-0`"""
+    """Return a line such as `  = billing-1: PrepareCommit in epoch 3 (ended): orders-0`."""
     partitions = f": {join_partitions(change.partitions)}" if change.partitions else ""
     state = f"{change.after} in epoch {change.producer_epoch}"
     return f"  = {change.transactional_id}: {state} ({change.cause}){partitions}"
 
 
 def join_partitions(partitions: Iterable[TopicPartition]) -> str:
-    """`orders-0, orders-1`; `nothing`"""
+    """Return text such as `orders-0, orders-1`; `nothing` if there are no partitions."""
     return ", ".join(f"{topic}-{index}" for topic, index in partitions) or "nothing"
 
 
@@ -244,12 +245,12 @@ def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
 
 
 def is_shown(sentence: str, text: str) -> bool:
-    """Whether the text contains the sentence, perhaps with other durations: `is open for 12 s`."""
+    """Whether the text contains the sentence, even with other durations (`is open for 12 s`)."""
     return _DURATION.sub("", sentence) in _DURATION.sub("", text)
 
 
 def format_duration(ms: int) -> str:
-    """`5 min`, `7 days`, `1.5 s`: in the largest unit in which it is at least 1."""
+    """Return the duration in the largest unit in which it is at least 1: `5 min`, `1.5 s`."""
     units = (("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
     for unit, size in units:
         if ms >= size:

@@ -177,7 +177,7 @@ def test_a_transaction_in_the_wrong_state_is_explained_in_lines(
     assert (code, out) == (2, None)
     first, heading, *requests = err.splitlines()
     assert first.startswith("kohort ctl: Transaction billing-1 is not open. The last transaction")
-    assert " has begun no other" in first
+    assert " has not begun another" in first
     assert first.endswith(".")
     assert not first.endswith("..")
     assert heading == "  last requests:"

@@ -297,7 +297,7 @@ def test_requests_with_the_token_are_handled(api: ApiClient) -> None:
         assert "Authorization: Bearer TOKEN" in page
         web_page = {**headers, "Origin": "http://elsewhere"}
         assert client.raw("POST", "/reset", headers=web_page)[0] == 403
-    assert "There is no token" in api.raw("GET", "/")[2].decode()
+    assert "The server has no token" in api.raw("GET", "/")[2].decode()
 
 
 def test_a_bug_is_a_server_error(

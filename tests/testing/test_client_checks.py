@@ -196,7 +196,7 @@ def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_a
         one.commit_offset(offset)
         one.commit_offset(offset)
     message = f"commit ahead of delivery: {one.member_id} committed orders-0 at 4, but has fetched "
-    message += "only records before 3: the records between would be skipped"
+    message += "only records before 3: the records in between would be skipped"
     assert found(kafka) == [message] * is_ahead
 
 

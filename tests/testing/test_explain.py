@@ -414,7 +414,7 @@ def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
     producer.produce("orders", b"one")
     sentence = (
         "Client till has sent only ApiVersions and Metadata: it has not joined a group, fetched or "
-        "produced. A consumer needs a longer poll, a producer flush()."
+        "produced. A consumer needs a longer poll; a producer has to call flush()."
     )
     with pytest.raises(BarrierTimeout, match=re.escape(sentence)):
         kafka.wait_request("Produce", timeout=0.5)

@@ -165,7 +165,7 @@ def test_an_error_may_be_given_by_its_code(kafka: Kafka, error: str | int) -> No
 def test_an_unknown_error_is_rejected(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match="Kafka has no error code 1600"):
         kafka.faults.answer("OffsetCommit", error=1600)
-    with pytest.raises(TypeError, match="Kafka's name of an error or its code, not None"):
+    with pytest.raises(TypeError, match="the name or the code of a Kafka error, not None"):
         kafka.faults.answer("OffsetCommit", error=None)  # type: ignore[arg-type]
 
 
@@ -181,7 +181,7 @@ def test_an_unknown_error_is_rejected(kafka: Kafka) -> None:
         ("Metadata", {"topic": "t", "partition": 0}, "Metadata requests have no partition"),
         ("ListOffsets", {"member": "m"}, "ListOffsets requests have no member"),
         ("FindCoordinator", {"instance_id": "i"}, "requests have no instance id"),
-        ("OffsetCommit", {"node": 2}, "node 2 does not exist; the nodes: 1"),
+        ("OffsetCommit", {"node": 2}, "node 2 does not exist; the nodes are 1"),
     ],
 )
 def test_a_fault_that_could_never_fire_is_rejected(

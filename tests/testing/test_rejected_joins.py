@@ -82,8 +82,9 @@ def test_a_profile_without_the_consumer_protocol_is_explained(profile: str, lack
         explanation = kafka.group("billing").explain()
         service.close()
     assert (
-        "With group.protocol=consumer it needs ConsumerGroupHeartbeat (librdkafka: v1): profile "
-        f"{profile} {lacks}. Use profile kafka-4.x, or set group.protocol of the client to classic."
+        "With group.protocol=consumer, a client needs ConsumerGroupHeartbeat (librdkafka: v1): "
+        f"profile {profile} {lacks}. Use profile kafka-4.x, or set group.protocol "
+        "of the client to classic."
     ) in explanation
 
 

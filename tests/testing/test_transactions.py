@@ -112,7 +112,7 @@ def test_a_failed_wait_says_that_an_empty_transaction_sends_nothing(
 ) -> None:
     producer = new_producer()
     hint = r" \(a transaction without records and offsets sends nothing to the broker\)\.\n"
-    for begun in ("not begun one", "begun no other"):
+    for begun in ("not begun it", "not begun another"):
         producer.begin_transaction()
         producer.commit_transaction()
         with pytest.raises(BarrierTimeout, match=f" has {begun}{hint}"):
@@ -338,7 +338,7 @@ def test_a_failed_wait_says_why_the_last_transaction_was_aborted(
     producer = new_producer()
     begin(producer)
     producer.abort_transaction()
-    assert " ago by its producer; producer 0 in epoch 0 has begun no other" in explained()
+    assert " ago by its producer; producer 0 in epoch 0 has not begun another" in explained()
     begin(producer)
     kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
     assert " ago (timed out after 1 min); producer 0 in epoch 1 has begun" in explained()

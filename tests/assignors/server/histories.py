@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from kohort.assignors.server.hashing import TopicHashes, group_spec_order, subscription_order
+from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, ServerAssignor, Topic, TopicId
 from kohort.assignors.server.range import assign_range
 from kohort.assignors.server.targets import have_same_partitions, loaded_target
-from kohort.assignors.server.uniform import assign_uniform
 
 History: TypeAlias = dict[str, Any]
 Records: TypeAlias = list[list[Any]]

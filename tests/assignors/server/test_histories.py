@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, ServerAssignor, Target, Topic
 from kohort.assignors.server.range import assign_range
-from kohort.assignors.server.uniform import assign_uniform
 
 from .histories import ASSIGNORS, Group, random_history, records_of
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.assignors.model import Assignment, Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
+from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, Topic
-from kohort.assignors.server.uniform import assign_uniform
 
 from ..groups import assign, group, partitions, shares
 

@@ -111,8 +111,8 @@ def test_a_fenced_member_is_explained_before_and_after_its_next_heartbeat(orders
         member.resume()
         orders.wait(lambda: "FENCED_MEMBER_EPOCH" in dict(map(reversed, member.errors)))
         assert (
-            f"Member {name} is fenced: it got FENCED_MEMBER_EPOCH and has to rejoin; without that, "
-            "its partitions remain assigned to it until its session expires in "
+            f"Member {name} is fenced: it got FENCED_MEMBER_EPOCH and has to rejoin; otherwise its "
+            "partitions remain assigned to it until its session expires in "
         ) in group.explain()
 
 
