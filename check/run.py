@@ -40,7 +40,7 @@ TRANSACTION_VERSION: Final = 2
 
 
 class CannotJudge(Exception):
-    """There is no verdict, because the broker cannot be reached, or too little happened."""
+    """There is no verdict; the message says why."""
 
 
 class _TopicLost(Exception):
