@@ -341,7 +341,9 @@ def test_a_failed_wait_says_why_the_last_transaction_was_aborted(
     assert " ago by its producer; producer 0 in epoch 0 has not begun another" in explained()
     begin(producer)
     kafka.clock.advance(ms=TRANSACTION_TIMEOUT_MS)
-    assert " ago (timed out after 1 min); producer 0 in epoch 1 has begun" in explained()
+    assert (
+        " ago (timed out after 1 min); producer 0 in epoch 1 has not begun another" in explained()
+    )
     begin(new_producer())
     kafka.transactions.abort("billing-1")
     assert " ago (aborted by request); " in explained()
