@@ -221,7 +221,7 @@ def test_a_command_that_listens_elsewhere_is_waited_for(
     assert main(["check", *flags]) == 2
     printed = capsys.readouterr().err
     assert "\r\033[Kwaiting for the command to listen at 127.0.0.1:9, 0 s" in printed
-    assert "nothing listens at 127.0.0.1:9 after 0.2 s. What it printed" in printed
+    assert "nothing listens at 127.0.0.1:9 after 0.2 s. Its output is in" in printed
     assert printed.endswith("the last line is: on port 8\n")
 
 
