@@ -94,10 +94,8 @@ def groups_of_connections(connections: int, metadata_size: int = 0) -> list[list
 
 
 def create_topic(broker: BrokerProcess) -> None:
-    topic = {"name": TOPIC, "num_partitions": len(PARTITIONS), "replication_factor": 1}
     with Client(broker.bootstrap) as client:
-        created = client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
-    assert created["topics"][0]["error_code"] == "none"
+        client.create_topics(TOPIC, partitions=len(PARTITIONS))
 
 
 def error_of_commit(response: Any) -> str:

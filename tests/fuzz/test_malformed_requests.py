@@ -60,9 +60,7 @@ class ValidClient:
             self.failure = error
 
     def _join_group(self) -> None:
-        topic = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
-        created = self._member.call("CreateTopics", 5, topics=[topic], timeout=TIMEOUT_MS)
-        assert created["topics"][0]["error_code"] == "none"
+        self._member.create_topics(TOPIC)
         found = self._member.call("FindCoordinator", 3, key=GROUP)
         assert found["error_code"] == "none"
         member = self._member
@@ -74,9 +72,7 @@ class ValidClient:
         call, offset = self._member.call, self.iterations
         value = b"record %d" % offset
         batch = build([NewRecord(None, value, int(time.time() * 1000))], base_offset=0)
-        topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": batch}]}
-        response = call("Produce", 8, acks=-1, timeout=TIMEOUT_MS, topic_data=[topic])
-        produced = response["responses"][0]["partition_responses"][0]
+        produced = self._member.produce(batch)
         assert (produced["error_code"], produced["base_offset"]) == ("none", offset)
 
         partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1_000_000}

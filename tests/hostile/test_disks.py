@@ -18,12 +18,6 @@ BAD_FRAMES = 20_000 if FULL else 1_000
 FILE_BYTES_MAX = 32 * 1024
 
 
-def produce(client: Client) -> str:
-    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batch(b"x" * 999)}]}]
-    (topic,) = client.call("Produce", 9, acks=1, timeout=9, topic_data=topics)["responses"]
-    return topic["partition_responses"][0]["error_code"]
-
-
 def commit(client: Client, offset: int) -> str:
     request = GroupCommits("billing").request(offset)
     return error_of_commit(client.call("OffsetCommit", 8, **request))
@@ -37,18 +31,17 @@ def limit_files(target: Target, size: int) -> None:
 @pytest.mark.row(14)
 def test_a_full_disk_is_logged_once_and_when_it_is_over(attack):
     target = attack("--events", "off")
-    topic = {"name": "orders", "num_partitions": 3, "replication_factor": 1}
     with target.client() as client:
-        client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
+        client.create_topics("orders", partitions=3)
         assert commit(client, 1) == "none"
         limit_files(target, FILE_BYTES_MAX)
         refused = {"kafka_storage_error": 0, "not_coordinator": 0, "none": 0}
         while min(refused["kafka_storage_error"], refused["not_coordinator"]) < REFUSED:
-            refused[produce(client)] += 1
+            refused[client.produce(batch(b"x" * 999), acks=1)["error_code"]] += 1
             refused[commit(client, 2)] += 1
         limit_files(target, -1)
         while len(lines := errors(target)) < 4:
-            produce(client)
+            client.produce(batch(b"x" * 999), acks=1)
             commit(client, 3)
     for line in lines[:2]:
         assert "Writing to" in line

@@ -39,16 +39,8 @@ def target(attack, tmp_path: Path) -> Target:
     return attack("--events", "off", kohort=("-c", FAULTY))
 
 
-def create(client: Client, **configs: str) -> None:
-    settings = [{"name": name.replace("_", "."), "value": text} for name, text in configs.items()]
-    topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "configs": settings}
-    client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
-
-
 def produce(client: Client, data: bytes) -> tuple[str, int]:
-    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": data}]}]
-    (topic,) = client.call("Produce", 9, acks=-1, timeout=9, topic_data=topics)["responses"]
-    (found,) = topic["partition_responses"]
+    found = client.produce(data)
     return found["error_code"], found["base_offset"]
 
 
@@ -56,7 +48,7 @@ def produce(client: Client, data: bytes) -> tuple[str, int]:
 def test_a_corrected_clock_is_that_of_timestamps(target, tmp_path: Path) -> None:
     """Sessions are not affected."""
     with target.client() as client:
-        create(client)
+        client.create_topics("orders")
         for hours in (0, 3, -3):
             (tmp_path / "clock").write_text(str(hours * 3600))
             corrected_ms = time.time_ns() // 1_000_000 + hours * HOUR_MS
@@ -70,7 +62,7 @@ def test_a_corrected_clock_is_that_of_timestamps(target, tmp_path: Path) -> None
 def test_a_batch_that_is_not_synced_is_neither_served_nor_a_duplicate(target, tmp_path) -> None:
     eio = tmp_path / "eio"
     with target.client() as client:
-        create(client, flush_messages="1")
+        client.create_topics("orders", flush_messages="1")
         assert produce(client, batch(b"first")) == ("none", 0)
         id_ = client.call("InitProducerId", 4, transaction_timeout=0)["producer_id"]
         records = [NewRecord(None, b"second", NOW_MS)]

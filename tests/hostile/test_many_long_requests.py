@@ -66,7 +66,5 @@ def encoded_fetch(partitions: int, max_wait_ms: int) -> bytes:
 
 
 def create_topic(target: Target, partitions: int) -> None:
-    topic = {"name": "orders", "num_partitions": partitions, "replication_factor": 1}
     with target.client() as client:
-        created = client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
-    assert created["topics"][0]["error_code"] == "none"
+        client.create_topics("orders", partitions=partitions)

@@ -35,15 +35,10 @@ def test_clients_that_never_read_their_records(attack):
     target = attack("-o", "message.max.bytes=10000000")
     count = 200 if FULL else 10
     with target.client() as client:
-        topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
-        client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
+        client.create_topics("orders")
         record = batch(bytes(8_000_000), at_ms=time.time_ns() // 1_000_000)
-        partitions = [{"index": 0, "records": record}]
         for _ in range(7):
-            topics = [{"name": "orders", "partition_data": partitions}]
-            produced = client.call("Produce", 9, acks=1, timeout=10_000, topic_data=topics)
-            response = produced["responses"][0]["partition_responses"][0]
-            assert response["error_code"] == "none"
+            assert client.produce(record)["error_code"] == "none"
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 55 * MIB}
         topics = [{"topic": "orders", "partitions": [partition]}]
         fetch = client.encode("Fetch", 11, max_bytes=55 * MIB, min_bytes=1, topics=topics)

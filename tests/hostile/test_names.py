@@ -19,8 +19,7 @@ def target(attack):
     """A broker with a member and a committed offset of a group; all names are NAME."""
     target = attack("--log-level", "debug", "-o", "group.initial.rebalance.delay.ms=0")
     with Client(target.address, NAME) as client:
-        orders = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
-        client.call("CreateTopics", 7, topics=[orders])
+        client.create_topics("orders")
         partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": NAME}
         offsets = [{"name": "orders", "partitions": [partition]}]
         assert client.commit(NAME, topics=offsets) == "none"

@@ -28,11 +28,7 @@ def test_expressions_of_a_consumer_group_that_are_slow_to_match(attack):
     names = [f"{'ab' * 100}-{number}" for number in range(topics)]
     with target.client() as client:
         for start in range(0, topics, 1_000):
-            new = [
-                {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": []}
-                for name in names[start : start + 1_000]
-            ]
-            client.call("CreateTopics", 7, topics=new)
+            client.create_topics(*names[start : start + 1_000])
         heartbeat = {"group_id": "slow", "rebalance_timeout": 60_000, "topic_partitions": []}
         for number in range(members):
             regex = f"(x|[a-y]*.*){{1,30}}[ab].{{1,40}}{number}"

@@ -29,15 +29,10 @@ def bomb(count: int, codec: int, max_timestamp: int | None = None) -> bytes:
 
 def produce(target: Target, records: bytes, **configs: str) -> dict[str, object]:
     """Return the response of a partition of a topic with these configurations."""
-    named = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
-    topic = {"name": "orders", "num_partitions": 1, "replication_factor": 1, "configs": named}
     with target.client() as client:
         client.socket.settimeout(120)
-        created = client.call("CreateTopics", 7, topics=[topic], timeout=10_000)
-        assert created["topics"][0]["error_code"] == "none"
-        topics = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
-        produced = client.call("Produce", 9, acks=1, timeout=60_000, topic_data=topics)
-    return produced["responses"][0]["partition_responses"][0]
+        client.create_topics("orders", **configs)
+        return client.produce(records)
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])

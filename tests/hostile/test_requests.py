@@ -23,13 +23,8 @@ def is_closed(target: Target, api: str, version: int, **values: object) -> bool:
 
 
 def create_topics(target: Target, count: int, prefix: str = "topic") -> None:
-    topics = [
-        {"name": f"{prefix}-{n}", "num_partitions": 1, "replication_factor": 1}
-        for n in range(count)
-    ]
     with target.client() as client:
-        created = client.call("CreateTopics", 7, topics=topics, timeout=60_000)
-    assert {each["error_code"] for each in created["topics"]} == {"none"}
+        client.create_topics(*(f"{prefix}-{n}" for n in range(count)))
 
 
 @pytest.mark.row(5)
@@ -58,9 +53,8 @@ def test_a_large_group_that_is_described_again_and_again(attack, times):
 def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
     """A response takes 40 KB for the partitions of the group, and 30 KB for its expression."""
     target = attack()
-    topic = {"name": "wide", "num_partitions": 10_000, "replication_factor": 1}
     with target.client() as client:
-        client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
+        client.create_topics("wide", partitions=10_000)
         joined = client.call(
             "ConsumerGroupHeartbeat",
             1,
@@ -108,10 +102,8 @@ def test_topics_that_are_created_and_deleted_by_one_request(attack):
 @pytest.mark.row(12)
 def test_a_topic_of_many_partitions_that_is_created_and_deleted(attack):
     target = attack()
-    topic = {"name": "wide", "num_partitions": 5000 // SHARE, "replication_factor": 1}
     with target.client() as client:
-        created = client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
-        assert created["topics"][0]["error_code"] == "none"
+        client.create_topics("wide", partitions=5000 // SHARE)
         deleted = client.call("DeleteTopics", 5, topic_names=["wide"], timeout=60_000)
         assert deleted["responses"][0]["error_code"] == "none"
 

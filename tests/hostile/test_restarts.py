@@ -107,9 +107,7 @@ def test_a_flipped_bit_in_a_base_offset_is_reported(start, commits) -> None:
 
 
 def produce(client: Client) -> None:
-    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batch(b"x")}]}]
-    (topic,) = client.call("Produce", 9, acks=-1, timeout=9, topic_data=topics)["responses"]
-    assert topic["partition_responses"][0]["error_code"] == "none"
+    assert client.produce(batch(b"x"))["error_code"] == "none"
 
 
 @pytest.fixture

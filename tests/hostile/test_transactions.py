@@ -26,12 +26,6 @@ class Producer(NamedTuple):
     epoch: int
 
 
-def create_topic(client: Client, partitions: int = PARTITIONS) -> None:
-    topic = {"name": "orders", "num_partitions": partitions, "replication_factor": 1}
-    created = client.call("CreateTopics", 7, topics=[topic], timeout=60_000)
-    assert created["topics"][0]["error_code"] == "none"
-
-
 def pipelined(client: Client, api: str, version: int, requests: Sequence[Any]) -> list[Any]:
     responses = []
     for start in range(0, len(requests), PIPELINED):
@@ -94,7 +88,7 @@ def test_a_transaction_of_thousands_of_partitions(attack, durability):
     target = attack("--durability", durability)
     with target.client() as client:
         client.socket.settimeout(120)
-        create_topic(client)
+        client.create_topics("orders", partitions=PARTITIONS)
         (producer,) = producers(client, 1)
         begin(client, producer, range(PARTITIONS // 2))
         # One at a time: each request stores all partitions of the transaction.
@@ -108,7 +102,7 @@ def test_thousands_of_transactions_that_time_out_at_once(attack):
     target = attack()
     ids, timeout_ms = (3_000, 10_000) if FULL else (300, 3_000)
     with target.client() as client:
-        create_topic(client, 50)
+        client.create_topics("orders", partitions=50)
         found = producers(client, ids, timeout_ms)
         started = pipelined(
             client, "AddPartitionsToTxn", 3, [adding(each, range(5)) for each in found]
@@ -136,7 +130,7 @@ def test_thousands_of_transactional_ids_that_are_filtered_by_thousands(attack):
 def test_a_wide_transaction_that_is_described_again_and_again(attack):
     target = attack()
     with target.client() as client:
-        create_topic(client)
+        client.create_topics("orders", partitions=PARTITIONS)
         (producer,) = producers(client, 1)
         begin(client, producer, range(PARTITIONS))
         ids = [producer.transactional_id] * (ITEMS_MAX - 1)
@@ -151,7 +145,7 @@ def test_offsets_of_thousands_of_partitions_in_transactions(attack):
     ids = 2_000 if FULL else 50
     with target.client() as client:
         client.socket.settimeout(120)
-        create_topic(client)
+        client.create_topics("orders", partitions=PARTITIONS)
         *small, first, second = producers(client, ids)
         for producer in (first, second):
             commit_offsets(client, producer, range(PARTITIONS))
@@ -181,7 +175,7 @@ def commit_offsets(client: Client, producer: Producer, partitions: Sequence[int]
 def test_a_partition_with_thousands_of_producers_that_is_described_again_and_again(attack):
     target = attack()
     with target.client() as client:
-        create_topic(client, 1)
+        client.create_topics("orders")
         write_as_many_producers(client, IDS)
         topics = [{"name": "orders", "partition_indexes": [0] * (ITEMS_MAX - 2)}]
         with suppress(ConnectionError, EOFError):

@@ -107,6 +107,29 @@ class Client:
             raise ConnectionError("the broker closed the connection")
         return data
 
+    # --- topics
+
+    def create_topics(self, *names: str, partitions: int = 1, **configs: str) -> None:
+        """`configs`: with underscores for the dots of their names."""
+        settings = [{"name": key.replace("_", "."), "value": configs[key]} for key in configs]
+        topics = [
+            {
+                "name": name,
+                "num_partitions": partitions,
+                "replication_factor": 1,
+                "configs": settings,
+            }
+            for name in names
+        ]
+        created = self.call("CreateTopics", 7, topics=topics, timeout=60_000)["topics"]
+        assert {each["error_code"] for each in created} == {"none"}, created
+
+    def produce(self, batch: bytes, topic: str = "orders", *, acks: int = -1) -> Any:
+        """Return the response of the topic's first partition."""
+        data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
+        response = self.call("Produce", 9, acks=acks, timeout=60_000, topic_data=data)
+        return response["responses"][0]["partition_responses"][0]
+
     # --- groups
 
     def send_join(self, group: str, member_id: str = "", **more: Any) -> None:

@@ -55,8 +55,7 @@ def deny_group(broker: BrokerThread) -> None:
 @pytest.fixture
 def client(broker: BrokerThread) -> Iterator[Client]:
     with Client(broker.bootstrap) as connected:
-        topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
-        connected.call("CreateTopics", 7, topics=topics, timeout=1000)
+        connected.create_topics("t")
         found = connected.call("FindCoordinator", 3, key="g")
         assert found["error_code"] == "none"
         yield connected
