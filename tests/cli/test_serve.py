@@ -465,7 +465,7 @@ def test_debug_logs_every_request_and_response(tmp_path: Path) -> None:
 
 
 def test_a_registry_of_a_later_version_is_reported_and_left_alone(tmp_path: Path) -> None:
-    """The registry of topics contains a record of an unknown kind."""
+    """The topic registry contains a record of an unknown kind."""
     log = tmp_path / "data" / "__kohort_topics-0" / f"{0:020}.log"
     log.parent.mkdir(parents=True)
     (batch := BatchBuilder()).add(b'{"kind": "moon"}', b"{}", 0)

@@ -1,4 +1,4 @@
-"""The registry of topics: changes, failed writes and crashes."""
+"""The topic registry: changes, failed writes and crashes."""
 
 import uuid
 from collections.abc import Mapping
