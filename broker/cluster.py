@@ -115,7 +115,7 @@ class Cluster:
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_cleanup_due = False
         self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
-        # Partitions of the waiting Fetch requests (protocol/budgets.py).
+        # The number of partitions in all waiting Fetch requests (PARKED_PARTITIONS_MAX).
         self.parked_partitions = 0
         # The warnings that handlers have logged: each is logged only once.
         self.client_warnings: set[str] = set()

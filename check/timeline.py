@@ -40,7 +40,7 @@ EXAMPLE_LINE: Final = 15
 TICKS_MAX: Final = 10
 
 SECONDS_MAX: Final = 20.0
-"""A longer time would be too dense to see anything."""
+"""A drawing of a longer time would be too dense to read."""
 MARGIN_SECONDS_MIN: Final = 0.02
 MARGIN_SECONDS_MAX: Final = 1.0
 """The margins before and after the counter-examples are as long as these are, within these limits,

@@ -319,10 +319,9 @@ def collect_garbage_rarely(loop: asyncio.AbstractEventLoop) -> None:
 def keep_freed_memory() -> None:
     """Raise glibc's thresholds for returning freed memory to the system.
 
-    By default the heap is trimmed above 128 KiB, so that the memory of each large response comes
-    from the system again, and page faults take half of the CPU time of a fetch. Does nothing with
-    another C library (macOS, musl) or if the environment configures malloc.
-    """
+    By default, glibc trims the heap above 128 KiB, so each large response gets its memory from the
+    system again, and page faults take half of the CPU time of a fetch. Does nothing with another C
+    library (macOS, musl) or if the environment configures malloc."""
     import ctypes  # slow to import, and not needed before the broker listens
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -44,7 +44,8 @@ class ScriptBroker:
         self.ports: tuple[int, ...] = (port,)  # those of all listeners
         self.topic_ids: dict[str, UUID] = {}  # by name
         self.initial_delay_ms = 0
-        """The delay of the first rebalance of a group. Scenarios without it wait until it ends."""
+        """The delay of the first rebalance of a group. Scenarios that were recorded without the
+        delay wait until it ends."""
         self.node_id = NODE_ID
         self.epochs_ahead = 0
         """The first epoch of a member of a KIP-848 group in Kafka, minus that of this broker."""
@@ -137,8 +138,8 @@ class ScriptBroker:
 
 
 class RemoteBroker(ScriptBroker):
-    """A broker that scripts share, in real time. `users`: the host and port of a listener with
-    SASL/PLAIN, where the password of each of USERS is its name.
+    """A running broker that all scripts share, and whose clock they cannot control. `users`: the
+    host and port of a listener with SASL/PLAIN, where the password of each of USERS is its name.
 
     Kafka's network threads keep no order between connections, and a client cannot find out whether
     a request waits: the only evidence is that no response arrives for `quiet_ms`. A scenario whose

@@ -121,7 +121,8 @@ class Member:
         return await self._send("Heartbeat", version, self._identity() | fields)
 
     async def commit(self, offset: int = 5, version: int = 9, **fields: Any) -> Any:
-        """Commit for partition 0 of `orders`; `topics` are (name, partition, metadata)."""
+        """Commit for partition 0 of `orders`, or for `topics`: tuples (name, partition,
+        metadata)."""
         topics = self._script.commit_topics(offset, fields.pop("topics", None))
         identity = self._identity()
         identity["generation_id_or_member_epoch"] = identity.pop("generation_id")
@@ -208,7 +209,8 @@ class ConsumerMember:
         return await self.heartbeat(member_epoch=epoch)
 
     async def commit(self, offset: int = 5, version: int = 9, **fields: Any) -> Any:
-        """Commit for partition 0 of `orders`; `topics` are (name, partition, metadata)."""
+        """Commit for partition 0 of `orders`, or for `topics`: tuples (name, partition,
+        metadata)."""
         values = {
             "generation_id_or_member_epoch": self.epoch,
             "member_id": self.id,

@@ -40,8 +40,8 @@ class Diverged(Exception):
 
 
 def shifted(value: Any, epochs: int) -> Any:
-    """Return a value with a number added to its epochs, at any depth. Epochs up to 0 have a meaning
-    of their own, and stay."""
+    """Return a value with a number added to its epochs, at any depth. Epochs of 0 or less have
+    special meanings and are left unchanged."""
     if not epochs:
         return value
     if isinstance(value, Mapping):

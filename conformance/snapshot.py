@@ -92,7 +92,7 @@ async def _topics(control: AsyncClient, _broker: RemoteBroker) -> State:
     return {
         each["name"]: None
         for each in described["topics"]
-        # Unlike other internal topics, clients may delete SHARE_TOPIC.
+        # Unlike other internal topics, SHARE_TOPIC can be deleted by clients.
         if not each["is_internal"] or each["name"] == SHARE_TOPIC
     }
 

@@ -436,7 +436,8 @@ _ERROR_RESULTS: Final[Mapping[type, Callable[[ErrorCode], Result]]] = {
 }
 
 
-# The errors that clients get if an append fails (upstream: appendGroupMetadataErrorToResponseError,
-# handleOperationException, and TransactionStateManager for transactions).
-FAILED_APPEND_ERROR: Final = ErrorCode.not_coordinator
+# The error that clients get if an append or a sync fails (upstream:
+# appendGroupMetadataErrorToResponseError, handleOperationException, and TransactionStateManager for
+# transactions).
+FAILED_WRITE_ERROR: Final = ErrorCode.not_coordinator
 LARGE_RECORD_ERROR: Final = ErrorCode.unknown_server_error

@@ -88,13 +88,13 @@ from .decision import (
 from .offsets import (
     Sweep,
     commit_accepted,
+    commit_events,
     decide_commit,
     decide_delete_offsets,
     decide_fetch,
     decide_transactional_commit,
     delete_offsets_of_topics,
     expire_offsets,
-    transaction_committed,
 )
 from .other_groups import OtherGroups
 from .outcome import NOTHING, WARNING, EventType, GroupEvent, Outcome, RegexQuery, reply
@@ -212,13 +212,13 @@ class Coordinator:
         resolve_regexes(decision, group, matched, query.topics_version)
         return decision.outcome()
 
-    def transaction_committed(self, producer_id: int) -> tuple[GroupEvent, ...]:
+    def commit_events(self, producer_id: int) -> tuple[GroupEvent, ...]:
         """Return the events for the offsets that a transaction commits. The caller calls this
         before it applies the end of the transaction, and publishes the events once that is durable.
         """
         if not self._reports_commits:
             return ()
-        return transaction_committed(self._partition, producer_id)
+        return commit_events(self._partition, producer_id)
 
     def next_deadline(self) -> int | None:
         """Return a lower bound for the time of the next call to tick(), or None. A tick that finds
@@ -332,7 +332,7 @@ class Coordinator:
         if isinstance(record, OffsetCommitRecord):
             partition.offsets.put(record)
             if partition.pending_offsets:
-                partition.pending_offsets.committed(record[:3])
+                partition.pending_offsets.supersede(record[:3])
         elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)
         elif isinstance(record, OffsetTombstone):

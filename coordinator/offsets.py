@@ -237,7 +237,7 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
     return outcome._replace(events=(*outcome.events, event))
 
 
-def transaction_committed(partition: PartitionState, producer_id: int) -> tuple[GroupEvent, ...]:
+def commit_events(partition: PartitionState, producer_id: int) -> tuple[GroupEvent, ...]:
     """Return one event per group, with the offsets that take effect when the producer's transaction
     is committed."""
     by_group: dict[str, dict[str, str]] = {}

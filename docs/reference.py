@@ -193,7 +193,7 @@ class Source:
         yield from ("", *_paragraphs(_docstring(node, node.name)))
         bare: list[str] = []
         for signature, text in [("", ""), *self._entries(node), ("", "")]:
-            if signature and not text:  # several without docstrings are one line
+            if signature and not text:  # consecutive entries without docstrings share one line
                 bare.append(f"`{signature}`")
                 continue
             if bare:

@@ -331,9 +331,8 @@ class Log:
         """Make everything appended so far durable, then raise `synced_offset`, at most to `up_to`.
 
         May run in another thread, concurrently with `append`. After an OSError the log is `failed`:
-        the OS may have dropped the pages it could not write, so that a second sync would succeed
-        without writing them.
-        """
+        the OS may have dropped the pages it could not write, in which case a second sync would
+        succeed without writing them."""
         with self._syncing:
             if self.failed is not None:
                 raise self._log_failed()
@@ -456,8 +455,9 @@ class Log:
                 self.producers.on_batch(header, batch)
 
     def write_manifest(self) -> None:
-        """Write the segment manifest for the next open, unless the log has producers: it would hide
-        their batches. Raises OSError."""
+        """Write the segment manifest for the next open, unless the log has producers: the next open
+        does not read the batches that a manifest covers, and would not restore their state. Raises
+        OSError."""
         # Durability is unknown during and after a failed sync.
         if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:

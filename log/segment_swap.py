@@ -28,7 +28,7 @@ INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 class UnfinishedSwaps(NamedTuple):
-    """Leftover files: `useless` ones are removed; `swaps` belong to the log."""
+    """Leftover files: those in `useless` must be removed; those in `swaps` belong to the log."""
 
     useless: list[str]
     swaps: list[str]

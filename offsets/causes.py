@@ -23,7 +23,7 @@ class Cause(StrEnum):
     # --- a member left or was removed
     LEFT_CLEANLY = "member left"
     LEFT_TEMPORARILY = "static member left temporarily"  # KIP-848: epoch -2
-    SLOW_POLL = "poll interval exceeded"  # reported by the client itself, as Java clients do
+    SLOW_POLL = "poll interval exceeded"  # reported by Java clients; otherwise inferred
     REMOVED_BY_ADMIN = "member removed by an administrator"
     SESSION_TIMEOUT = "session expired"
     REBALANCE_TIMEOUT = "rebalance timeout"

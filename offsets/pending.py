@@ -66,9 +66,9 @@ class PendingOffsets:
         self._last_number += 1
         pending[key] = self._last_number, commit
 
-    def committed(self, key: OffsetKey) -> None:
+    def supersede(self, key: OffsetKey) -> None:
         """Supersede the pending commits of a partition, because it has a newer commit."""
-        self._supersede(key, self._last_number + 1)
+        self._supersede_before(key, self._last_number + 1)
 
     def remove(self, tombstone: OffsetTombstone) -> None:
         """Remove the pending commits of a partition, of all producers."""
@@ -85,7 +85,7 @@ class PendingOffsets:
         for key, (number, record) in self._open.pop(producer_id, {}).items():
             self._discard(key, producer_id)
             if is_commit and record is not None:
-                self._supersede(key, number)
+                self._supersede_before(key, number)
                 committed.append(record)
         return committed
 
@@ -93,7 +93,7 @@ class PendingOffsets:
         self._open.clear()
         self._groups.clear()
 
-    def _supersede(self, key: OffsetKey, before: int) -> None:
+    def _supersede_before(self, key: OffsetKey, before: int) -> None:
         for producer_id in self._producers_of(key):
             pending = self._open[producer_id]
             if pending[key][0] < before:

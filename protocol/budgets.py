@@ -88,8 +88,8 @@ scheduler runs the remaining steps in slices."""
 
 LONG_REQUESTS_MAX: Final = 4
 """Requests of more than INLINE_ITEMS_MAX items that are processed at the same time; each takes up
-to 40 MB. Other such requests wait undecoded and count towards the request budget. Kafka handles one
-request per thread (num.io.threads, 8)."""
+to 40 MB. Other such requests wait undecoded and count towards the request budget. Kafka handles at
+most num.io.threads requests at a time (default: 8)."""
 
 PARKED_PARTITIONS_MAX: Final = 100_000
 """Partitions in all Fetch requests that wait for records, about a kilobyte each. Above this limit a

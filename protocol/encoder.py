@@ -64,8 +64,9 @@ def compile_frame_encoder(
     items_max: int | None = None,
     too_many: Callable[[], Exception] = ManyItems,
 ) -> Callable[[Any, int], Any]:
-    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`, and
-    ResponseTooLarge for more than RESPONSE_BYTES_MAX bytes.
+    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
+    the schema has fields of any size, it also raises ResponseTooLarge for more than
+    RESPONSE_BYTES_MAX bytes; other messages are limited by their number of items.
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
     message with more than `items_max` array items, it raises `too_many()` before it allocates

@@ -1,4 +1,4 @@
-"""Finds mistakes of a test's clients in the history: `kafka.client_checks`.
+"""Finds mistakes made by a test's clients, from the history: `kafka.client_checks`.
 
 A false alarm is worse than a miss: a mistake that the history does not prove is not reported (for
 example if two clients share a client id, or a fault of the test affected a request).

@@ -266,14 +266,15 @@ class Kafka(SuggestsAttributes):
         member causes a rebalance; members added within `with group.hold_joins():` cause only one.)
 
         `assignor` is one assignor, or several in order of preference, as objects or names
-        (kohort.assignors.resolve; raises AssignorNotFound). The default is those that the members
-        of the group support, or range, roundrobin, sticky and cooperative-sticky. The timeouts
-        default to those of Java's consumer (session.timeout.ms, max.poll.interval.ms). A member
-        sends three heartbeats per session timeout, and `clock.advance` stops at each of them: to
-        advance by days, use a long session timeout. With `protocol="consumer"`, the member uses the
-        consumer protocol (KIP-848): `assignor` is the name of a server assignor, and the broker
-        sets the session timeout. `connectors`, for protocol_type `connect`, has the number of tasks
-        of each connector. Raises ValueError for contradictory arguments."""
+        (kohort.assignors.resolve; raises AssignorNotFound). The default is the assignors that the
+        members of the group support or, if the group has no members, range, roundrobin, sticky and
+        cooperative-sticky. The timeouts default to those of Java's consumer (session.timeout.ms,
+        max.poll.interval.ms). A member sends three heartbeats per session timeout, and
+        `clock.advance` stops at each of them: to advance by days, use a long session timeout. With
+        `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is the
+        name of a server assignor, and the broker sets the session timeout. `connectors`, for
+        protocol_type `connect`, has the number of tasks of each connector. Raises ValueError for
+        contradictory arguments."""
         return self.fake_members.create(
             group,
             topics,

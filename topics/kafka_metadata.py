@@ -67,7 +67,7 @@ class KafkaTopic:
 
 class KafkaMetadata:
     """Metadata of a Kafka cluster. `topics` is keyed by name. Producer ids below `producer_ids_end`
-    may be allocated. `skipped` lists other kinds of metadata that were found, for logging."""
+    may already be in use. `skipped` lists other kinds of metadata that were found, for logging."""
 
     def __init__(self) -> None:
         self.topics: dict[str, KafkaTopic] = {}

@@ -297,8 +297,8 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.reopen()
     elif log.failed is not None:
-        # The log is not synced: the OS has the valid bytes, and possibly failed ones that could not
-        # be truncated.
+        # The log is not synced: the OS has the valid bytes, and possibly bytes of a failed write
+        # that could not be truncated.
         end_offset = log.end_offset
         log.close()
         log = open_registry(log.folder, log.files, end_offset)

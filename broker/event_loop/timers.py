@@ -32,7 +32,7 @@ class Clock(Protocol):
 
     def wall_ms(self) -> int:
         """The time of the system clock, for comparisons with the timestamps of clients. It may be
-        corrected in both directions."""
+        adjusted in either direction."""
         ...
 
 

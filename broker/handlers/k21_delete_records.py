@@ -110,6 +110,6 @@ def _delete_before(node: Node, partition: Partition, offset: int) -> PartitionRe
     try:
         partition.log.delete_before(offset)
     except OSError:
-        # The records are already hidden; a segment that could not be removed is retried later.
+        # The records are already hidden; the removal of the remaining segments is retried later.
         return PartitionResponse(partition.index, error_code=ErrorCode.kafka_storage_error)
     return PartitionResponse(partition.index, partition.start_offset)

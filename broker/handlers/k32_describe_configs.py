@@ -46,7 +46,7 @@ class ResourceResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     resources = context.request.resources
-    # An unknown resource type fails authorization in Kafka, and thus the whole request.
+    # In Kafka, an unknown resource type fails authorization, so the whole request fails.
     are_valid = all(resource.resource_type in RESOURCE_TYPES for resource in resources)
     responses = []
     # Cached, so that repeated resources take no additional memory.

@@ -176,7 +176,7 @@ class Channel(Protocol):
         """Handle no later request of this connection until this one has its response."""
 
     def throttle(self, ms: int) -> None:
-        """Handle no later request of this connection for this wall-clock time."""
+        """Handle no later request of this connection for `ms` of wall-clock time."""
 
     def close_after_responses(self, reason: str) -> None:
         """Send the responses of earlier requests, then close; later requests are dropped."""
@@ -225,7 +225,8 @@ class EncodedResponse(NamedTuple):
 
 class RequestContext:
     """A request and its position in the connection's response order. It may stand for several
-    pipelined requests that differ only in correlation id and varying numbers.
+    pipelined requests that differ only in their correlation ids and in varying numbers such as the
+    offset of a commit.
 
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
@@ -350,8 +351,9 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection instead of responding: the only way to signal an error to a client
-        that gets no response (KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
+        """Close the connection instead of responding, if the response would be too large, or as the
+        only way to signal an error to a client that gets no response (acks=0; upstream:
+        KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()
 

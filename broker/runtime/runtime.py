@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...coordinator.admin import merge_lists
 from ...coordinator.commands import (
-    FAILED_APPEND_ERROR,
+    FAILED_WRITE_ERROR,
     Command,
     GroupCommand,
     ListGroups,
@@ -136,7 +136,7 @@ class CoordinatorRuntime:
     def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
         """Decide `command` in every partition and respond with the merged result. While a partition
         is loading, the whole command fails."""
-        # Partitions with data are loaded from the start on; other partitions have no groups.
+        # All partitions with data begin to load at startup; other partitions have no groups.
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
         errors = [self._error_unless_active(context, command) for context in contexts]
         if self._is_loading():
@@ -182,7 +182,7 @@ class CoordinatorRuntime:
             self._invalidate(context, failure)
             written(ErrorCode.coordinator_load_in_progress)
             return
-        events = context.coordinator.transaction_committed(producer_id) if is_commit else ()
+        events = context.coordinator.commit_events(producer_id) if is_commit else ()
         self._carry_out(context, Outcome((end,), ()), self._clock.now_ms())
 
         def on_durable(error: OSError | None) -> None:
@@ -321,7 +321,7 @@ class CoordinatorRuntime:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 command, respond, request = waiting
-                respond(request, error_result(command, FAILED_APPEND_ERROR))
+                respond(request, error_result(command, FAILED_WRITE_ERROR))
         # Several flushes may depend on the lost bytes; only the first failure reloads the
         # partition.
         if context.coordinator is coordinator:
@@ -526,8 +526,8 @@ class CoordinatorRuntime:
             self._schedule_expiration(context)
 
     def topics_deleted(self) -> None:
-        """Delete the offsets of newly deleted topics. Partitions that are loading clean up before
-        they become active."""
+        """Delete the offsets of newly deleted topics. A partition that is still loading cleans up
+        before it becomes active."""
         for context in list(self._contexts.values()):
             if context.state is CoordinatorState.ACTIVE:
                 self._clean_up(context)

@@ -150,7 +150,7 @@ class Snapshots:
                 continue
             try:
                 self._write_at_stop(context, log, until)
-                # This takes less than a millisecond.
+                # Writing the manifest takes less than a millisecond.
                 if log.end_offset - log.manifest_end_offset >= AT_STOP_RECORDS:
                     log.write_manifest()
             except OSError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
-from ...coordinator.commands import FAILED_APPEND_ERROR
+from ...coordinator.commands import FAILED_WRITE_ERROR
 from ...coordinator.outcome import LogLine
 from ...coordinator.transactions.commands import (
     EndTransaction,
@@ -146,7 +146,7 @@ class TransactionRuntime:
         if error is None:
             self.submit(command, respond, request)
         else:
-            respond(request, transaction_error(command, FAILED_APPEND_ERROR))
+            respond(request, transaction_error(command, FAILED_WRITE_ERROR))
 
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
@@ -182,7 +182,7 @@ class TransactionRuntime:
     ) -> None:
         context = self._active(self._topic.partition_of(command.transactional_id))
         if error is not None:
-            context = FAILED_APPEND_ERROR
+            context = FAILED_WRITE_ERROR
         if isinstance(context, ErrorCode):
             respond(request, transaction_error(command, context))
             return
@@ -281,7 +281,7 @@ class TransactionRuntime:
         if error is not None:
             for ticket, _ in outcome.replies:
                 command, respond, request = self._waiting.pop(ticket)
-                respond(request, transaction_error(command, FAILED_APPEND_ERROR))
+                respond(request, transaction_error(command, FAILED_WRITE_ERROR))
             if context.coordinator is coordinator:
                 self._reload(context, error)
             return

@@ -2,9 +2,8 @@
 throttled (KIP-13, KIP-124, KIP-546, KIP-599).
 
 Upstream: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager. As in
-Kafka, each node has its own rates, and the users and clients to which a quota applies do not share
-it.
-"""
+Kafka, each node measures its own rates, and a default quota gives each user or client id a rate of
+its own."""
 
 import math
 import socket

@@ -204,7 +204,7 @@ def lost_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 class _Effect(NamedTuple):
-    """The latest time at which a commit took effect, and what shows that."""
+    """The time by which a commit had taken effect, and the operation that proves it."""
 
     at: int
     commit: Commit

@@ -80,7 +80,7 @@ def duplicates(facts: Facts) -> Iterator[Anomaly]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Two records have the same offset: as acknowledged, or as read."""
+    """Two records have the same offset, as acknowledged or as read."""
     acknowledged: dict[tuple[int, int], list[tuple[str, Send]]] = defaultdict(list)
     for value, written in facts.written.items():
         if written.offset is not None:
@@ -128,7 +128,7 @@ def offset_gaps(facts: Facts) -> Iterator[Anomaly]:
     to no batch, or to two."""
     ends: dict[int, tuple[int, Poll]] = {}
     for poll in facts.final_polls():
-        if poll.is_committed:  # such a poll need not return control batches and aborted ones
+        if poll.is_committed:  # may skip control and aborted batches
             continue
         for batch in poll.batches:
             if batch.last < poll.position:

@@ -10,7 +10,7 @@ import argparse
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return the exit code: 1 for invalid flags and if the cluster returns an error. Raises
+    """Return the exit code: 1 if flags are invalid or the cluster returns an error. Raises
     UserError."""
     from . import command  # imports kafka-python
 

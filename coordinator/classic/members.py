@@ -1,4 +1,5 @@
-"""Heartbeat, session expiration and LeaveGroup: how members stay in a group, and how they leave.
+"""Heartbeat, session expiration and LeaveGroup: how members stay in a group, and how they leave
+(rebalance.py `remove_member`).
 
 Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat, classicGroupLeave.
 """

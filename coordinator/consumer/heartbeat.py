@@ -235,8 +235,8 @@ def _or(value: str | None, otherwise: str | None) -> str | None:
 
 
 def _check_epoch(member: Member, received: int, reported: Partitions | None) -> None:
-    """Raise ApiError unless the epoch is that of the member, or its previous epoch after the
-    response to the previous request was lost."""
+    """Fence a stale epoch: raise ApiError unless the epoch is that of the member, or its previous
+    epoch after the response to the previous request was lost."""
     if received in (JOIN_EPOCH, member.epoch):
         return
     if received < member.epoch:

@@ -1,4 +1,5 @@
-"""Reconciliation: the next assignment of a member between its owned partitions and its target.
+"""Reconciliation: the next step of a member's assignment, from the partitions it owns towards its
+target.
 
 A member first revokes the partitions that it must give up, and confirms this. Only then does it get
 its new epoch and the free partitions. Partitions that others still own follow in later heartbeats.

@@ -24,7 +24,7 @@ def new_consumer(kafka, topic, group):
 
 
 class Exchange:
-    """Converts amounts in EUR to cents. Each amount is one transaction."""
+    """Converts amounts in EUR to cents. Each amount is converted in its own transaction."""
 
     def __init__(self, kafka):
         self.consumer = new_consumer(kafka, "amounts", "exchange")

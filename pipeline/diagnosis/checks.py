@@ -174,7 +174,8 @@ def falls_behind(facts: GroupFacts) -> CheckResult | None:
 
 
 def rewound(facts: GroupFacts) -> CheckResult | None:
-    """REWOUND, warning: Burrow's REWIND; an offset went back and was not reached again."""
+    """REWOUND, warning: Burrow's REWIND: a committed offset went back, and later commits did not
+    reach its previous value again."""
     rows = _with_status(facts, "REWIND")
     if not rows:
         return None

@@ -68,7 +68,7 @@ class EventLog:
     """The events in a group's history, indexed."""
 
     def __init__(self, history: GroupHistory) -> None:
-        # Sorted by time, then by seq: nodes number their events independently.
+        # Sorted by time, then by seq.
         self._events = sorted(history.events, key=lambda event: (event.ts_ms, event.seq))
         self._of_type: dict[str, list[Event]] = defaultdict(list)
         self._exits: dict[str, list[Event]] = defaultdict(list)

@@ -15,7 +15,7 @@ from .timing import Silence
 
 
 class Explanation(NamedTuple):
-    """The result of a rule, or of the event log."""
+    """A cause, as inferred by a rule or taken from the event log."""
 
     cause: Cause
     confidence: str  # exact, high, medium, low

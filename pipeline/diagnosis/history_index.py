@@ -248,7 +248,7 @@ class HistoryIndex:
         """Whether the member had uncommitted records at any time in the span; None if unknown. If
         False, its silence is meaningless, because an idle member does not commit."""
         idle: list[bool] = []
-        # No commits precede a history that begins with the group.
+        # A history that begins when the group was created has no earlier commits.
         is_complete = any(r.tombstone or (r.generation or 0) <= 1 for r in self.records[:1])
         for tp in member.assigned or ():
             times, ends = self._end_times.get(tp, []), self._ends.get(tp, [])

@@ -100,9 +100,9 @@ def _emptied(case: RebalanceCase) -> Explanation | None:
 
 
 def _static_replaced(case: RebalanceCase) -> Explanation | None:
-    """Rule 4: the only change is that static members have new member ids. In the same generation
-    there was no rebalance; in a new one a member was replaced while the leader computed the
-    assignment. Confidence: high."""
+    """Rule 4: the only change is that static members have new member ids. If the generation is the
+    same, there was no rebalance; if it is new, a member was replaced while the leader was computing
+    the assignment. Confidence: high."""
     transition = case.transition
     if not transition.replaced or transition.left or transition.joined:
         return None

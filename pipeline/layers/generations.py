@@ -146,8 +146,8 @@ def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataF
 
 
 def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:
-    """Return state_generation after `new`, rows of silver_generation. Groups that were gone a day
-    before `now` are dropped: there may be many short-lived consumers."""
+    """Return state_generation updated with `new` (rows of silver_generation). Groups that were gone
+    a day before `now` are dropped: there may be many short-lived consumers."""
     names = STATE_TABLES["state_generation"].schema.names
     newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
@@ -208,9 +208,9 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 
 def _without_conversions(rows: DataFrame) -> DataFrame:
-    """Drop the tombstone of a group that continues under the other protocol: its next record was
-    written with it, at the same time; or it belongs to a consumer group, and compaction has left
-    only a later record of it. `rows` have their last gap."""
+    """Drop the tombstone of a group that was converted to the other protocol. Its next record has
+    the same timestamp as the tombstone; or its next record is of a consumer group, and compaction
+    has removed the records in between. `rows` have their last gap."""
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     later = F.lead(
         F.struct(

@@ -57,8 +57,8 @@ def count_deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
 
 
 def candidates(commits: pa.Table, usual: pa.Table) -> Bools:
-    """Return which commits moved their offset in a way that reading records cannot; `usual`:
-    state_delta."""
+    """Return which commits moved an offset in a way that consuming records cannot explain. `usual`:
+    the rows of state_delta."""
     delta = ints(commits["delta"], 0)
     # The offsets of an empty group that had members are moved by a tool. A group that never had
     # members (custom assignment, offsets of Connect and Flink) commits regularly.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-# Newest intervals kept per partition, since every batch rewrites the table: hours if a partition
-# moves every minute, years if it moves with each deployment.
+# The newest intervals kept per partition; limited because every batch rewrites the table. They
+# cover hours if a partition moves every minute, and years if it moves only with deployments.
 INTERVALS_MAX: Final = 200
 
 _GROUP: Final = ["cluster", "group"]

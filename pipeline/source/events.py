@@ -69,7 +69,8 @@ class EventReader:
         self.first = ""
 
     def read(self, path: Path, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Yield the lines of a file; `start` and `end` are ends of lines."""
+        """Yield the lines of a file between the offsets `start` and `end`, which are at line
+        boundaries."""
         try:
             file = _FILES.open(path, read_only=True)
         except FileNotFoundError:

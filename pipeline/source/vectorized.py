@@ -2,7 +2,7 @@
 
 A record begins where the previous one ends, so a batch is walked record by record. But many batches
 can be walked in lockstep: record 0 of all batches in one numpy operation, then record 1 of those
-that have one, and so on. Then each field of all records is one operation.
+that have one, and so on. Then each field is decoded for all records in one operation.
 
 Keys and values in the layouts of `_read_keys` and `_read_values` are decoded here; all other
 records are left to records.py, which decodes both to the same rows. Irregular records are only
@@ -172,8 +172,8 @@ class _Fields:
 
 
 def decode_commits(data: bytes, records: RecordBounds, owner: Numbers) -> Commits:
-    """Decode commits. `owner`: the batch of each record. Batches whose records are malformed or
-    have headers are marked in `records.valid`; their rows are then meaningless."""
+    """Decode commits. `owner`: the batch of each record. `records.valid` becomes False for batches
+    whose records are malformed or have headers; the rows of these batches are meaningless."""
     fields = _Fields(data)
     octets, valid, ends = fields.octets, records.valid, records.ends
     timestamp_delta, at = _varints(octets, records.begins + 1, valid, owner)

@@ -215,7 +215,7 @@ _REQUEST_ARRAYS: Final = {
     "topic_results": ("topics",),
     "replica_election_results": ("topic_partitions",),
 }
-# For each field that the response repeats, its names in the request.
+# For each response field that echoes a request field: the names that it may have in the request.
 _REPEATED_FIELDS: Final = {
     **{name: (name,) for name in ("group_id", "group_instance_id", "index", "key", "member_id")},
     **{name: (name,) for name in ("partition_id", "resource_name", "resource_type", "topic_id")},
@@ -295,7 +295,8 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
 
 
 def _named(item: int | str | UUID) -> SimpleNamespace:
-    """Return an object that has a plain array item under all of its possible names."""
+    """Wrap a plain array item in an object that has it under every field name that it could
+    have."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
     if isinstance(item, str):

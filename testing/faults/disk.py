@@ -58,7 +58,8 @@ class DiskFault:
 
     @property
     def is_unused(self) -> bool:
-        """Whether the fault has fired fewer than `times` times (None: never)."""
+        """Whether the fault has fired fewer than `times` times or, if `times` is None, has not
+        fired at all."""
         return self.fired < (self.times or 1)
 
     def cancel(self) -> None:

@@ -338,14 +338,14 @@ def test_the_event_of_a_committed_transaction_has_the_offsets_that_count_now() -
     commit(harness, 5)
     commit(harness, 6, partition=1)
     harness.commit(("t", 1, 9))  # supersedes it
-    (event,) = harness.coordinator.transaction_committed(PRODUCER)
+    (event,) = harness.coordinator.commit_events(PRODUCER)
     assert (event.type, event.group_id) == (EventType.COMMIT_ACCEPTED, GROUP)
     assert event.detail == {"producer_id": str(PRODUCER), "t-0": "5"}
     end(harness, is_commit=True)
-    assert harness.coordinator.transaction_committed(PRODUCER) == ()
+    assert harness.coordinator.commit_events(PRODUCER) == ()
 
 
 def test_without_events_of_commits_those_of_transactions_have_none_either() -> None:
     harness = CoordinatorHarness(reports_commits=False)
     commit(harness, 5)
-    assert harness.coordinator.transaction_committed(PRODUCER) == ()
+    assert harness.coordinator.commit_events(PRODUCER) == ()

@@ -209,7 +209,7 @@ def _restarts_static(stage: Stage, **protocol: bool) -> None:
 
 @story
 def restart(stage: Stage) -> None:
-    """A member commits, leaves, and its successor continues at the committed offset."""
+    """A member commits and leaves, and its successor continues at the committed offset."""
     topic = stage.topic()
     stage.produce(topic, 0, [str(n) for n in range(5)])
     first = stage.member(topic)

@@ -72,7 +72,7 @@ def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
             match record:
                 case OffsetCommitRecord():
                     commit(record)
-                    pending.committed(record[:3])
+                    pending.supersede(record[:3])
                 case OffsetTombstone(_, _, partition):
                     committed.pop(partition, None)
                     pending.remove(record)
@@ -185,7 +185,7 @@ def test_the_commits_that_a_newer_one_has_replaced_are_not_among_those_to_commit
     commits = [OffsetCommitRecord("g", "t", partition, b"") for partition in (0, 1, 2)]
     for producer_id, record in zip((7, 7, 8), commits, strict=True):
         pending.add(TransactionalOffsetCommit(producer_id, 0, record))
-    pending.committed(("g", "t", 1))
+    pending.supersede(("g", "t", 1))
     assert pending.to_commit(7) == commits[:1]
     assert pending.to_commit(9) == []
     assert pending.partitions_of("g") == {7: [("g", "t", 0)], 8: [("g", "t", 2)]}
