@@ -2,7 +2,7 @@
 
 It has at most one request in flight, so the order in which it sends is the order that the broker
 must keep. An idempotent producer repeats a request with an unknown outcome until the outcome is
-known; a plain one never repeats a request, because the broker could not recognise the duplicate.
+known; a plain one never repeats a request, because the broker could not recognize the duplicate.
 """
 
 import time

@@ -49,7 +49,7 @@ EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
 """That many bars make a file of 5 MB."""
 
-COLOURS: Final = {
+COLORS: Final = {
     Send: ("send", "#4c78a8"),
     Poll: ("poll", "#9ecae9"),
     TopicMissing: ("metadata", "#79706e"),
@@ -127,7 +127,7 @@ class _Drawing:
             + EXAMPLE_LINE * sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
         )
         body = [*self._legend(), *self._axis(bottom), *self._labels()]
-        # Bands are behind the bars: in front, they would change their colours.
+        # Bands are behind the bars: in front, they would change their colors.
         body += [self._band(each, bottom) for each in self._shown if _is_disturbance(each)]
         bars = [each for each in self._shown if not _is_disturbance(each)]
         body += [self._bar(each) for each in sorted(bars, key=self._marked.__contains__)]
@@ -149,14 +149,14 @@ class _Drawing:
         yield f'<text x="8" y="18" class="t">{escape(self._title + omitted)}</text>'
         others = (
             ("rejected", "none", ' stroke="#555"'),
-            ("outcome unknown: paler", COLOURS[Send][1], f' opacity="{UNKNOWN_OPACITY}"'),
+            ("outcome unknown: paler", COLORS[Send][1], f' opacity="{UNKNOWN_OPACITY}"'),
             ("disturbance", DISTURBANCE, f' opacity="{DISTURBANCE_OPACITY}"'),
             ("counter-example", ANOMALY, ""),
         )
-        for y, keys in ((28, [(*each, "") for each in COLOURS.values()]), (44, others)):
+        for y, keys in ((28, [(*each, "") for each in COLORS.values()]), (44, others)):
             x = 8.0
-            for name, colour, style in keys:
-                yield f'<rect x="{x:.0f}" y="{y}" width="10" height="10" fill="{colour}"{style}/>'
+            for name, color, style in keys:
+                yield f'<rect x="{x:.0f}" y="{y}" width="10" height="10" fill="{color}"{style}/>'
                 yield f'<text x="{x + 14:.0f}" y="{y + 9}">{name}</text>'
                 x += 30 + 6.2 * len(name)
         yield f'<text x="{x:.0f}" y="53">× crash of a client</text>'
@@ -194,10 +194,10 @@ class _Drawing:
         y = TOP + self._rows[_worker(operation.client)] * ROW_HEIGHT
         if isinstance(operation, Event):
             return f'<text x="{x - 3:.1f}" y="{y + BAR_HEIGHT}">×{_title(operation)}</text>'
-        colour = COLOURS[type(operation)][1]
-        fill = {"ok": colour, "fail": "none", "info": colour}[operation.outcome]
+        color = COLORS[type(operation)][1]
+        fill = {"ok": color, "fail": "none", "info": color}[operation.outcome]
         opacity = f' opacity="{UNKNOWN_OPACITY}"' if operation.outcome == "info" else ""
-        stroke = f' stroke="{colour}"' if operation.outcome == "fail" else ""
+        stroke = f' stroke="{color}"' if operation.outcome == "fail" else ""
         label = ""
         if (number := self._marked.get(operation)) is not None:
             stroke, width = f' stroke="{ANOMALY}" stroke-width="3"', max(width, 4)

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from typing import Final, Literal, NamedTuple, TextIO
 
-from ..check.analysis import analyse
+from ..check.analysis import analyze
 from ..check.cluster import FINAL
 from ..check.nemesis import Nemesis
 from ..check.recorder import History
@@ -127,7 +127,7 @@ def _check(
         operations = [each for each in history if not problem or each.client != FINAL]
         seconds = history.seconds or args.seconds
         status.show(f"analysis of {len(operations)} operations")
-        findings = analyse(operations)
+        findings = analyze(operations)
         status.clear()
         report = Report(
             target.name, seed, seconds, history, findings, problem, seconds_wanted=args.seconds

@@ -211,7 +211,7 @@ class RemoteBroker(ScriptBroker):
 
     @property
     def name(self) -> str:
-        """The broker's name in reports. Kohort is recognised by its own settings."""
+        """The broker's name in reports. Kohort is recognized by its own settings."""
         return KOHORT if any(key.startswith(f"{KOHORT}.") for key in self.settings) else "broker"
 
     async def inspect(self) -> None:

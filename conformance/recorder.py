@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from .broker import STEP_MS, ScriptBroker
-from .transcript import OLDER, Normaliser, Transcript, shown
+from .transcript import OLDER, Normalizer, Transcript, shown
 from .wire import AsyncClient
 
 OnResponse = Callable[[Any], None]
@@ -98,7 +98,7 @@ class Recorder:
         self._connections: dict[str | None, list[AsyncClient]] = {}  # by client id
         self._control: AsyncClient
         self._has_transactions = False
-        self._normaliser = Normaliser(group, broker)
+        self._normalizer = Normalizer(group, broker)
 
     async def __aenter__(self) -> Self:
         self._control = await self.broker.connect("control")
@@ -128,7 +128,7 @@ class Recorder:
         fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
         request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
         ahead = self.broker.epochs_ahead if has_epochs else 0
-        step = Step(api, request + self._normaliser.text(fields), on_response, ahead)
+        step = Step(api, request + self._normalizer.text(fields), on_response, ahead)
         self.steps.append(step)
         connection = await self._free_connection(client_id)
         is_delayed = api == "JoinGroup" and await self._is_delayed(values["group_id"])
@@ -141,7 +141,7 @@ class Recorder:
             await self._until_delay_ends(response)
         await self._settle()
         step.is_recorded = step.response is not None
-        answer = self._normaliser.response(api, step.response) if step.is_recorded else "held back"
+        answer = self._normalizer.response(api, step.response) if step.is_recorded else "held back"
         self._record(step.text, answer)
         return step.response
 
@@ -185,7 +185,7 @@ class Recorder:
         freed = [step for step in self.steps if step.response is not None and not step.is_recorded]
         if freed:
             line["freed"] = {
-                step.text.split(" v")[0]: self._normaliser.response(step.api, step.response)
+                step.text.split(" v")[0]: self._normalizer.response(step.api, step.response)
                 for step in freed
             }
         for step in freed:

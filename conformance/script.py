@@ -213,7 +213,7 @@ class Script(Recorder):
         new = {"name": name, "num_partitions": partitions, "replication_factor": 1}
         created = await self._control.call("CreateTopics", 7, topics=[new], timeout=30_000)
         self.topic_ids[name] = UUID(created["topics"][0]["topic_id"])
-        self._normaliser.add_topic(name, self.topic_ids[name])
+        self._normalizer.add_topic(name, self.topic_ids[name])
         fetched = [
             {"partition": index, "partition_max_bytes": 0, "current_leader_epoch": -1}
             for index in range(partitions)
@@ -232,7 +232,7 @@ class Script(Recorder):
         """Return the cluster id. The transcript shows it as CLUSTER."""
         described = await self._control.call("DescribeCluster", 0)
         cluster_id: str = described["cluster_id"]
-        self._normaliser.cluster_id = cluster_id
+        self._normalizer.cluster_id = cluster_id
         return cluster_id
 
     async def log_dir(self) -> str:

@@ -1,4 +1,4 @@
-"""Transcripts: the steps of a script and the responses, normalised.
+"""Transcripts: the steps of a script and the responses, normalized.
 
 Ids and addresses that differ from run to run get names, and lists without an order are sorted.
 """
@@ -50,7 +50,7 @@ LOCALHOST = "127.0.0.1"  # where transcripts were recorded
 ITEMS_MAX = 100  # longer lists are shown as their length
 
 
-class Normaliser:
+class Normalizer:
     """Replaces what differs from run to run. A member id becomes the client id and a number: the
     second id of A is `A-2`."""
 

@@ -62,7 +62,7 @@ def check_reachable(servers: str) -> str | None:
 
 def kafka_for_test(**arguments: Any) -> "Kafka":
     """Return `Kafka(**arguments)`, not started, or the real cluster if the tests use one. Skips
-    the test (unittest.SkipTest) if a real cluster cannot honour an argument."""
+    the test (unittest.SkipTest) if a real cluster cannot honor an argument."""
     servers = real_cluster()
     if servers is None:
         from .kafka import Kafka

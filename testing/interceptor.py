@@ -1,7 +1,7 @@
 """Intercepts every request between its connection and its handler, and its response.
 
 Each request is recorded. If a hook (a fault, a hold) is set for its API, the request is decoded and
-passed to the hooks in order. Otherwise the request cache recognises a repeated request, as in
+passed to the hooks in order. Otherwise the request cache recognizes a repeated request, as in
 `kohort serve`, and the record creates its message only when a test reads it.
 
 A hook returns False to pass on the request, or True to take it over. It may then

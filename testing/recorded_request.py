@@ -89,9 +89,9 @@ class RecordedRequest:
     client_id: str | None
     client_host: str
     cached_message: Any = field(repr=False)
-    """kio's message. For a request that the cache recognised, the message of the cached request."""
+    """kio's message. For a request that the cache recognized, the message of the cached request."""
     varying: tuple[int, ...] = ()
-    """The numbers in which a recognised request differs from the cached message."""
+    """The numbers in which a recognized request differs from the cached message."""
     response_at_ms: int | None = None
     """When the request got a response, by the broker's clock; None before that."""
     response_frame: bytes | None = None

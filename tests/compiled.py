@@ -81,7 +81,7 @@ def main() -> int:
         return 0
     with TemporaryDirectory() as folder:
         installed = Path(folder, "installed")
-        # No behaviour depends on optimization, and the compiler is faster without it.
+        # No behavior depends on optimization, and the compiler is faster without it.
         built = built_wheel(Path(folder), KOHORT_COMPILE="1", MYPYC_OPT_LEVEL="0")
         with zipfile.ZipFile(built) as wheel:
             wheel.extractall(installed)

@@ -223,7 +223,7 @@ KOHORT: Final = (
     _bool(
         "kohort.request.cache",
         True,
-        "Recognise requests that a client repeats (heartbeats, commits, offset fetches) by their "
+        "Recognize requests that a client repeats (heartbeats, commits, offset fetches) by their "
         "bytes instead of decoding them again. Takes at most 64 KiB of memory per connection. "
         "`false` affects only speed.",
     ),

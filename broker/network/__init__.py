@@ -4,7 +4,7 @@ server.py           the listening socket
 connection.py       one client: frames in, responses in order;  outbox.py: sends them
 idle_connections.py closes idle connections
 request.py          routes (decoder, handler and encoder of an API version) and request contexts
-request_cache.py    recognises repeated requests by their bytes
+request_cache.py    recognizes repeated requests by their bytes
 wrapped_channel.py  base class of channels that wrap a connection: request log, quotas, tests
 request_log.py      log lines per request and response, for --log-level debug
 gather.py           responses combined from several results

@@ -207,7 +207,7 @@ class Interceptor(Protocol):
 
     def needs_decoded(self, route: Route) -> bool:
         """Whether requests of this route must currently be decoded. If not, the request cache
-        recognises repeated ones. Either way each request has its own context."""
+        recognizes repeated ones. Either way each request has its own context."""
 
     def handle(self, context: "RequestContext", node: Any) -> None:
         """Called instead of `context.route.handle(context, node)`, which it must call itself,

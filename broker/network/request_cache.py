@@ -1,4 +1,4 @@
-"""The request cache: repeated requests are recognised by their bytes instead of being decoded.
+"""The request cache: repeated requests are recognized by their bytes instead of being decoded.
 
 Between rebalances a consumer repeats byte-identical heartbeats and offset fetches, and commits that
 differ only in offsets. Each frame is split into constant bytes and numbers (correlation id,
@@ -82,7 +82,7 @@ class RequestCache:
         return entry, pieces[1:2], [(number,) for number in pieces[3::2]]
 
     def put(self, entry: CachedRequest, buffer: bytes, start: int, body: int, end: int) -> None:
-        """Recognise later frames that differ from this one only in their numbers."""
+        """Recognize later frames that differ from this one only in their numbers."""
         start -= 4
         self._bytes += end - start + ENTRY_BYTES
         if self._bytes > CACHE_BYTES_MAX:

@@ -15,7 +15,7 @@ from ..history import Operation
 from . import groups, log, reads, transactions
 from .facts import Anomaly, Facts
 
-__all__ = ["CHECKS", "Anomaly", "Check", "Finding", "analyse"]
+__all__ = ["CHECKS", "Anomaly", "Check", "Finding", "analyze"]
 
 ANOMALIES_MAX: Final = 1_000
 """The anomalies that are kept per check: a broken broker may break a promise with almost every
@@ -73,7 +73,7 @@ CHECKS: Final = (
 )
 
 
-def analyse(operations: Iterable[Operation]) -> list[Finding]:
+def analyze(operations: Iterable[Operation]) -> list[Finding]:
     """Return a finding for each check that found an anomaly, in the order of CHECKS."""
     facts = Facts(operations)
     findings = []

@@ -1,6 +1,6 @@
 """The grid as a self-contained SVG without scripts, embedded fonts or background.
 
-All colours have medium lightness, so they are readable on white and on black.
+All colors have medium lightness, so they are readable on white and on black.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from .cases import Result
 from .table import Block, Cell, Grid, GridRow, headline, row_label, shortened
 
 TEXT: Final = "#767676"  # contrast 4.5:1 on white and on black, as WCAG requires for text
-COLOURS: Final = {Cell.KEPT: "#2e8b57", Cell.GOT: "#3f7fd0", Cell.LOST: "#d0483e"}
-# Without a previous assignment, each row has its own colour.
-ROW_COLOURS: Final = (
+COLORS: Final = {Cell.KEPT: "#2e8b57", Cell.GOT: "#3f7fd0", Cell.LOST: "#d0483e"}
+# Without a previous assignment, each row has its own color.
+ROW_COLORS: Final = (
     "#3f7fd0", "#c77414", "#2e8b57", "#a95aa1", "#d0483e", "#12919b", "#8a7a2c",
 )  # fmt: skip
 WIDTH: Final = 1_000  # px; topics that do not fit are drawn in another band below
@@ -98,20 +98,20 @@ class _Document:
             tooltip = f"{block.topic}-{partition}: {row.member} {cell.value} it"
             if at in self._explanations and cell is not Cell.KEPT:
                 tooltip += f" ({self._explanations[at]})"
-            colour = COLOURS.get(cell, ROW_COLOURS[number % len(ROW_COLOURS)])
-            yield self._mark(cell, colour, x + column * self._cell, y, tooltip)
+            color = COLORS.get(cell, ROW_COLORS[number % len(ROW_COLORS)])
+            yield self._mark(cell, color, x + column * self._cell, y, tooltip)
 
-    def _mark(self, cell: Cell, colour: str, x: int, y: int, tooltip: str = "") -> str:
+    def _mark(self, cell: Cell, color: str, x: int, y: int, tooltip: str = "") -> str:
         width = self._cell - 2
         title = _title(tooltip) if tooltip else ""
         if cell is Cell.LOST:
             return (
                 f'<rect x="{x + 1}" y="{y + 1}" width="{width - 2}" height="{CELL - 2}" rx="2" '
-                f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="3 2" '
+                f'fill="none" stroke="{color}" stroke-width="2" stroke-dasharray="3 2" '
                 f'pointer-events="all">{title}</rect>'
             )
         rect = (
-            f'<rect x="{x}" y="{y}" width="{width}" height="{CELL}" rx="2" fill="{colour}">'
+            f'<rect x="{x}" y="{y}" width="{width}" height="{CELL}" rx="2" fill="{color}">'
             f"{title}</rect>"
         )
         if cell is not Cell.GOT:
@@ -122,8 +122,8 @@ class _Document:
 
     def _legend(self, y: int) -> Iterator[str]:
         x = self._margin
-        for cell, colour in COLOURS.items():
-            yield self._mark(cell, colour, x, y - CELL + 5)
+        for cell, color in COLORS.items():
+            yield self._mark(cell, color, x, y - CELL + 5)
             yield f'<text x="{x + self._cell + 6}" y="{y}">{cell.value}</text>'
             x += self._cell + 60
         self._right = max(self._right, x)

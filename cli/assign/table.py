@@ -1,6 +1,6 @@
 """The result on a terminal: a grid of members and partitions, with kept and moved partitions.
 
-rich uses no colours if NO_COLOR is set or standard output is not a terminal.
+rich uses no colors if NO_COLOR is set or standard output is not a terminal.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -215,7 +215,7 @@ class CoordinatorClient:
         self._connection: Connection | None = None
         self.activity = 0
         """A count of everything that happens on the connections, by which FakeMembers.is_idle
-        recognises that nothing is in progress."""
+        recognizes that nothing is in progress."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
         """Whether `request` is waiting for a response, possibly to its FindCoordinator."""

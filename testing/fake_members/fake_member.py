@@ -65,7 +65,7 @@ class FakeMember(SuggestsAttributes):
     It behaves like a client that never delays: it joins, computes the assignment if it is the
     leader, rejoins when the group rebalances, finds a coordinator that has moved, and keeps its
     session alive while the broker's clock runs or is advanced. Its methods make it deviate from
-    this behaviour.
+    this behavior.
     """
 
     def __init__(self, host: BrokerHost, member: GroupMember) -> None:

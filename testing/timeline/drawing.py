@@ -41,7 +41,7 @@ CAUSE_LINES = 3
 CHANGE_LINES = 2
 LINE_HEIGHT = 11
 CHARACTER_WIDTH = 5.8
-COLOURS = 6
+COLORS = 6
 LABEL_LENGTH_MAX = 24
 
 # Limits of each figure. Older items are omitted, and counted below the figure.
@@ -360,7 +360,7 @@ class _GroupFigure(_Figure):
             f"{assignment.wall_s:.3f} s to {end:.3f} s"
         )
         is_empty = not assignment.partitions and not assignment.revoking
-        kind = f"g{assignment.epoch % COLOURS}{' none' * is_empty}"
+        kind = f"g{assignment.epoch % COLORS}{' none' * is_empty}"
         self._draw_bar(member, assignment.wall_s, end, kind=kind, label=owned, title=title)
 
     def _all_marks(self) -> Iterator[_Mark]:

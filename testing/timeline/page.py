@@ -96,7 +96,7 @@ def _section(section: Section) -> str:
 LEGEND: Final = """<p class=legend>
 <svg viewBox="0 0 30 14"><rect class="bar g1" y="1" width="14" height="12" rx="2"/>
 <rect class="bar g2" x="15" y="1" width="14" height="12" rx="2"/></svg> a member and its partitions,
-one colour for each generation
+one color for each generation
 <svg viewBox="0 0 44 14"><rect class="bar committed" y="1" width="14" height="12" rx="2"/>
 <rect class="bar aborted" x="15" y="1" width="14" height="12" rx="2"/>
 <rect class="bar open" x="30" y="1" width="14" height="12" rx="2"/></svg> a transaction: committed,

@@ -317,11 +317,11 @@ async def test_small_commits_are_not_rejected_because_of_pipelined_ones(
 
 
 class Recorder:
-    """An interceptor that records which requests the cache has recognised."""
+    """An interceptor that records which requests the cache has recognized."""
 
     def __init__(self, *, decoded: bool) -> None:
         self.decoded = decoded
-        self.recognised: list[bool] = []
+        self.recognized: list[bool] = []
 
     def needs_decoded(self, route: Route) -> bool:
         assert route.api.key == 8
@@ -329,21 +329,21 @@ class Recorder:
 
     def handle(self, context: RequestContext, node: Any) -> None:
         assert len(context.correlation_ids) == 1
-        self.recognised.append(context.prepared is not None)
+        self.recognized.append(context.prepared is not None)
         context.route.handle(context, node)
 
 
 @pytest.mark.parametrize(
-    ("decoded", "recognised"), [(True, [False] * 4), (False, [False, True, True, True])]
+    ("decoded", "recognized"), [(True, [False] * 4), (False, [False, True, True, True])]
 )
 async def test_an_interceptor_chooses_whether_requests_are_decoded(
-    decoded: bool, recognised: list[bool]
+    decoded: bool, recognized: list[bool]
 ) -> None:
     recorder = Recorder(decoded=decoded)
     broker = CachingBroker(interceptor=recorder)
     broker.receive([commit_of(offset, offset) for offset in range(4)])
     broker.run_loop()
-    assert recorder.recognised == recognised
+    assert recorder.recognized == recognized
     stored = [table for _, _, table in broker.stored if table and table["g"]]
     assert [decode_commit_value(record.value).offset for record in stored[0]["g"]] == [3]
 
@@ -355,4 +355,4 @@ async def test_an_interceptor_may_need_decoded_requests_only_at_times() -> None:
         recorder.decoded = decoded
         broker.receive([commit_of(offset, offset) for offset in range(3)])
         broker.run_loop()
-    assert recorder.recognised == [False, True, True, *[False] * 3, *[True] * 3]
+    assert recorder.recognized == [False, True, True, *[False] * 3, *[True] * 3]

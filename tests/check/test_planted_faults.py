@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 import pytest
-from kohort.check.analysis import analyse
+from kohort.check.analysis import analyze
 from kohort.check.history import Event
 from kohort.check.nemesis import Nemesis
 from kohort.check.recorder import History
@@ -38,7 +38,7 @@ def check(
     chosen = {each: broker.nemeses[each] for each in nemeses}
     disturb = Nemesis(chosen, seed, history) if chosen else None
     asyncio.run(run(options, disturb, history))
-    return history, {each.check.name: each.anomalies[0].what for each in analyse(history)}
+    return history, {each.check.name: each.anomalies[0].what for each in analyze(history)}
 
 
 @pytest.mark.interpreted

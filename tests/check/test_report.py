@@ -1,7 +1,7 @@
 """The report as text and as JSON."""
 
 import pytest
-from kohort.check.analysis import analyse
+from kohort.check.analysis import analyze
 from kohort.check.history import Event, Operation
 from kohort.check.recorder import History
 from kohort.check.report import Report
@@ -22,7 +22,7 @@ def test_an_anomaly_is_explained() -> None:
     history.topic = "kohort-check-1"
     for each in send("v1", 0), final((1, "v2")), send("v2", 1):
         history.end(history.begin(each), "ok")
-    text = Report("x", 1, 1, history, analyse(history)).to_text()
+    text = Report("x", 1, 1, history, analyze(history)).to_text()
     assert "\nlost-write: An acknowledged record is missing from the final read" in text
     assert "producer sent v1 to partition 0: acknowledged at offset 0\n" in text
     assert text.endswith("\nANOMALIES: lost-write. The topic kohort-check-1 is kept.")
@@ -78,7 +78,7 @@ def test_the_reason_of_no_verdict_is_left_to_the_command_unless_there_are_anomal
     history = _history(*_enough())
     assert Report("x", 1, 1, history, [], "no final reads").to_text().endswith("\n\nNo verdict.")
     history = _history(send("v1", 0), final((1, "v2")), send("v2", 1))
-    text = Report("x", 1, 1, history, analyse(history), "no final reads").to_text()
+    text = Report("x", 1, 1, history, analyze(history), "no final reads").to_text()
     assert "\nNo verdict on the whole run: no final reads.\nANOMALIES: lost-write." in text
 
 

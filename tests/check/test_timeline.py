@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from kohort.check.analysis import analyse
+from kohort.check.analysis import analyze
 from kohort.check.history import Event
 from kohort.check.recorder import History
 from kohort.check.timeline import ANOMALY, DISTURBANCE, draw
@@ -26,7 +26,7 @@ def _lost_write() -> History:
 
 def _drawn() -> ElementTree.Element:
     history = _lost_write()
-    return ElementTree.fromstring(draw(history, analyse(history), "a run"))
+    return ElementTree.fromstring(draw(history, analyze(history), "a run"))
 
 
 def test_operations_of_a_counter_example_are_apart_and_numbered() -> None:

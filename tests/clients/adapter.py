@@ -1,6 +1,6 @@
 """One interface for all client libraries, so that each test runs with each of them.
 
-An adapter translates. It never retries or waits for its library, whose own behaviour against the
+An adapter translates. It never retries or waits for its library, whose own behavior against the
 broker is what the tests are about; where it works around a bug of a library, a comment mentions it.
 """
 
@@ -118,7 +118,7 @@ class Consumer(Protocol):
     def subscribe(self, *topics: str) -> None: ...
 
     def subscribe_pattern(self, pattern: str) -> None:
-        """`pattern` begins with ^, by which librdkafka recognises a pattern."""
+        """`pattern` begins with ^, by which librdkafka recognizes a pattern."""
 
     def assign(self, *partitions: Partition) -> None: ...
 

@@ -38,7 +38,7 @@ def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(at
     members[0] = members[0].reconnected(target.address)
     for member in members:
         member.send_heartbeat()
-    # No synchronisation: the length of the attack.
+    # No synchronization: the length of the attack.
     time.sleep(SESSION_MS * 1.5 / 1000 - (time.monotonic() - stopped_at))
     process.send_signal(signal.SIGCONT)
     assert {member.receive()["error_code"] for member in members} == {"none"}

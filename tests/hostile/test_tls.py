@@ -51,7 +51,7 @@ def test_handshakes_of_one_byte_per_second(attack):
             for each, position in zip(slow, positions, strict=True):
                 with contextlib.suppress(ConnectionError):  # disconnected after 30 s
                     each.sendall(hello[position + step : position + step + 1])
-            time.sleep(PACE_SECONDS)  # no synchronisation: the pace of the attack
+            time.sleep(PACE_SECONDS)  # no synchronization: the pace of the attack
         connect_with_tls(address, tls).close()
         if FULL:
             assert all(map(is_closed, slow))

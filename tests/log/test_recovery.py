@@ -179,7 +179,7 @@ def test_a_log_of_kafka_before_0_11_is_rejected_and_not_truncated() -> None:
     assert bytes(files.contents[FIRST]) == batch(0) + content
 
 
-def test_an_old_message_across_chunks_is_recognised() -> None:
+def test_an_old_message_across_chunks_is_recognized() -> None:
     body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
     old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
     filling = CHUNK_BYTES - len(batch(0, text="")) - 1_000

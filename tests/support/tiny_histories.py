@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any
 
-from kohort.check.analysis import analyse
+from kohort.check.analysis import analyze
 from kohort.check.history import (
     Assigned,
     Commit,
@@ -35,7 +35,7 @@ def anomalies(*steps: Operation | tuple[Operation, ...]) -> set[str]:
         for each in group:
             each.ended = next(events)
         operations += group
-    return {finding.check.name for finding in analyse(operations)}
+    return {finding.check.name for finding in analyze(operations)}
 
 
 def send(

@@ -310,8 +310,8 @@ def test_invalid_arguments_of_faults_are_rejected(kafka: Kafka) -> None:
         kafka.faults.drop("OffsetComit")
     with pytest.raises(ValueError, match=r"no error 'NOT_COORD': did you mean NOT_"):
         kafka.faults.answer("OffsetCommit", error="NOT_COORD")
-    with pytest.raises(TypeError, match="A fault has no argument colour; it has group, member"):
-        kafka.faults.drop("OffsetCommit", colour="red")
+    with pytest.raises(TypeError, match="A fault has no argument color; it has group, member"):
+        kafka.faults.drop("OffsetCommit", color="red")
     with pytest.raises(ValueError, match="delay must be positive, not 0 ms"):
         kafka.faults.delay("OffsetCommit")
 
@@ -332,9 +332,9 @@ def test_a_fault_applies_to_every_version_of_its_api(kafka: Kafka, version: int)
 
 @pytest.mark.kafka(config={"kohort.request.cache": "true"})  # also for `make uncached`
 def test_repeated_requests_are_decoded_only_for_a_fault(kafka: Kafka) -> None:
-    """As in `kohort serve`, the request cache recognises them."""
+    """As in `kohort serve`, the request cache recognizes them."""
 
-    def is_recognised() -> bool:
+    def is_recognized() -> bool:
         *_, before, last = kafka.history.requests_of("OffsetCommit")
         return last.cached_message is before.cached_message
 
@@ -343,14 +343,14 @@ def test_repeated_requests_are_decoded_only_for_a_fault(kafka: Kafka) -> None:
     with Client(kafka.bootstrap_servers) as raw:
         raw.commit("g")  # creates the coordinator's log, and is not cached
         assert [raw.commit("g"), raw.commit("g")] == ["none", "none"]
-        assert is_recognised()
+        assert is_recognized()
         fault = kafka.faults.answer("OffsetCommit", "NOT_COORDINATOR", nth=2)
         assert raw.commit("g") == "none"
-        assert not is_recognised()
+        assert not is_recognized()
         assert raw.commit("g") == "not_coordinator"
         assert not fault.is_active
         assert [raw.commit("g"), raw.commit("g")] == ["none", "none"]
-        assert is_recognised()
+        assert is_recognized()
     kafka.faults.clear()
 
 

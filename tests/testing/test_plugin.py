@@ -351,7 +351,7 @@ def test_the_marker_overrides_options_and_options_the_ini_file(
     [
         ("3", "takes keyword arguments only"),
         ("node=3", "has no argument node: did you mean nodes[?]"),
-        ("colour=3", "has no argument colour: it has nodes, preset, *"),
+        ("color=3", "has no argument color: it has nodes, preset, *"),
         ("config={'group.max.sise': 2}", "*group.max.sise* did you mean group.max.size[?]"),
         ("durability='sync'", "Unknown durability 'sync': use one of fsync, os, none"),
     ],

@@ -60,7 +60,7 @@ def test_long_names_are_cut_and_control_characters_are_escaped(assign) -> None:
     assert r"\x1b[31mred  1  ■" in out
 
 
-def test_colours_are_only_used_on_terminals_that_want_them(
+def test_colors_are_only_used_on_terminals_that_want_them(
     assign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "\x1b" not in assign(RANGE)[1]

@@ -120,7 +120,7 @@ def test_nested_columns_are_read(tmp_path: Path) -> None:
     ("row", "message"),
     [
         ({"partition": None}, "bronze_log_end.partition is null in 1 rows"),
-        ({"colour": "red"}, "bronze_log_end has no column colour"),
+        ({"color": "red"}, "bronze_log_end has no column color"),
     ],
 )
 def test_rows_of_another_schema_are_rejected(
