@@ -55,10 +55,9 @@ async def compare(
     on_progress: Callable[[int, int], None] = lambda _played, _total: None,
 ) -> list[Result]:
     """Play the scenarios that can be played, and return a result for every scenario, in the given
-    order. `run`: part of the names of groups and topics; `unreported`: settings of the broker that
-    it need not report; `assumed`: settings to use whatever the broker reports; `on_progress`: gets
-    the number of scenarios that have been played, and of those that can be played. Raises
-    Unusable."""
+    order. `run`: part of the names of groups and topics; `unreported`: settings that the broker
+    need not report; `assumed`: settings to use whatever it reports; `on_progress`: gets the number
+    of scenarios that have been played, and of all playable ones. Raises Unusable."""
     settings = {**unreported, **broker.settings, **assumed}
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}

@@ -177,8 +177,7 @@ def swap_back(
     failed: dict[str, set[tuple[str, int]]] = {member: set() for member in affected}
 
     def swap(member: str, old: TopicPartition) -> bool:
-        """Return the partition `old` to `member` in exchange for one of its new partitions, if
-        possible."""
+        """Return `old` to `member` in exchange for one of its new partitions, if possible."""
         other = owner[old]
         added = racks.is_mismatch(member, old) - racks.is_mismatch(other, old)
         if (other, added) in failed[member]:

@@ -271,7 +271,7 @@ def test_a_broker_that_it_did_not_start_is_not_judged(capsys: pytest.CaptureFixt
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         assert main(["check", "--bootstrap-server", address, "--command", "sleep 60"]) == 2
-    assert f"something listens at {address} already" in capsys.readouterr().err
+    assert f"something already listens at {address}" in capsys.readouterr().err
 
 
 def test_a_broker_that_has_ended_is_not_disturbed(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ def test_a_broker_that_is_never_ready_is_reported_without_errors_that_it_does_no
     kafka.faults.answer("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=None)
     assert play(kafka, "a_heartbeat_to_an_unknown_group") == 2
     reported = capsys.readouterr().err
-    assert "not ready within 1 s: requests of groups fail with coordinator_load" in reported
+    assert "not ready within 1 s: requests for groups fail with coordinator_load" in reported
     assert "none" not in reported
 
 

@@ -15,6 +15,7 @@ from support.broker_process import IMMEDIATE, config_flags, start_broker
 
 POLL_S = 0.1
 POLLS_MAX = 600
+DAY_MS = 86_400_000
 
 Kohort = Callable[..., tuple[int, str, str]]
 Commit = Callable[[str, dict[tuple[str, int], int]], None]
@@ -68,7 +69,13 @@ def commit(address: str) -> Iterator[Commit]:
 def live(address: str) -> Iterator[str]:
     """A group with a static member of `orders`, and a member of `bills` that has committed."""
     group = "live"
-    options = {"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False}
+    options = {
+        "bootstrap.servers": address,
+        "group.id": group,
+        "enable.auto.commit": False,
+        # Nothing polls once they have their partitions, and after five minutes they would leave.
+        "max.poll.interval.ms": DAY_MS,
+    }
     static = Consumer({**options, "client.id": "two", "group.instance.id": "fixed"})
     dynamic = Consumer({**options, "client.id": "one"})
     static.subscribe(["orders"])
