@@ -1,7 +1,7 @@
 """One client's connection: frames in, responses out in request order.
 
-Requests are pipelined: a request waiting for a flush does not block the next. A parked request
-(join, sync, long poll) does: the channel is muted until it completes, as in Kafka's SocketServer.
+Requests are pipelined: a request that waits for a flush does not block the next one. A parked
+request (join, sync, long poll) mutes the channel until it completes, as in Kafka's SocketServer.
 """
 
 import asyncio
@@ -38,11 +38,11 @@ _log: Final = logging.getLogger("kohort.connection")
 # max.in.flight.requests.per.connection is 5 in Java and a million in librdkafka). Pipelined
 # requests that are handled together count once.
 IN_FLIGHT_MAX: Final = 4096
-# With more than this many unsent response bytes, a connection waits for the next iteration of the
-# event loop: small requests can cause large responses (Fetch), and other clients must be served
+# A connection with more unsent response bytes than this waits for the next iteration of the event
+# loop, because small requests can cause large responses (Fetch) and other clients must be served
 # too.
 UNSENT_BYTES_MAX: Final = 256 * 1024
-# Bytes read from a file and written at a time, in one iteration of the event loop.
+# Number of bytes that are read from a file and written in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request.
@@ -50,8 +50,8 @@ RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The connection of a client. `opened` and `closed` are called with it. All connections of an
-    event loop share `inbox`: no other connection runs between `get_buffer` and `buffer_updated`.
+    """A client's connection, with which `opened` and `closed` are called. All connections of an
+    event loop share `inbox`, because no other one runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
     write buffer is full; the socket buffers the rest.
@@ -177,8 +177,8 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_ended(begin, frames)
 
     def eof_received(self) -> bool:
-        """After a half-close the client can still read; pending requests get their responses. TLS
-        has no half-closed connections."""
+        """After a half-close, the client can still read, so pending requests get their responses.
+        TLS has no half-closed connections."""
         if self._tls is not None:
             return False
         if not self._pending and not self._backlog and not self._stream:
@@ -408,14 +408,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 interceptor.handle(context, self._node)
         except Exception:
-            # Bug in the broker: drop the connection, so that the client retries.
+            # This is a bug in the broker. The connection is dropped, so that the client retries.
             _log.exception("Handling %s v%d failed", route.api.name, route.version)
             self._is_ended = True
             self.abort()
 
     def _end(self, error: ProtocolError) -> None:
-        """Close after the pending responses: after a bad frame the stream cannot be parsed. As in
-        Kafka, no error response is sent."""
+        """Close after the pending responses, because the stream cannot be parsed after a bad frame.
+        As in Kafka, no error response is sent."""
         if self._error is not None:
             return
         self._error = error
@@ -450,8 +450,8 @@ class Connection(asyncio.BufferedProtocol):
             self._muted_by = context
 
     def throttle(self, ms: int) -> None:
-        """Mute the channel for this time. Of several pipelined requests, the longest time
-        applies."""
+        """Mute the channel for `ms` milliseconds. If several pipelined requests are throttled, the
+        longest time applies."""
         timers = self._node.client_timers
         end_ms = timers.now_ms() + ms
         if self._transport is None or (self._throttled and self._throttled.deadline_ms >= end_ms):
@@ -530,7 +530,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.add_stream(self)
 
     def write_stream(self) -> None:
-        """Write more of a large response, at the pace of its client; called by the outbox."""
+        """Write the next part of a large response, at its client's pace. Called by the outbox."""
         self._will_stream = False
         self.last_active = seconds()
         transport, written = self._transport, 0
@@ -542,7 +542,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 chunk = buffer if isinstance(buffer, bytes) else buffer.read(position, CHUNK_BYTES)
             except (OSError, LogError) as error:
-                # Part of the response is written: an error response is no longer possible.
+                # Part of the response has been written, so an error response is no longer possible.
                 _log.error("Closing the connection from %s: %s", self.client.host, error)
                 self.abort()
                 return
@@ -581,8 +581,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _resume(self) -> None:
-        """Process the backlog. Flush responses first: if that reveals that the client has
-        disconnected, its joins must not add members."""
+        """Process the backlog. Send responses first, because this may reveal that the client has
+        disconnected, and its joins must then not add members."""
         self.send()
         self._will_resume = False
         transport = self._transport
