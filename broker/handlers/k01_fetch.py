@@ -78,8 +78,8 @@ class DivergingResponse(PartitionResponse):
 
 
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition, or the leader epoch is newer. A separate type for the
-    reason given in DivergingResponse."""
+    """Another node leads the partition, or the leader epoch is newer. The type is separate for the
+    same reason as DivergingResponse."""
 
     current_leader: CurrentLeader
 
