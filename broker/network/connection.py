@@ -45,7 +45,9 @@ UNSENT_BYTES_MAX: Final = 256 * 1024
 # Number of bytes that are read from a file and written in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
-# per read, which costs more than handling the request.
+# per read, which costs more than handling the request. After a read that fills the buffer, a
+# connection takes turns with other such connections, because libuv would read more from each of
+# them before it serves the next client.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
@@ -54,7 +56,8 @@ class Connection(asyncio.BufferedProtocol):
     event loop share `inbox`, because no other one runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
-    write buffer is full; the socket buffers the rest.
+    write buffer is full, or until a connection that sends much has its next turn. The socket
+    buffers the rest.
     """
 
     def __init__(
@@ -96,13 +99,13 @@ class Connection(asyncio.BufferedProtocol):
         # The unsent part of a large response, and how many bytes of its first buffer were written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position = self._unsent_bytes = 0
-        # Whether a write is scheduled, by the current call or by the outbox.
-        self._will_stream = self._will_send = False
+        # Whether a write is scheduled, by the current call or by the outbox, or `_resume`.
+        self._will_stream = self._will_send = self._will_resume = False
         # What mutes the channel (a request or quotas), and the frames received since then.
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
-        self._will_resume = self._is_reading_paused = self._is_writing_paused = False
+        self._is_reading_paused = self._is_writing_paused = self._waits_to_read = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
         # Whether a request has ended the connection: no frame after it is handled.
         self._is_ended = self._is_half_closed = False
@@ -153,6 +156,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(self._inbox[:nbytes])
+        if nbytes == len(self._inbox) and not self._waits_to_read:
+            self._waits_to_read = True
+            self._control_flow()
+            self._node.cluster.scheduler.call(self._read_on)
+
+    def _read_on(self) -> None:
+        self._waits_to_read = False
+        self._control_flow()
 
     def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
@@ -572,7 +583,7 @@ class Connection(asyncio.BufferedProtocol):
         ):
             self._will_resume = True
             self._loop.call_soon(self._resume)
-        pause = bool(self._backlog) or self._is_writing_paused
+        pause = bool(self._backlog) or self._is_writing_paused or self._waits_to_read
         if pause != self._is_reading_paused:
             self._is_reading_paused = pause
             if pause:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.network.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
 from kohort.broker.network.request import RequestContext
 from kohort.log.files import File
@@ -12,7 +13,7 @@ from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.errors import EncodeError
-from support.connection import BAD, Peer, frame
+from support.connection import BAD, FRAMES_PER_READ, Peer, frame
 
 
 async def iterations() -> None:
@@ -311,6 +312,19 @@ async def test_requests_in_flight_are_limited(peer: Peer) -> None:
     await iterations()
     assert len(peer.contexts) == IN_FLIGHT_MAX + 10
     assert peer.transport.is_reading
+
+
+async def test_connections_that_send_much_are_read_in_turns() -> None:
+    scheduler = Scheduler(asyncio.get_running_loop().call_soon, lambda _work, _done: None)
+    peers = [Peer(scheduler=scheduler) for _ in range(3)]
+    for peer in peers:
+        peer.send_much()
+        assert len(peer.ids) == FRAMES_PER_READ
+    for reading in range(4):
+        assert [peer.transport.is_reading for peer in peers] == [
+            number < reading for number in range(3)
+        ]
+        await asyncio.sleep(0)
 
 
 async def test_reading_is_paused_while_writing_is_paused(peer: Peer) -> None:

@@ -176,7 +176,9 @@ def attack(
             **kwargs: Any,
         ) -> Target:
             where = () if in_memory else ("--data-dir", data)
-            common = ("--port", "0", "--durability", "os", *where)
+            # The neighbour's group is stable at once.
+            delay = ("-o", "group.initial.rebalance.delay.ms=0")
+            common = ("--port", "0", "--durability", "os", *delay, *where)
             broker = stack.enter_context(start_broker(tmp_path, *common, *args, **kwargs))
             end = stack.enter_context(neighbour(broker.bootstrap, session_ms))
 
