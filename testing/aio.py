@@ -83,7 +83,7 @@ def check_awaited() -> None:
 
 
 async def _in_thread(function: Callable[[], R]) -> R:
-    # Not asyncio's default executor: it has few threads, and the test may need them.
+    # Not asyncio's default executor, because it has few threads and the test may need them.
     executor = ThreadPoolExecutor(1, "kohort-wait")
     scope = CancelScope()
     try:

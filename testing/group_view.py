@@ -59,7 +59,8 @@ class Member:
     target: tuple[TopicPartition, ...] = ()
     """The target assignment of the member; in a classic group, the same as `partitions`."""
     revoking: tuple[TopicPartition, ...] = ()
-    """The partitions that the member must revoke. It owns them until it has confirmed that."""
+    """The partitions that the member must revoke. It owns them until it has confirmed their
+    revocation."""
 
     @property
     def name(self) -> str:
@@ -91,7 +92,8 @@ class GroupView(Protocol):
         """Whether the group is Stable, and every member has its assignment and need not revoke."""
 
     def settled_owner(self, partition: TopicPartition) -> Member | None:
-        """Return the owner of a partition; None if there is none, or if it is about to change."""
+        """Return the owner of a partition; None if the partition has no owner or is about to
+        move."""
 
 
 class ClassicView:

@@ -180,7 +180,7 @@ class BrokerHost:
         return self.loop.run(coroutine, timeout)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the broker's loop, after a restart that is in progress."""
+        """Wait for the end of any restart, and call a function on the broker's loop."""
 
         async def call() -> T:
             await self.wait_until_running()

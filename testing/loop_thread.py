@@ -151,7 +151,7 @@ async def completed(begin: Callable[[Callable[[T], None]], object]) -> T:
 
 
 class Changes:
-    """A condition variable of the broker's loop: waiters check their condition after each
+    """A condition variable of the broker's loop. Waiters check their condition after each
     `notify`."""
 
     def __init__(self) -> None:

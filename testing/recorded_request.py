@@ -60,7 +60,7 @@ PARTITION_FIELDS = (
 )
 # Arrays whose items have topics.
 TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction", "dirs")
-# Fields with a transactional id, or arrays of them; and fields of the producer.
+# Fields with one or more transactional ids, and fields of the producer.
 TRANSACTION_FIELDS = (
     *("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions"),
     *("coordinator_keys", "key"),
@@ -184,8 +184,9 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation or member epoch in the request; None if the API has no such field. -1
-        means none. In a ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2 leaves temporarily."""
+        """The generation or member epoch in the request, or -1 if the sender has none; None if the
+        API has no such field. In a ConsumerGroupHeartbeat, a member joins with 0, leaves with -1
+        and leaves temporarily with -2."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)
             if value is not None:
@@ -319,7 +320,7 @@ class RecordedRequest:
 
     @property
     def partition_errors(self) -> dict[TopicPartition, str]:
-        """Kafka's names of the errors of partitions in the response."""
+        """The errors of partitions in the response, with Kafka's names."""
         codes = {
             (topic, index): ErrorCode(getattr(each, name))
             for topic, index, each in self.by_partition(self.response)

@@ -96,7 +96,7 @@ class MarkerHold(SuggestsAttributes):
         if self._transactional_id not in (None, markers.transactional_id):
             return False
         self.is_unused = False
-        # The last attempt replaces attempts of the coordinator before a restart.
+        # After a restart, the coordinator writes the markers again; the last attempt counts.
         self._held[markers.transactional_id] = write
         self._host.changes.notify()
         return True
@@ -127,8 +127,8 @@ class Transactions(SuggestsAttributes):
         self, transactional_id: str, until: Until, timeout: float = TIMEOUT_SECONDS
     ) -> Transaction:
         """Wait until the transaction is `open` (it has partitions, and has not ended), `committed`
-        or `aborted` (its markers are written), or has been so at any time during the wait. Return
-        the transaction. Raises BarrierTimeout, whose message explains the state."""
+        or `aborted` (its markers are written), or has been in that state at any time during the
+        wait. Return the transaction. Raises BarrierTimeout, whose message explains the state."""
         state = _STATES.get(until)
         if state is None:
             words = {state: word for word, state in _STATES.items()}
