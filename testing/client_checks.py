@@ -100,8 +100,8 @@ class Finding:
 
 class ClientChecks(SuggestsAttributes):
     """`kafka.client_checks`: the mistakes of the test's clients, which become warnings or errors of
-    the test (`--kafka-client-checks=error`). Fake members are not checked, because the test
-    controls them.
+    the test (`--kafka-client-checks=error`). Fake members, which the test controls, are not
+    checked.
     """
 
     def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:

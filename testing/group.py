@@ -72,8 +72,7 @@ class Group(SuggestsAttributes):
         self.group_id = group_id
 
     def __repr__(self) -> str:
-        # Does not use the broker's loop, because a debugger may call this method while the loop is
-        # stopped.
+        # Not on the broker's loop, which may be stopped when a debugger calls this method.
         if not self._host.broker.is_running:
             return f"<Group {self.group_id}>"
         return f"<Group {self.group_id}: {self._state()}, generation {self._generation()}>"
@@ -259,8 +258,7 @@ class Group(SuggestsAttributes):
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the group no longer exists, because it was deleted or its last offset
-        expired."""
+        """Wait until the group no longer exists. It was deleted, or its last offset expired."""
         self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
     # --- control

@@ -268,8 +268,7 @@ def _execute(
 
 
 def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
-    """Remove a member as an admin client does. Raises ValueError if the coordinator rejects the
-    request."""
+    """Remove a member as an admin client does. Raises ValueError if the request is rejected."""
     leaving = LeavingMember(member.member_id, member.instance_id, _REMOVED_BY_ADMIN + reason)
     command = LeaveGroup(group_id, (leaving,))
 

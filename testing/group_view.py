@@ -59,8 +59,7 @@ class Member:
     target: tuple[TopicPartition, ...] = ()
     """The target assignment of the member; in a classic group, the same as `partitions`."""
     revoking: tuple[TopicPartition, ...] = ()
-    """The partitions that the member must revoke. It owns them until it has confirmed their
-    revocation."""
+    """The partitions that the member must revoke, and owns until it confirms the revocation."""
 
     @property
     def name(self) -> str:
@@ -92,8 +91,7 @@ class GroupView(Protocol):
         """Whether the group is Stable, and every member has its assignment and need not revoke."""
 
     def settled_owner(self, partition: TopicPartition) -> Member | None:
-        """Return the owner of a partition; None if the partition has no owner or is about to
-        move."""
+        """Return the partition's owner; None if it has no owner or is about to move."""
 
 
 class ClassicView:

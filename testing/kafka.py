@@ -263,8 +263,7 @@ class Kafka(SuggestsAttributes):
         members, for the clock, or for the test (a hold, a fault, a loading coordinator, a stopped
         node). Raises BarrierTimeout, and FakeMemberRejected with the broker's error if the member
         cannot join. With `may_be_rejected`, the error is added to the member's `errors` instead.
-        (Each new member causes a rebalance; members added within `with group.hold_joins():` cause
-        only one.)
+        (Each new member causes a rebalance; members added `with group.hold_joins():` cause one.)
 
         `assignor` is one assignor, or several in order of preference, as objects or names
         (kohort.assignors.resolve; raises AssignorNotFound). The default is the assignors that the

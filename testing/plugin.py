@@ -232,8 +232,7 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A new broker for this test, on its own port, so that unclosed clients of other tests cannot
-    reach it. With `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS, the fixture is a real
-    cluster."""
+    reach it. With `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS, it is a real cluster."""
     kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)

@@ -184,9 +184,8 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation or member epoch in the request, or -1 if the sender has none; None if the
-        API has no such field. In a ConsumerGroupHeartbeat, a member joins with 0, leaves with -1
-        and leaves temporarily with -2."""
+        """The generation or member epoch in the request (-1: none); None if the API has no such
+        field. In a ConsumerGroupHeartbeat, 0 means join, -1 leave, and -2 leave temporarily."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)
             if value is not None:

@@ -17,7 +17,7 @@ PROTOCOLS: Final = {"sessioned": 2, "compatible": 1, "default": 0}
 
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
-"""A worker has read a newer configuration than the leader: all workers rejoin."""
+"""A worker has read a newer configuration than the leader, so all workers rejoin."""
 
 CONNECTOR_TASK: Final = -1
 """The task number of the connector itself (ConnectProtocol.CONNECTOR_TASK)."""
@@ -107,7 +107,7 @@ def _string(text: str) -> bytes:
 
 
 def _work(items: Iterable[WorkItem]) -> bytes:
-    """Encode items by connector: those with the connector itself first, in order of appearance."""
+    """Encode items by connector. Connectors whose own item is included come first."""
     by_connector: dict[str, list[int]] = {}
     for name, task in sorted(items, key=lambda item: item[1] != CONNECTOR_TASK):
         by_connector.setdefault(name, []).append(task)

@@ -166,8 +166,7 @@ def _last_requests(requests: Sequence[RecordedRequest], host: BrokerHost) -> Ite
     wall_s = host.history.wall_s
 
     def ago(request: RecordedRequest) -> str:
-        # In wall-clock time, because the broker's clock may be frozen, or have been advanced by
-        # hours.
+        # In wall-clock time, because the broker's clock may be frozen or advanced by hours.
         return f"{request.wall_s - wall_s:+.3f} s"
 
     lines = deduplicate((each, str(each)) for each in requests)

@@ -203,9 +203,8 @@ def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
 def _has_consumed(
     later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
 ) -> bool:
-    """Whether the client may have consumed records, that is, whether a Fetch returned records and
-    the offsets that the member committed (automatically, when it left) are not all at the log
-    start."""
+    """Whether the client may have consumed records: a Fetch returned records, and the member's
+    commits (automatic ones when it left) are not all at the log start."""
     commits: dict[TopicPartition, int] = {}
     for each in later:
         commits |= each.offsets if each.member_id == sync.member_id else {}

@@ -224,8 +224,7 @@ class FakeMember(SuggestsAttributes):
         return f"fake member {self.client_id} of group {self._member.identity.group_id}"
 
     def __repr__(self) -> str:
-        # Does not use the broker's loop, because a debugger may call this while the loop is
-        # stopped.
+        # Not on the broker's loop, which may be stopped when a debugger calls this method.
         member = self._member
         owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(member.role.owned))
         state = f"{_state_of(member)}, generation {member.generation}"
@@ -349,8 +348,7 @@ class FakeMembers:
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
             what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
             raise timed_out(timeout, what, _explain(host, member))
-        # A member with a generation has joined, even if it failed later. wait_owned raises that
-        # error.
+        # A member with a generation has joined. If it failed later, wait_owned raises the error.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
             return
@@ -448,9 +446,8 @@ class FakeMembers:
             return False
 
     def _is_prevented(self, member: GroupMember) -> bool:
-        """Whether the member's requests fail until the test removes the cause, so that waiting for
-        the member would be a deadlock. (A fault that fires a limited number of times ends on its
-        own.)"""
+        """Whether the member's requests fail until the test removes the cause, which a wait would
+        make impossible. (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
             return False
         host, identity = self._host, member.identity

@@ -184,8 +184,7 @@ class Disk(SuggestsAttributes):
         self._host.call(lambda: self.files.heal())
 
     def power_cut(self, *, seed: int | None = None) -> None:
-        """Call `kafka.crash(power=True)`. Unsynced data is lost; with a seed, a random part of
-        it."""
+        """Call `kafka.crash(power=True)`, which loses unsynced data (with a seed, some of it)."""
         self._host.crash(power=True, seed=seed)
 
     def lose(self, topic: str, partition: int | None = None) -> None:

@@ -146,8 +146,7 @@ class RequestFilter:
 
 
 def _describe_member(request: RecordedRequest, member_id: str | None) -> str:
-    # An admin client removes other members, and the client id of a TxnOffsetCommit is the
-    # producer's.
+    # Admin clients remove other members, and a TxnOffsetCommit has the producer's client id.
     if member_id is None or member_id != request.member_id or request.is_by_producer:
         return str(member_id)
     return name_member(member_id, request.client_id)
