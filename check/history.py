@@ -3,8 +3,8 @@
 An operation has two positions in the order of all events: `began` (the request was sent) and
 `ended` (the response arrived). One operation happened before another one only if it ended before
 the other began; otherwise they are concurrent, and the broker may have executed them in either
-order. The outcome is `ok`, `fail` (the broker promises that nothing happened) or `info` (unknown: a
-lost connection, a timeout). Jepsen's histories have the same types.
+order. The outcome is `ok`, `fail` (the broker guarantees that it had no effect) or `info` (unknown:
+a lost connection, a timeout). Jepsen's histories have the same types.
 
 A run has one topic, so a number identifies a partition. Values and the metadata of commits are
 unique, so every read shows which operation wrote the value.

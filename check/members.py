@@ -41,7 +41,7 @@ PROTOCOL: Final = "check"
 HEARTBEAT_SECONDS: Final = 0.3
 REBALANCE_TIMEOUT: Final = timedelta(seconds=5)
 
-# Errors with which the broker promises that nothing has happened.
+# Errors with which the broker guarantees that the request had no effect.
 REJECTED: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,

@@ -220,7 +220,7 @@ class ConsumerMember:
         return await self._send("OffsetCommit", version, values | fields)
 
     async def fetch(self, version: int = 9, **fields: Any) -> Any:
-        """Fetch all offsets of the group, or those of `topics`: partitions by topic name."""
+        """Fetch all offsets of the group, or of `topics` (partitions by topic name)."""
         group = {
             "group_id": self._script.group,
             "member_id": self.id,

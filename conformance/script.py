@@ -50,7 +50,7 @@ class Script(Recorder):
         return ConsumerMember(self, name, *topics, **options)
 
     async def converge(self, *members: ConsumerMember) -> None:
-        """Let the members report in turn until nothing changes."""
+        """Let the members report in turn until their assignments no longer change."""
         before = None
         while before != (before := [(m.epoch, m.assigned) for m in members]):
             for member in members:

@@ -300,7 +300,7 @@ class Snapshot:
                     return ""
                 await part.undo(control, created, changed)
                 await asyncio.sleep(POLL_SECONDS)
-        except Exception as error:  # whatever an unexpected response leads to
+        except Exception as error:  # any error that an unexpected response causes
             return f"{part.name}: {type(error).__name__}: {error}"
         more = len(remaining) - SHOWN_MAX
         shown = ", ".join(map(str, remaining[:SHOWN_MAX]))

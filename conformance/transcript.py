@@ -229,7 +229,7 @@ def _sort_configs(response: dict[str, Any]) -> None:
 
 
 def _sort_topics(response: dict[str, Any]) -> None:
-    """Sort topics by name, and leave out those of other scripts."""
+    """Sort topics by name, and omit topics of other scripts."""
     response["topics"] = [
         each for each in response["topics"] if str(each["name"]).startswith(("G", "None", *TOPICS))
     ]

@@ -180,7 +180,7 @@ def expire(control: Control, group: Name, *, member: Name) -> Json:
 
 
 def fence(control: Control, group: Name, *, member: Name) -> Json:
-    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, upon
+    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, after
     which it rejoins."""
     control.kafka.group(group).fence(member)
     return group_json(control.kafka.group(group))

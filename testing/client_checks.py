@@ -366,7 +366,7 @@ def commits_of_foreign_partitions(
     commits: Iterable[Commit], generations: Generations
 ) -> Iterator[Finding]:
     """Find accepted commits of partitions that belong to another member in the generation of the
-    commit. (A commit with the previous generation is correct: its partition is being revoked.)"""
+    commit. (A commit with the previous generation is correct if its partition is being revoked.)"""
     seen: set[tuple[str | None, TopicPartition]] = set()
     for commit in commits:
         partition = commit.topic, commit.partition

@@ -1,7 +1,7 @@
 """The broker's clock, which a test can freeze and advance.
 
 Clients keep their own time. A test controls the broker's time-based decisions: sessions, rebalance
-timeouts, retention. `advance` does not wait for heartbeats: a member is removed when the clock
+timeouts, retention. `advance` does not wait for heartbeats, so a member is removed when the clock
 passes the end of its session, even if its client is alive. As with Kafka, the response to the
 client's next heartbeat reports the removal. `advance_with_heartbeats` keeps the sessions of live
 clients alive.
@@ -97,7 +97,7 @@ class ClockControl(SuggestsAttributes):
         return self._clock.now_ms()
 
     def freeze(self) -> None:
-        """Stop the clock: no deadline expires until `advance`, however long the test takes."""
+        """Stop the clock. No deadline expires until `advance`, however long the test takes."""
 
         def freeze() -> None:
             self._clock.freeze()
@@ -133,7 +133,7 @@ class ClockControl(SuggestsAttributes):
         timeout: float = TIMEOUT_SECONDS,
         **units: Unpack[Units],
     ) -> None:
-        """Advance the clock like `advance`, but keep the sessions of connected members alive: the
+        """Advance the clock like `advance`, but keep the sessions of connected members alive. The
         clock stops before the end of each session until the client has sent a heartbeat, which
         takes wall-clock time. Raises BarrierTimeout if a client sends no heartbeat within `timeout`
         seconds."""

@@ -82,7 +82,7 @@ class KafkaContainer:
         return LOCALHOST
 
     def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
-        """Return the broker's port, whatever `port` is."""
+        """Return the broker's port, regardless of `port`."""
         return self.kafka.broker.port
 
     # --- configuration: each method returns the container

@@ -196,7 +196,7 @@ class GroupReplay:
 
     def _begins_epoch(self, event: GroupEvent) -> bool:
         """Whether the event begins a new epoch of a consumer group. The epochs of a consumer group
-        increase: a rebalance without an increase belongs to a classic group that replaced it."""
+        increase, so a rebalance without an increase belongs to a classic group that replaced it."""
         return (
             self._is_consumer_group
             and event.type is EventType.REBALANCE_STARTED

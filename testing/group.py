@@ -283,8 +283,9 @@ class Group(SuggestsAttributes):
 
     def fence(self, member: str) -> None:
         """Fence a member of the consumer protocol (KIP-848): its next heartbeat gets
-        FENCED_MEMBER_EPOCH, upon which its client gives up all partitions and rejoins with the same
-        member id. Also raises ValueError for a member of the classic protocol (use `expire`)."""
+        FENCED_MEMBER_EPOCH, after which its client gives up all partitions and rejoins with the
+        same member id. Also raises ValueError for a member of the classic protocol (use
+        `expire`)."""
         found = self._find(member)
         if found.protocol != "consumer":
             raise ValueError(f"{member} uses the classic protocol, without epochs: use expire()")
@@ -449,7 +450,7 @@ class Group(SuggestsAttributes):
 
     @property
     def _log(self) -> Log | None:
-        """The log of the group's offsets partition; None before anything was written."""
+        """The log of the group's offsets partition; None before the first write."""
         context = context_of(self._host.broker, self.group_id)
         return None if context is None else context.log
 

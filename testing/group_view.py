@@ -153,7 +153,7 @@ def _pending_revocations(
     group: ClassicGroup, assigned: dict[str, tuple[TopicPartition, ...]]
 ) -> dict[str, set[TopicPartition]]:
     """Return, by member id, the partitions that a member owned when it joined and that are now
-    unassigned: its client is about to revoke them and to rejoin (cooperative, KIP-429)."""
+    unassigned. Its client is about to revoke them and to rejoin (cooperative, KIP-429)."""
     if group.state is not STABLE or group.protocol_name is None:
         return {}
     all_assigned = {partition for each in assigned.values() for partition in each}

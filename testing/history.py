@@ -272,7 +272,7 @@ class History(SuggestsAttributes):
 
     def generations(self, group: str) -> list[Generation]:
         """Return the generations (or epochs) of a group with their causes, durations and
-        assignments, including those in which the group became empty."""
+        assignments, including generations in which the group became empty."""
         return GroupReplay(self.events, self.requests, group).generations
 
     def assignments(self, group: str) -> list[MemberAssignment]:

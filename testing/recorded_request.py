@@ -156,8 +156,8 @@ class RecordedRequest:
 
     @property
     def is_by_producer(self) -> bool:
-        """Whether a producer sent the request for the member (TxnOffsetCommit). Its client id and
-        connection are then those of the producer."""
+        """Whether a producer sent the request for the member (TxnOffsetCommit). In this case, the
+        client id and connection are the producer's."""
         return self.api_key == TXN_OFFSET_COMMIT
 
     @property

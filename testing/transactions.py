@@ -193,7 +193,7 @@ class Transactions(SuggestsAttributes):
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
         """Hold back the markers of decided transactions, of one transactional id or of all ids,
-        until the hold is released: the producer gets its response, but `read_committed` consumers
+        until the hold is released. The producer gets its response, but `read_committed` consumers
         wait. A crash of the broker does not end the hold. As with a fault, the test fails if the
         hold has not held back any markers (`faults.check`)."""
         return MarkerHold(self._host, transactional_id)

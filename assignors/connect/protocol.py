@@ -1,6 +1,6 @@
 """The encoding of Kafka's IncrementalCooperativeConnectProtocol: worker metadata and assignments.
 
-Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`. Workers that
+Version 0 is for the eager protocol `default`, 1 for `compatible`, 2 for `sessioned`. Workers that
 support all three vote for `sessioned`. Since version 1, metadata contains the worker's current
 assignment, and assignments contain revocations and the delay. Versions 1 and 2 have the same
 fields. All numbers are big-endian; a string is an int16 length, -1 for null, and UTF-8.

@@ -69,8 +69,8 @@ def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
 def stale_reads(facts: Facts) -> Iterator[Anomaly]:
     """The high watermark of a partition's leader moves backwards within its leader epoch, so a
     consumer no longer sees records that were visible."""
-    # A new leader may learn the high watermark later than clients did (KIP-207), even if it led the
-    # partition before, because after a restart it reads the high watermark from a checkpoint.
+    # A new leader may receive the high watermark later than clients did (KIP-207), even if it led
+    # the partition before, because after a restart it reads the high watermark from a checkpoint.
     polls: dict[tuple[int, int, int], list[Poll]] = defaultdict(list)
     for poll in facts.polls:
         if poll.leader_epoch >= 0:

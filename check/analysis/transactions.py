@@ -156,7 +156,7 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
 
 
 def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
-    """The same producer id and epoch were given out twice, or an epoch moved backwards."""
+    """The same producer id and epoch were returned twice, or an epoch moved backwards."""
     seen: dict[tuple[int, int], InitProducer] = {}
     last: dict[int, InitProducer] = {}
     for init in facts.of(InitProducer):
@@ -165,7 +165,7 @@ def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
         key = init.producer_id, init.epoch
         if key in seen:
             yield Anomaly(
-                f"producer id {key[0]} with epoch {key[1]} was given out twice", (seen[key], init)
+                f"producer id {key[0]} with epoch {key[1]} was returned twice", (seen[key], init)
             )
         seen[key] = init
         before = last.get(init.producer_id)

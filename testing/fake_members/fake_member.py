@@ -42,7 +42,7 @@ _CONCERN_ALL: Final = {
     EventType.GROUP_LOADED,
     EventType.GROUP_DELETED,
 }
-# Events that only the member that they name learns in this way.
+# Events that only the named member learns in this way.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,

@@ -23,7 +23,7 @@ Action = Callable[[InterceptedRequest], bool]
 
 THROTTLE_FIELD = "throttle_time"
 OFFSET_FETCH, ALTER_REPLICA_LOG_DIRS = 9, 34
-# Size and correlation id stay intact: a client must be able to match a corrupted response to its
+# Size and correlation id stay intact, so that a client can match a corrupted response to its
 # request.
 _INTACT_BYTES = 8
 # A single flipped bit could be in the throttle time, where clients do not notice it.
@@ -128,8 +128,8 @@ def trickle(request: InterceptedRequest) -> bool:
 
 
 def throttle(ms: int) -> Action:
-    """Handle the request, set the throttle time of the response, and read no further request from
-    the connection for this time (KIP-219)."""
+    """Handle the request, set the throttle time of the response, and stop reading requests from the
+    connection for this time (KIP-219)."""
 
     def action(request: InterceptedRequest) -> bool:
         def respond() -> None:

@@ -406,8 +406,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Handle the request, and respond with this throttle time. As when a quota is exceeded
-        (KIP-219), the broker then reads no further request from the connection for this wall-clock
-        time."""
+        (KIP-219), the broker then stops reading from the connection for this wall-clock time."""
         throttle_ms = _total_ms(seconds, ms)
         return self._add(f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, how)
 

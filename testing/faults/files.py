@@ -2,7 +2,7 @@
 
 Appends, truncations, creations, renames and removals are pending until the file or its folder is
 synced. `crash` drops all or some pending changes, like a power cut. As on Linux, data that a failed
-sync did not write is lost: the next sync does not write it.
+sync did not write is lost, even if the next sync succeeds.
 """
 
 from __future__ import annotations
