@@ -17,7 +17,7 @@ from support.connection import BAD, FRAMES_PER_READ, Peer, frame
 
 
 async def iterations() -> None:
-    """Two iterations of the loop: callbacks, and the callbacks that these schedule."""
+    """Run two iterations of the loop: callbacks, and the callbacks that they schedule."""
     for _ in range(2):
         await asyncio.sleep(0)
 
@@ -182,7 +182,7 @@ async def test_a_request_can_mute_the_channel_while_later_ones_are_received(peer
 
 async def test_the_backlog_of_a_disconnected_client_is_not_handled(peer: Peer) -> None:
     peer.send(1, 2)
-    peer.transport.on_write = peer.transport.abort  # as asyncio after a reset
+    peer.transport.on_write = peer.transport.abort  # as asyncio does after a reset
     peer.connection.mute(peer.contexts[0])
     peer.send(3)
     peer.contexts[0].respond(None)
@@ -268,7 +268,7 @@ async def test_a_client_that_does_not_read_its_responses_gets_no_more() -> None:
         peer.connection.response_ready(context)
 
     peer = Peer(handle)
-    # As asyncio when its buffer is full.
+    # asyncio does this when its buffer is full.
     peer.transport.on_write = peer.connection.pause_writing
     peer.send(1, 2, 3)
     await iterations()
@@ -385,7 +385,9 @@ async def test_a_response_that_cannot_be_encoded_closes_only_its_connection(
 
     peer.write = write
     peer.send(1, 2)
-    peer.contexts[1].respond("too long")  # does not raise: callers respond to other requests too
+    peer.contexts[1].respond(
+        "too long"
+    )  # does not raise, because callers respond to other requests too
     peer.contexts[0].respond(None)
     await iterations()
     assert (peer.transport.sent, peer.transport.is_closed) == (bytes([1]), True)

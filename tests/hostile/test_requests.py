@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 def is_closed(target: Target, api: str, version: int, **values: object) -> bool:
-    """Whether the connection is closed instead of a response."""
+    """Return whether the broker closes the connection instead of responding."""
     with target.client() as client:
         return is_refused(client, client.encode(api, version, **values))
 
