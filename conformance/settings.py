@@ -2,7 +2,8 @@
 
 Kafka reports its settings (DescribeConfigs). A scenario can be played on a broker with other
 settings if its transcript does not depend on them. To find the settings that it needs, it was
-played with Kafka's default of each (tests/parity/needs.py); they are recorded with the transcripts.
+played with Kafka's default of each (tests/parity/test_parity.py); they are recorded with the
+transcripts.
 """
 
 from collections.abc import Collection, Iterator, Mapping
