@@ -2,7 +2,7 @@
 
 Kafka reports its settings (DescribeConfigs). A scenario can be played on a broker with other
 settings if its transcript does not depend on them. To find the settings that a scenario needs, it
-was played with each of Kafka's defaults (tests/parity/needs.py); transcripts list them.
+was played with each of Kafka's defaults (tests/parity/test_parity.py); transcripts list them.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Hypothesis profiles, Kafka's command line tools, and tests that need Java."""
+"""Hypothesis profiles, marks of folders, Kafka's command line tools, and tests that need Java."""
 
 import gc
 import os
@@ -56,6 +56,20 @@ NEEDS = {
 }
 """Marker -> the reason to skip, and the required programs."""
 
+# kafka-python leaves a socket open when it is closed while it connects.
+UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET = (
+    pytest.mark.filterwarnings(f"ignore:unclosed <{kind}:ResourceWarning")
+    for kind in ("socket", "ssl")
+)
+MARKS = {
+    "tests/clients/": (pytest.mark.clients, UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET),
+    "tests/cli/groups/": (UNCLOSED_SOCKET,),
+    # Most attacks take seconds, and each of them starts a broker and a neighbour.
+    "tests/hostile/": (pytest.mark.slow,),
+    "tests/kafka_tools/": (pytest.mark.java,),
+}
+"""Folder -> the marks of all its tests."""
+
 # Tests wait for clients, processes and sessions half of the time.
 WORKERS_PER_CORE = 2
 
@@ -63,6 +77,13 @@ WORKERS_PER_CORE = 2
 def pytest_xdist_auto_num_workers() -> int:
     """The number of workers of `-n auto`."""
     return WORKERS_PER_CORE * (os.cpu_count() or 1)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    for folder, marks in MARKS.items():
+        if item.nodeid.startswith(folder):
+            for mark in marks:
+                item.add_marker(mark)
 
 
 @pytest.hookimpl(trylast=True)

@@ -52,7 +52,7 @@ class CachingBroker(BrokerHarness):
     def __init__(
         self, *, caches_requests: bool = True, interceptor: Interceptor | None = None
     ) -> None:
-        super().__init__(durability="os", with_groups=True)
+        super().__init__(durability="os")
         self.create_topic("t", 2)
         self.transport = Transport()
         self._joined: set[str] = set()

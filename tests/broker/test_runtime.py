@@ -269,7 +269,7 @@ def test_tombstones_may_exceed_the_message_size_limit() -> None:
 def test_a_partition_with_a_waiting_request_is_loaded_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    before = BrokerHarness(durability="os", with_groups=True)
+    before = BrokerHarness(durability="os")
     before.create_topic("t", 1)
     groups: dict[int, str] = {}  # one for each partition
     for number in range(100):
@@ -281,7 +281,7 @@ def test_a_partition_with_a_waiting_request_is_loaded_first(
             before.run_loop()
     monkeypatch.setattr(loader, "EAGER_RECORDS", 2)
     monkeypatch.setattr(loader, "STEP_RECORDS", 1)
-    broker = BrokerHarness(files=before.files, durability="os", with_groups=True)
+    broker = BrokerHarness(files=before.files, durability="os")
     runtime = broker.node.coordinators
     runtime.load(sorted(groups))
     loaded: list[int] = []

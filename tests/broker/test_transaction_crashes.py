@@ -15,26 +15,18 @@ from kohort.broker.runtime.context import RETRY_FAILED_MS
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFiles, FileFault
-from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kohort.topics.names import TRANSACTION_TOPIC
 from kohort.topics.produce import RECORDS_PER_STEP
-from support.broker import OFFSETS_PARTITIONS, BrokerHarness
-from support.runtime import DATA
-from support.transactional_producer import TIMEOUT_MS, Producer, Story, is_stable
+from support.broker import BrokerHarness
+from support.transactions import TIMEOUT_MS, Producer, Story, is_stable
 
 CONFIG = {"transaction.state.log.num.partitions": "2"}
 
 
 def start(files: FaultyFiles, durability: Durability) -> BrokerHarness:
     """Start a broker that loads the stored state, as Broker does."""
-    broker = BrokerHarness(CONFIG, files=files, durability=durability, with_groups=True)
-    node = broker.node
-    for name, count, runtime in (
-        (OFFSETS_TOPIC, OFFSETS_PARTITIONS, node.coordinators),
-        (TRANSACTION_TOPIC, 2, node.transactions),
-    ):
-        if broker.topics.get(name) is not None:
-            runtime.load([n for n in range(count) if files.exists(DATA / f"{name}-{n}")])
-    broker.run_loop()
+    broker = BrokerHarness(CONFIG, files=files, durability=durability)
+    broker.load()
     return broker
 
 
@@ -179,7 +171,7 @@ def fail_at(
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_batch_validated_after_the_end_of_its_transaction_is_rejected(is_first: bool) -> None:
-    broker = BrokerHarness(CONFIG, with_groups=True)
+    broker = BrokerHarness(CONFIG)
     broker.scheduler.seconds = (
         itertools.count().__next__
     )  # one step in each iteration of the event loop

@@ -10,8 +10,7 @@ import pytest
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from support.transaction_cluster import ClusterHarness
-from support.transactional_producer import Producer, Story, read_committed
+from support.transactions import ClusterHarness, Producer, Story, read_committed
 
 E = ErrorCode
 
@@ -30,7 +29,7 @@ def test_a_partition_moves_at_any_step(topic: str, version: int, durability: Dur
         harness.run_loop()
         story = Story(harness, version)
         harness.steps, harness.move_at = 0, step
-        harness.moved = harness.partition_of(topic)
+        harness.moved = harness.place_of(topic)
         story.tell()
         if harness.steps < step:
             break
@@ -54,17 +53,17 @@ def test_late_markers_of_a_former_coordinator_do_not_end_the_next_transaction(
     producer = Producer(harness, version=version)
     other = Producer(harness, "another", version=version)
     assert producer.find_coordinators() is E.none
-    assert harness.partition_of(TRANSACTION_TOPIC)[1] == harness.node.transactions.partition_of(
+    assert harness.place_of(TRANSACTION_TOPIC)[1] == harness.node.transactions.partition_of(
         other.transactional_id
     )
     assert producer.init() is E.none
     assert producer.send("orders", "first") is E.none
     late: list[Callable[[], None]] = []
-    former = harness.cluster.leader_of(*harness.partition_of(TRANSACTION_TOPIC))
+    former = harness.cluster.leader_of(*harness.place_of(TRANSACTION_TOPIC))
     assert former is not None
     former.markers.holds = lambda _markers, resume: (late.append(resume), True)[1]
     if not reloads:
-        harness.before_run = partial(harness.move, *harness.partition_of(TRANSACTION_TOPIC))
+        harness.before_run = partial(harness.move, *harness.place_of(TRANSACTION_TOPIC))
     assert producer.end(commit=True) is E.none
     former.markers.holds = lambda _markers, _resume: False
     if reloads:

@@ -76,6 +76,8 @@ class ConsumerSettings:
     strategies: tuple[Any, ...] = ()
     """Replacements for classes of a Python library, by name."""
     auto_offset_reset: str = "earliest"
+    isolation_level: str | None = None
+    """None: the library's default."""
     poll_ms: int | None = None
     """How long kafka-python polls without records; None: a time that suits kafka-python."""
 
@@ -96,6 +98,8 @@ class ConsumerSettings:
         }
         if self.client_id is not None:
             options["client_id"] = self.client_id
+        if self.isolation_level is not None:
+            options["isolation_level"] = self.isolation_level
         strategies = self.strategies or tuple(assignors[name] for name in self.assignors)
         return {**options, "partition_assignment_strategy": strategies} if strategies else options
 
@@ -194,6 +198,26 @@ class Admin(Protocol):
     def close(self) -> None: ...
 
 
+class TransactionalProducer(Protocol):
+    """It sends to partition 0, and raises the errors of its library."""
+
+    def start(self) -> None:
+        """Initialize it, which fences others with its transactional id."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        """Returns after the response."""
+
+    def send_offset(self, topic: str, offset: int, group_id: str) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Client:
     """A client library, for one cluster."""
 
@@ -214,6 +238,11 @@ class Client:
         idempotent: bool = False,
     ) -> list[tuple[int, int]]:
         """Send with acks=all, with a new producer. Return (partition, offset) of each message."""
+        raise NotImplementedError
+
+    def transactional_producer(
+        self, transactional_id: str, timeout_ms: int
+    ) -> TransactionalProducer:
         raise NotImplementedError
 
     def consumer(self, settings: ConsumerSettings) -> Consumer:

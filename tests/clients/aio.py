@@ -25,6 +25,7 @@ from .adapter import (
     Partition,
     RebalanceCounter,
     Record,
+    TransactionalProducer,
     records_of,
 )
 from .consumers import until
@@ -217,6 +218,42 @@ class AioAdmin(Admin):
         self._loop.run(self._admin.close())
 
 
+class AioTransactionalProducer(TransactionalProducer):
+    def __init__(
+        self, loop: LoopThread, bootstrap: str, transactional_id: str, timeout_ms: int
+    ) -> None:
+        self._loop = loop
+        self._producer = loop.call(
+            AIOKafkaProducer,
+            bootstrap_servers=bootstrap,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            retry_backoff_ms=20,
+        )
+
+    def start(self) -> None:
+        self._loop.run(self._producer.start())
+
+    def begin(self) -> None:
+        self._loop.run(self._producer.begin_transaction())
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        self._loop.run(self._producer.send_and_wait(topic, value, key, partition=0))
+
+    def send_offset(self, topic: str, offset: int, group_id: str) -> None:
+        offsets = {TopicPartition(topic, 0): offset}
+        self._loop.run(self._producer.send_offsets_to_transaction(offsets, group_id))
+
+    def commit(self) -> None:
+        self._loop.run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._loop.run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        self._loop.run(self._producer.stop())
+
+
 def _check(code: int) -> None:
     if code:
         raise BrokerError(code)
@@ -268,6 +305,11 @@ class AioKafka(Client):
         finally:
             await producer.stop()
         return [(at.partition, at.offset) for at in placed]
+
+    def transactional_producer(
+        self, transactional_id: str, timeout_ms: int
+    ) -> TransactionalProducer:
+        return AioTransactionalProducer(self._loop, self.bootstrap, transactional_id, timeout_ms)
 
     def consumer(self, settings: ConsumerSettings) -> Consumer:
         return AioConsumer(self._loop, self.bootstrap, settings)

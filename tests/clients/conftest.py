@@ -32,19 +32,6 @@ BROKER_OPTIONS = (
 )
 
 
-FOLDER = "tests/clients/"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.nodeid.startswith(FOLDER):
-            item.add_marker(pytest.mark.clients)
-            # kafka-python leaves a socket open if a client is closed while it connects.
-            for kind in ("socket", "ssl"):
-                ignored = f"ignore:unclosed <{kind}:ResourceWarning"
-                item.add_marker(pytest.mark.filterwarnings(ignored))
-
-
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of the cluster."""

@@ -10,7 +10,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .adapter import Consumer, Message, Partition, Record
+from .adapter import Client, Consumer, ConsumerSettings, Message, Partition, Record
 
 # Long enough for the slowest library on a busy machine.
 TIMEOUT_SECONDS = 30.0
@@ -198,6 +198,23 @@ class Consumers:
             return sorted(map(len, owned)) == shares and total == wanted
 
         self.until(is_shared, f"{len(wanted)} partitions are shared as {shares}")
+
+
+def read_committed(client: Client, topic: str, last: bytes) -> list[bytes]:
+    """Read partition 0 with read_committed, from its beginning until a value has been received.
+    Close the client and return all values."""
+    consumer = client.consumer(ConsumerSettings(isolation_level="read_committed"))
+    consumer.assign(Partition(topic, 0))
+    values: list[bytes] = []
+
+    def is_complete() -> bool:
+        values.extend(record.value or b"" for record in consumer.poll())
+        return last in values
+
+    until(is_complete, f"{last!r} is received", lambda: values)
+    consumer.close()
+    client.close()
+    return values
 
 
 def numbered(count: int, text: str = "record", partitions: int | None = None) -> list[Message]:

@@ -25,7 +25,7 @@ from kafka.errors import (
     CoordinatorLoadInProgressError,
     NodeNotReadyError,
 )
-from kafka.structs import OffsetAndMetadata
+from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
 
 from .adapter import (
     Admin,
@@ -38,6 +38,7 @@ from .adapter import (
     Partition,
     RebalanceCounter,
     Record,
+    TransactionalProducer,
     records_of,
 )
 from .consumers import until
@@ -48,6 +49,7 @@ from .consumers import until
 JOINED_POLL_MS = 100
 JOINING_POLL_MS = 500
 JOINING_POLL_MS_MAX = 4_000
+TIMEOUT_SECONDS = 20
 
 
 ASSIGNORS = {
@@ -237,6 +239,31 @@ class KafkaPythonAdmin(Admin):
         self._admin.close()
 
 
+class KafkaPythonTransactionalProducer(TransactionalProducer):
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            retry_backoff_ms=20,
+        )
+        self.start = self._producer.init_transactions
+        self.begin = self._producer.begin_transaction
+        self.commit = self._producer.commit_transaction
+        self.abort = self._producer.abort_transaction
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        self._producer.send(topic, value, key, partition=0).get(TIMEOUT_SECONDS)
+
+    def send_offset(self, topic: str, offset: int, group_id: str) -> None:
+        offsets = {TopicPartition(topic, 0): OffsetAndMetadata(offset, "", -1)}
+        metadata = ConsumerGroupMetadata(group_id, -1, "", None)
+        self._producer.send_offsets_to_transaction(offsets, metadata)
+
+    def close(self) -> None:
+        self._producer.close(timeout=0)
+
+
 def _code_in(text: str) -> int:
     """Return the code in an error such as `[Error 40] InvalidConfigurationError`."""
     found = re.search(r"\[Error (\d+)\]", text)
@@ -284,10 +311,15 @@ class KafkaPython(Client):
                 )
                 for message in messages
             ]
-            placed = [future.get(timeout=20) for future in sent]
+            placed = [future.get(TIMEOUT_SECONDS) for future in sent]
         finally:
             producer.close(timeout=5)
         return [(at.partition, at.offset) for at in placed]
+
+    def transactional_producer(
+        self, transactional_id: str, timeout_ms: int
+    ) -> TransactionalProducer:
+        return KafkaPythonTransactionalProducer(self.bootstrap, transactional_id, timeout_ms)
 
     def consumer(self, settings: ConsumerSettings) -> Consumer:
         return KafkaPythonConsumer(self.bootstrap, settings)

@@ -29,6 +29,7 @@ from .adapter import (
     Message,
     Partition,
     Record,
+    TransactionalProducer,
 )
 from .consumers import until
 
@@ -83,6 +84,8 @@ class LibrdkafkaConsumer(Consumer):
                 del options[key]  # set by the broker, like the assignor
         elif settings.assignors:
             options["partition.assignment.strategy"] = ",".join(settings.assignors)
+        if settings.isolation_level is not None:
+            options["isolation.level"] = settings.isolation_level
         self.rebalances = 0
         self._consumer = confluent_kafka.Consumer(options)
 
@@ -257,6 +260,56 @@ class LibrdkafkaAdmin(Admin):
         """Do nothing: librdkafka closes the client when it is garbage-collected."""
 
 
+class LibrdkafkaTransactionalProducer(TransactionalProducer):
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+        self._bootstrap = bootstrap
+        self._producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "message.timeout.ms": min(timeout_ms, 10_000),
+                "linger.ms": 0,
+                "retry.backoff.ms": 20,
+                "log_level": 0,
+            }
+        )
+
+    def start(self) -> None:
+        self._producer.init_transactions(TIMEOUT_SECONDS)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
+        errors: list[Any] = []
+        self._producer.produce(
+            topic, value, key, partition=0, callback=lambda error, _: errors.append(error)
+        )
+        self._producer.flush(TIMEOUT_SECONDS)
+        (error,) = errors
+        if error is not None:  # an error cannot be compared with None
+            raise KafkaException(error)
+
+    def send_offset(self, topic: str, offset: int, group_id: str) -> None:
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": self._bootstrap, "group.id": group_id, "log_level": 0}
+        )
+        offsets = [TopicPartition(topic, 0, offset)]
+        metadata = consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_SECONDS)
+        consumer.close()
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(TIMEOUT_SECONDS)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(TIMEOUT_SECONDS)
+
+    def close(self) -> None:
+        self._producer.purge()
+
+
 class Librdkafka(Client):
     name = "librdkafka"
     codecs = ("gzip", "snappy", "lz4", "zstd")
@@ -310,6 +363,11 @@ class Librdkafka(Client):
             raise BrokerError(failed[0].code(), failed[0].str())
         assert left == 0, f"{left} messages were not delivered in {TIMEOUT_SECONDS} s"
         return [delivered[number] for number in sorted(delivered)]
+
+    def transactional_producer(
+        self, transactional_id: str, timeout_ms: int
+    ) -> TransactionalProducer:
+        return LibrdkafkaTransactionalProducer(self.bootstrap, transactional_id, timeout_ms)
 
     def consumer(self, settings: ConsumerSettings) -> Consumer:
         return LibrdkafkaConsumer(self.bootstrap, settings)

@@ -6,8 +6,9 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kohort.testing import Kafka
 
-from .consumers import until
-from .transactional import PRODUCERS, READERS, TransactionalProducer
+from .adapter import TransactionalProducer
+from .consumers import read_committed, until
+from .member import LIBRARIES, load
 
 TIMEOUT_MS = 60_000
 HOUR_MS = 3_600_000
@@ -16,24 +17,27 @@ GROUP = "ledger"
 NewProducer = Callable[..., TransactionalProducer]
 
 
-@pytest.fixture(params=PRODUCERS)
+@pytest.fixture(params=LIBRARIES)
 def new_producer(request: pytest.FixtureRequest, kafka: Kafka) -> Iterator[NewProducer]:
     """Create started producers of one library."""
     kafka.topic("orders", partitions=1)
     kafka.topic("bills", partitions=1)
+    client = load(request.param)(kafka.bootstrap_servers)
     made: list[TransactionalProducer] = []
 
     def make(transactional_id: str = "billing-1") -> TransactionalProducer:
-        producer: TransactionalProducer = PRODUCERS[request.param](
-            kafka.bootstrap_servers, transactional_id, TIMEOUT_MS
-        )
-        made.append(producer)
-        producer.start()
-        return producer
+        made.append(client.transactional_producer(transactional_id, TIMEOUT_MS))
+        made[-1].start()
+        return made[-1]
 
     yield make
     for producer in made:
         producer.close()
+    client.close()
+
+
+def read(kafka: Kafka, library: str, topic: str, last: bytes) -> list[bytes]:
+    return read_committed(load(library)(kafka.bootstrap_servers), topic, last)
 
 
 def send_in_transaction(producer: TransactionalProducer, *values: bytes) -> None:
@@ -57,7 +61,7 @@ def transactional_ids(kafka: Kafka) -> list[str]:
     return [each.transactional_id for found in listed.values() for each in found]
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", LIBRARIES)
 def test_only_committed_records_are_read(
     kafka: Kafka, new_producer: NewProducer, reader: str
 ) -> None:
@@ -68,7 +72,7 @@ def test_only_committed_records_are_read(
     producer.abort()
     send_in_transaction(producer, b"last")
     producer.commit()
-    values = READERS[reader](kafka.bootstrap_servers, "orders", b"last")
+    values = read(kafka, reader, "orders", b"last")
     assert values == [b"1", b"2", b"last"]
 
 
@@ -81,7 +85,7 @@ def test_a_zombie_is_fenced(kafka: Kafka, new_producer: NewProducer) -> None:
         zombie.commit()
     send_in_transaction(successor, b"of its successor")
     successor.commit()
-    values = READERS["librdkafka"](kafka.bootstrap_servers, "orders", b"of its successor")
+    values = read(kafka, "librdkafka", "orders", b"of its successor")
     assert values == [b"of its successor"]
 
 
@@ -95,11 +99,11 @@ def test_a_transaction_times_out(kafka: Kafka, new_producer: NewProducer) -> Non
     successor = new_producer("billing-2")
     send_in_transaction(successor, b"last")
     successor.commit()
-    assert READERS["aiokafka"](kafka.bootstrap_servers, "orders", b"last") == [b"last"]
+    assert read(kafka, "aiokafka", "orders", b"last") == [b"last"]
 
 
 @pytest.mark.kafka(config={"log.cleaner.backoff.ms": 10})
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", LIBRARIES)
 def test_records_after_a_compacted_aborted_transaction_are_read(
     kafka: Kafka, new_producer: NewProducer, reader: str
 ) -> None:
@@ -127,7 +131,7 @@ def test_records_after_a_compacted_aborted_transaction_are_read(
     producer.begin()
     producer.send("balances", b"last", b"carol")
     producer.commit()
-    values = READERS[reader](kafka.bootstrap_servers, "balances", b"last")
+    values = read(kafka, reader, "balances", b"last")
     assert [value for value in values if value != b"other"] == [b"committed", b"last"]
 
 
@@ -148,7 +152,7 @@ def test_an_unused_transactional_id_expires(kafka: Kafka, new_producer: NewProdu
     successor = new_producer()
     send_in_transaction(successor, b"2")
     successor.commit()
-    assert READERS["librdkafka"](kafka.bootstrap_servers, "orders", b"2") == [b"1", b"2"]
+    assert read(kafka, "librdkafka", "orders", b"2") == [b"1", b"2"]
     assert kafka.transactions.describe("billing-1").producer_id != before.producer_id
 
 
@@ -168,6 +172,6 @@ def test_offsets_and_records_of_a_transaction_appear_together(
     producer.begin()
     producer.send("bills", b"last")
     producer.commit()
-    values = READERS["kafka-python"](kafka.bootstrap_servers, "bills", b"last")
+    values = read(kafka, "kafka-python", "bills", b"last")
     assert values == ([b"bill 7", b"last"] if commits else [b"last"])
     assert kafka.group(GROUP).offsets.get(("orders", 0)) == (7 if commits else None)

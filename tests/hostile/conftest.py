@@ -21,7 +21,6 @@ from support.broker_process import BrokerProcess, start_broker
 from support.wire import Client
 
 TESTS = Path(__file__).parents[1]
-FOLDER = "tests/hostile/"
 RSS_MIB_MAX = 512
 # When they were found, the attacks stopped the event loop for seconds to minutes. A busy machine
 # stops it for a shorter time.
@@ -54,13 +53,6 @@ ROWS = {
 
 # With `make hostile`, attacks have the size at which they were found. By default, they are smaller.
 FULL = bool(os.environ.get("KOHORT_HOSTILE"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the attacks: most take seconds, and each starts a broker and a neighbour."""
-    for item in items:
-        if item.nodeid.startswith(FOLDER):
-            item.add_marker(pytest.mark.slow)
 
 
 class Target(NamedTuple):

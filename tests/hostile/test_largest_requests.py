@@ -75,7 +75,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def broker() -> BrokerHarness:
-    broker = BrokerHarness(with_groups=True, durability="os")
+    broker = BrokerHarness(durability="os")
     broker.create_topic(TOPIC, PARTITIONS)
     broker.node.cluster.leader_of = lambda _topic, _index: broker.node
     return broker

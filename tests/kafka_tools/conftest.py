@@ -20,15 +20,6 @@ from .tools import Tools, Verifiable
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 2_000
 
 
-FOLDER = "tests/kafka_tools/"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.nodeid.startswith(FOLDER):
-            item.add_marker(pytest.mark.java)
-
-
 @pytest.fixture(scope="session")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of the cluster under test."""

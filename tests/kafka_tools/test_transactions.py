@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaException
 
-from ..clients.adapter import Message
+from ..clients.adapter import Message, TransactionalProducer
+from ..clients.consumers import read_committed
 from ..clients.kafka_python import KafkaPython
-from ..clients.transactional import READERS, Librdkafka
+from ..clients.librdkafka import Librdkafka
 from .tools import Result, Tools
 
 TIMEOUT_MS = 60_000
@@ -20,9 +21,9 @@ def transactional_id() -> str:
 
 
 @pytest.fixture
-def producer(bootstrap: str, topic: str, transactional_id: str) -> Iterator[Librdkafka]:
+def producer(bootstrap: str, topic: str, transactional_id: str) -> Iterator[TransactionalProducer]:
     """With an open transaction whose only record is at offset 0 of partition 0."""
-    producer = Librdkafka(bootstrap, transactional_id, TIMEOUT_MS)
+    producer = Librdkafka(bootstrap).transactional_producer(transactional_id, TIMEOUT_MS)
     producer.start()
     producer.begin()
     producer.send(topic, b"never committed")
@@ -63,7 +64,7 @@ def test_an_open_transaction_is_listed_and_described(
 
 
 def test_an_open_transaction_is_terminated(
-    tools: Tools, producer: Librdkafka, topic: str, transactional_id: str
+    tools: Tools, producer: TransactionalProducer, topic: str, transactional_id: str
 ) -> None:
     terminate = ("forceTerminateTransaction", "--transactionalId")
     for each in (transactional_id, f"{transactional_id}-unknown"):
@@ -116,7 +117,7 @@ def test_the_transaction_of_a_producer_is_aborted(
     assert fenced.status == 1
     assert "coordinator epoch 6 has been fenced by the active coordinator" in fenced.output
     client.produce(topic, [Message(b"last", partition=0)])
-    assert READERS["librdkafka"](bootstrap, topic, b"last") == [b"last"]
+    assert read_committed(Librdkafka(bootstrap), topic, b"last") == [b"last"]
 
 
 def test_describe_producers_reports_the_last_sequence(

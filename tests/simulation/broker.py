@@ -25,7 +25,7 @@ from kohort.topics.configs import Configs, ConsumerGroupConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Partition, Topic
-from support.virtual_time import VirtualBroker
+from support.virtual_broker import ScheduledBroker
 
 if TYPE_CHECKING:
     from simulation.simulation import Simulation
@@ -83,7 +83,7 @@ class ExpirationObserver:
             self._simulation.invariants.offsets_expired(self._context().coordinator, records)
 
 
-class SimulatedBroker(VirtualBroker):
+class SimulatedBroker(ScheduledBroker):
     """All nodes, from a start of the broker to its crash, which cancels all callbacks.
 
     A start can fail like opening a data directory (OSError, LogError).
@@ -121,7 +121,7 @@ class SimulatedBroker(VirtualBroker):
             node.coordinators.load(
                 index
                 for index in range(self._config.offsets_partitions)
-                if self._files.exists(DATA_DIR / (name := f"{OFFSETS_TOPIC}-{index}"))
+                if self.files.exists(DATA_DIR / (name := f"{OFFSETS_TOPIC}-{index}"))
                 or write_ahead.has_batches_for(name)
             )
 

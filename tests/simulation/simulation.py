@@ -27,7 +27,7 @@ from simulation.invariants import Invariants
 from simulation.mixed_actors import MixedClassicConsumer, NewConsumer, partitions_in
 from simulation.models import Violation
 from simulation.network import Connection
-from support.virtual_time import Schedule
+from support.virtual_broker import Schedule
 
 START_MS = 1_000  # enough for everything that a broker does at its start without faults
 

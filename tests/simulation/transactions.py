@@ -16,9 +16,10 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from support.broker import OFFSETS_PARTITIONS
-from support.transaction_cluster import TRANSACTION_PARTITIONS, ClusterHarness
-from support.transactional_producer import (
+from support.transactions import (
     RETRIABLE,
+    TRANSACTION_PARTITIONS,
+    ClusterHarness,
     Producer,
     committed_offset,
     is_stable,

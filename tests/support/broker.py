@@ -7,50 +7,35 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from random import Random
-from types import SimpleNamespace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-from kohort.broker.build import group_config, new_quotas, new_transactions
-from kohort.broker.client_telemetry import ClientTelemetry
-from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.event_loop.scheduler import SLICE_SECONDS, Scheduler
-from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.maintenance import Maintenance
 from kohort.broker.network.request import RequestContext, Routes
-from kohort.broker.runtime.offset_cleanup import DeletedTopics
 from kohort.broker.security.metering import metered
 from kohort.broker.security.principal import ANONYMOUS
-from kohort.broker.security.security import new_security
 from kohort.broker.security.session import ClientSession
-from kohort.log.group_commit import Durability, GroupCommit
+from kohort.log.group_commit import Durability
 from kohort.log.log import Log
-from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.apis import BY_KEY
-from kohort.protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
 from kohort.testing.faults.files import FaultyFiles
-from kohort.topics.configs import Configs
-from kohort.topics.registry import TopicRegistry, TopicsView
-from kohort.topics.topic import Nodes, Topic
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kohort.topics.topic import Topic
 from support.log import NewRecord, build, content, sync_each
-from support.runtime import (
-    DATA,
-    NOW_MS,
-    ManualClock,
-    ManualTimers,
-    new_coordinator,
-    new_runtime,
-    no_time,
-    run_now,
-)
+from support.runtime import DATA, NOW_MS, ManualClock, ManualTimers, run_now
+from support.virtual_broker import LISTENER, VirtualBroker
 from support.wire import decode_frame, message_type, request_of
 
 KEYS = {api.name: api.key for api in BY_KEY.values()}
 OFFSETS_PARTITIONS = 5
-LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
+DEFAULTS = {
+    "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
+    "group.initial.rebalance.delay.ms": "0",
+    # Tests do not retry because their request created a topic.
+    "kohort.auto.create.immediate": "true",
+}
 
 
 def batch(*values: bytes, at_ms: int = NOW_MS, key: bytes | None = b"k") -> bytes:
@@ -93,8 +78,8 @@ class PendingRequest:
         return decode_frame(frame[4:], self._response_type)[1]
 
 
-class BrokerHarness:
-    """A broker with topics, and with groups on request.
+class BrokerHarness(VirtualBroker):
+    """A broker, to which requests go at `node`, the first one by default.
 
     `call` sends a request and runs the callbacks; `send` leaves that to the test (`run_loop`).
     Requests are plain values, as in support/wire.py.
@@ -106,100 +91,43 @@ class BrokerHarness:
         *,
         durability: Durability = "fsync",
         files: FaultyFiles | None = None,
-        with_groups: bool = False,
+        nodes: int = 1,
     ) -> None:
-        self.files = files or FaultyFiles()
-        if with_groups:
-            config = {"offsets.topic.num.partitions": str(OFFSETS_PARTITIONS), **(config or {})}
-        # Tests do not retry because their request created a topic.
-        self.config = BrokerConfig({"kohort.auto.create.immediate": "true", **(config or {})})
         self.principal = ANONYMOUS
-        self.timers = ManualTimers(ManualClock())
         self.callbacks: list[Callable[[], None]] = []
         self._ids = itertools.count(1 + (NOW_MS << 64))
         self._routes = Routes()
-        self.group_commit = GroupCommit(
-            durability=durability, call_soon=self.callbacks.append, sync_all=self._sync_all
+        files = files or FaultyFiles()
+        files.make_folder(DATA)
+        super().__init__(
+            DATA,
+            files,
+            ManualTimers(ManualClock()),
+            nodes=nodes,
+            config=BrokerConfig({**DEFAULTS, **(config or {})}),
+            offsets_partitions=OFFSETS_PARTITIONS,
+            durability=durability,
         )
-        self.configs = Configs(self.config, self.config.node_id)
-        self.scheduler = Scheduler(self.callbacks.append, run_now, seconds=no_time, slice_seconds=0)
-        self.files.make_folder(DATA)
-        self.topics = TopicRegistry(
-            folder=DATA,
-            files=self.files,
-            group_commit=self.group_commit,
-            configs=self.configs,
-            nodes=Nodes([1]),
-            new_id=lambda: UUID(int=next(self._ids)),
-            now_ms=self.timers.now_ms,
-            call_soon=self.scheduler.call,
-        )
-        self.node = self._new_node()
-        self.node.cluster.up = [self.node]
-        self.node.cluster.leader_of = lambda _topic, _index: self.node
-        self.node.markers, self.node.transactions = new_transactions(
-            *(1, self.config, self.topics, self.group_commit, self.timers, self.scheduler),
-            *(self.timers.clock, lambda _index: self.node),
-        )
-        if with_groups:
-            self.node.coordinators = self._new_coordinators()
+        self.configs = self.topics.configs
+        self.node = self.cluster.nodes[1]
 
-    def _new_node(self) -> Any:
-        return SimpleNamespace(
-            node_id=1,
-            cluster=SimpleNamespace(
-                id="kqTQaMhSSk2QIGlhVrdiyw",
-                controller_id=1,
-                client_warnings=set(),
-                parked_partitions=0,
-                decompressions=ConcurrencyLimit(DECOMPRESSIONS_MAX),
-                scheduler=self.scheduler,
-            ),
-            addresses={LISTENER.name: ("broker.test", 9092)},
-            config=self.config,
-            configs=self.configs,
-            group_config=group_config(self.config),
-            clock=self.timers.clock,
-            timers=self.timers,
-            client_timers=self.timers,
-            group_commit=self.group_commit,
-            topics=self.topics,
-            view=TopicsView(self.topics),
-            fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            telemetry=ClientTelemetry(self.configs, self.timers.clock, uuid4),
-            security=new_security(
-                self.config,
-                self.topics,
-                new_quotas(self.config, self.topics, self.timers.now_ms),
-            ),
-        )
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.callbacks.append(callback)
 
-    def _new_coordinators(self, leads: Callable[[int], bool] = lambda _index: True) -> Any:
-        def partition(index: int) -> Any:
-            return self.topics.ensure_offsets_topic().partition(index)
-
-        return new_runtime(
-            partitions=OFFSETS_PARTITIONS,
-            partition=partition,
-            group_commit=self.group_commit,
-            files=self.files,
-            timers=self.timers,
-            scheduler=self.scheduler,
-            cache=OffsetsCache(0),
-            coordinator=lambda _index: new_coordinator(OffsetsTable(), lambda: "id"),
-            delayed_fetches=lambda index: partition(index).delayed_fetches,
-            deleted_topics=DeletedTopics(),
-            leads=leads,
-        )
-
-    def _sync_all(
+    def sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         self.callbacks.append(partial(done, sync_each(logs)))
 
+    def new_id(self) -> UUID:
+        return UUID(int=next(self._ids))
+
+    def new_member_id(self) -> str:
+        return "id"
+
     @property
     def now_ms(self) -> int:
-        return self.timers.clock.ms
+        return self.clock.ms
 
     def run_loop(self) -> None:
         """Run callbacks until there are none."""
@@ -213,6 +141,18 @@ class BrokerHarness:
         """Return another broker on the same disk."""
         self.run_loop()
         return BrokerHarness(durability=durability, files=self.files)
+
+    def load(self) -> None:
+        """Load the coordinators with what is stored, as Broker does."""
+        for node in self.cluster.nodes.values():
+            for name, runtime in (
+                (OFFSETS_TOPIC, node.coordinators),
+                (TRANSACTION_TOPIC, node.transactions),
+            ):
+                topic = self.topics.get(name)
+                names = () if topic is None else [each.name for each in topic.partitions]
+                runtime.load(n for n, each in enumerate(names) if self.files.exists(DATA / each))
+        self.run_loop()
 
     def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
         pending = PendingRequest(message_type(api, version, "Response"))
@@ -343,21 +283,6 @@ class BrokerHarness:
         assignments = [{"member_id": "tester-id", "assignment": b"assigned"}]
         member = {"group_id": group_id, "generation_id": 1, "member_id": "tester-id"}
         assert not self.call("SyncGroup", 2, **member, assignments=assignments).error_code
-
-
-def three_nodes() -> BrokerHarness:
-    """Nodes 1, 2 and 3 lead t-0, t-1 and t-2; requests go to node 1."""
-    broker = BrokerHarness()
-    broker.topics.nodes = Nodes([1, 2, 3])
-    cluster = Cluster("kqTQaMhSSk2QIGlhVrdiyw", broker.topics, broker.scheduler)
-    broker.node.cluster = cluster
-    for node_id in (1, 2, 3):
-        addresses = {LISTENER.name: ("node.test", node_id)}
-        fields = {**vars(broker.node), "node_id": node_id, "addresses": addresses}
-        fields["configs"] = broker.configs.at(node_id)
-        cluster.nodes[node_id] = SimpleNamespace(**fields)  # type: ignore[assignment]
-    broker.create_topic("t", 3)
-    return broker
 
 
 # --- configurations

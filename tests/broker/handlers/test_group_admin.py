@@ -31,7 +31,7 @@ def delete_offsets(
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_group_is_described(version: int) -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.join("orders")
     broker.sync("orders")
     (group,) = describe(broker, version, "orders")
@@ -48,7 +48,7 @@ def test_a_group_is_described(version: int) -> None:
 
 @pytest.mark.parametrize("version", range(7))
 def test_an_unknown_group_is_dead_before_v6_and_not_found_since(version: int) -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("t")
     broker.commit("simple", "t", 0)
     missing, simple, again = describe(broker, version, "missing", "simple", "missing")
@@ -66,14 +66,14 @@ def test_an_unknown_group_is_dead_before_v6_and_not_found_since(version: int) ->
 
 
 def test_an_empty_request_describes_and_deletes_nothing() -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     assert describe(broker, 5) == ()
     assert broker.call("DeleteGroups", 2, groups_names=()).results == ()
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_groups_of_all_partitions_are_listed(version: int) -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     extra: dict[str, Any] = {"states_filter": ()} if version >= 4 else {}
     extra |= {"types_filter": ()} if version >= 5 else {}
     assert broker.call("ListGroups", version, **extra).groups == ()
@@ -99,7 +99,7 @@ def test_groups_of_all_partitions_are_listed(version: int) -> None:
 
 
 def test_a_list_waits_until_the_groups_are_durable() -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("t")
     broker.commit("simple", "t", 0)
     deleting = broker.send("DeleteGroups", 2, groups_names=("simple",))
@@ -111,12 +111,12 @@ def test_a_list_waits_until_the_groups_are_durable() -> None:
 
 
 def test_a_list_is_rejected_while_a_partition_is_loading() -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("t")
     for group_id in ("a", "b"):
         broker.commit(group_id, "t", 0)
     broker.run_loop()
-    later = BrokerHarness(with_groups=True, files=broker.files)
+    later = BrokerHarness(files=broker.files)
     later.node.coordinators.load(range(5))
     early = later.send("ListGroups", 3)
     assert early.response.error_code is E.coordinator_load_in_progress
@@ -127,7 +127,7 @@ def test_a_list_is_rejected_while_a_partition_is_loading() -> None:
 
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("t")
     broker.commit("simple", "t", 0)
     broker.join("joined")
@@ -144,7 +144,7 @@ def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
 
 def test_offset_delete_lists_unknown_partitions_first() -> None:
     """The response has Kafka 4.3's order, and repeats partitions and topics."""
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("t", 2)
     broker.create_topic("u")
     broker.commit("g", "t", 0, 1)
@@ -168,13 +168,13 @@ def test_offset_delete_lists_unknown_partitions_first() -> None:
 
 
 def test_an_error_of_the_group_comes_without_topics() -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     assert delete_offsets(broker, "", ("no", (0,))) == (E.invalid_group_id, [])
     assert delete_offsets(broker, "missing", ("no", (0,))) == (E.group_id_not_found, [])
 
 
 def test_subscribed_topics_keep_their_offsets() -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("t")
     broker.join("joined")
     subscribed = E.group_subscribed_to_topic
@@ -199,7 +199,7 @@ def test_subscribed_topics_keep_their_offsets() -> None:
 def test_session_timeouts_out_of_bounds_are_rejected_before_the_coordinator(
     group_id: str, session_ms: int, error: E, *, leads: bool
 ) -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.node.coordinators._leads = lambda _partition: leads
     if not leads and error is E.unknown_member_id:
         error = E.not_coordinator
@@ -218,7 +218,7 @@ def test_session_timeouts_out_of_bounds_are_rejected_before_the_coordinator(
 
 
 def test_a_message_too_long_for_the_response_fails_the_whole_request() -> None:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     long = "g" * 32_751
     assert [g.error_message for g in describe(broker, 6, long[1:])] == [
         f"Group {long[1:]} not found."

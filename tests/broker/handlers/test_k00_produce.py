@@ -166,6 +166,7 @@ def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(broker: Bro
     sent = with_header(
         batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
     )
+    broker.topics.ensure_transaction_topic()
     response = broker.produce("orders", sent, transactional_id="t")
     assert response.error_code is ErrorCode.invalid_producer_id_mapping
 

@@ -23,7 +23,7 @@ def find(broker: BrokerHarness, version: int, key_type: int) -> E:
 def test_the_coordinator_is_available_to_the_next_request(version: int, key_type: int) -> None:
     """As in Kafka, this does not depend on whether Metadata creates topics."""
     config = {"kohort.auto.create.immediate": "false", "auto.create.topics.enable": "false"}
-    broker = BrokerHarness(config, with_groups=True)
+    broker = BrokerHarness(config)
     assert find(broker, version, key_type) is E.coordinator_not_available
     assert broker.topics.get(TOPICS[key_type]) is not None
     assert find(broker, version, key_type) is E.none
@@ -31,5 +31,5 @@ def test_the_coordinator_is_available_to_the_next_request(version: int, key_type
 
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 def test_with_immediate_creation_the_coordinator_is_available_at_once(key_type: int) -> None:
-    broker = BrokerHarness({"kohort.auto.create.immediate": "true"}, with_groups=True)
+    broker = BrokerHarness({"kohort.auto.create.immediate": "true"})
     assert find(broker, 4, key_type) is E.none

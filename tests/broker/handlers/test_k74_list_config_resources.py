@@ -1,6 +1,5 @@
 """ListConfigResources: the broker, its topics, and groups with configurations."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -47,9 +46,8 @@ def test_the_requested_types_are_listed(
     assert (response.error_code, resources) == (ErrorCode.none, found)
 
 
-def test_every_node_that_is_up_is_listed(broker: BrokerHarness) -> None:
-    broker.node.cluster.up.append(SimpleNamespace(node_id=2))
-    response = listed(broker, BROKER)
+def test_every_node_that_is_up_is_listed() -> None:
+    response = listed(BrokerHarness(nodes=2), BROKER)
     assert [each.resource_name for each in response.config_resources] == ["1", "2"]
 
 

@@ -1,16 +1,17 @@
 """Requests to three nodes: leaders, followers, elections."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kohort.protocol.errors import ErrorCode as E
-from support.broker import BrokerHarness, batch, three_nodes
+from support.broker import BrokerHarness, batch
 
 
 @pytest.fixture
 def broker() -> BrokerHarness:
-    return three_nodes()
+    broker = BrokerHarness(nodes=3)
+    broker.create_topic("t", 3)
+    return broker
 
 
 def elect(broker: BrokerHarness, topics: Any, election: int = 0) -> dict[tuple[str, int], E]:
@@ -42,7 +43,7 @@ def partitions(broker: BrokerHarness) -> list[Any]:
 def test_metadata_returns_every_node_and_all_leaders(broker: BrokerHarness) -> None:
     response = metadata(broker)
     assert [(b.node_id, b.host, b.port) for b in response.brokers] == [
-        (node_id, "node.test", node_id) for node_id in (1, 2, 3)
+        (node_id, "broker.test", 9091 + node_id) for node_id in (1, 2, 3)
     ]
     assert response.controller_id == 1
     assert [p.leader_id for p in response.topics[0].partitions] == [1, 2, 3]
@@ -74,7 +75,6 @@ def test_a_group_has_no_coordinator_while_its_partition_has_no_leader(
 ) -> None:
     for node_id in (1, 2, 3):
         broker.node.cluster.node_stopping(node_id)
-    broker.node.coordinators = SimpleNamespace(partition_of=lambda _group: 0)
     missing = E.coordinator_not_available
     older = broker.call("FindCoordinator", 3, key="g", key_type=0)
     assert (older.error_code, older.error_message) == (
@@ -144,12 +144,12 @@ def test_a_produce_to_the_wrong_node_returns_leader_and_endpoint(
         asked = broker.send_produce("t", sent, version=version)
         assert current_leaders(asked.response) == (
             [NOBODY, (3, 1), (3, 0), NOBODY],
-            [(3, "node.test", 3)],
+            [(3, "broker.test", 9094)],
         )
     topic = broker.topics.get("t")
     assert topic is not None
     asked = broker.send_produce(topic.id, {1: batch(b"a")}, version=13)
-    assert current_leaders(asked.response) == ([(3, 1)], [(3, "node.test", 3)])
+    assert current_leaders(asked.response) == ([(3, 1)], [(3, "broker.test", 9094)])
     # Since version 10 (KIP-951).
     older = broker.send_produce("t", sent, version=9).response
     assert not hasattr(older, "node_endpoints")
@@ -169,7 +169,7 @@ def test_a_fetch_with_an_old_leader_epoch_returns_leader_and_endpoint(
         return asked.response
 
     for version in (16, 18):
-        assert current_leaders(fetch(version, 0)) == ([(2, 1)], [(2, "node.test", 2)])
+        assert current_leaders(fetch(version, 0)) == ([(2, 1)], [(2, "broker.test", 9093)])
         assert current_leaders(fetch(version, 1)) == ([NOBODY], [])
         assert current_leaders(fetch(version, 2)) == ([NOBODY], [])
     older = fetch(15, 0).responses[0].partitions[0]

@@ -12,13 +12,14 @@ from support.broker import (
     alter_configs,
     describe_configs,
     incremental_alter_configs,
-    three_nodes,
 )
 
 
 @pytest.fixture
 def broker() -> BrokerHarness:
-    return three_nodes()
+    broker = BrokerHarness(nodes=3)
+    broker.create_topic("t", 3)
+    return broker
 
 
 # --- configurations of a node

@@ -16,7 +16,7 @@ EARLIER = UUID(int=7).bytes
 
 @pytest.fixture
 def broker() -> BrokerHarness:
-    broker = BrokerHarness(with_groups=True)
+    broker = BrokerHarness()
     broker.create_topic("orders", 3)
     return broker
 

@@ -185,7 +185,7 @@ def test_every_api_has_a_row() -> None:
 
 
 def a_broker() -> BrokerHarness:
-    broker = BrokerHarness(AUTHORIZED, with_groups=True)
+    broker = BrokerHarness(AUTHORIZED)
     broker.principal = INTERNAL
     broker.create_topic("t")
     broker.commit("g", "t", 0)

@@ -21,16 +21,6 @@ Kohort = Callable[..., tuple[int, str, str]]
 Commit = Callable[[str, dict[tuple[str, int], int]], None]
 
 
-FOLDER = "tests/cli/groups/"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.nodeid.startswith(FOLDER):
-            # kafka-python does not close its socket when it is closed while it connects.
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
-
-
 @pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a broker with `orders` (3 partitions of 10 records) and `bills` (1 of 5)."""

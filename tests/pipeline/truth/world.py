@@ -25,7 +25,7 @@ from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
-from support.virtual_time import Schedule, VirtualBroker
+from support.virtual_broker import Schedule, ScheduledBroker
 from truth.oracle import Oracle, Place
 from truth.settings import Setting, draw
 
@@ -85,7 +85,7 @@ OFFSETS_PARTITIONS = 3
 RETENTION_CHECK_MS = 600_000
 
 
-class SimulatedBroker(VirtualBroker):
+class SimulatedBroker(ScheduledBroker):
     """`on_event` is called while the coordinators decide."""
 
     def __init__(

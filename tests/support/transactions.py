@@ -1,22 +1,98 @@
-"""A transactional producer and a read_committed consumer of a BrokerHarness, and a story that they
-tell: three transactions."""
+"""Transactions on a BrokerHarness: three nodes, a producer, a read_committed consumer, and a story
+that they tell of three transactions."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from kohort.log.batch import read_header
+from kohort.log.group_commit import Durability
 from kohort.log.producer_state import ABORT, marker_type
 from kohort.log.records import records
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faults.files import Crashed
-from support.broker import BrokerHarness
+from kohort.testing.faults.files import Crashed, FaultyFiles
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from support.broker import BrokerHarness, PendingRequest
 from support.log import NewRecord, build
 from support.runtime import NOW_MS
 
 TRANSACTIONAL = 0x10
 GROUP = "g"
 READ_COMMITTED = 1
+
+
+NODES = 3
+TRANSACTION_PARTITIONS = 2
+
+
+class ClusterHarness(BrokerHarness):
+    """A broker with three nodes. Each request goes to the node that leads its partition when it is
+    sent. `move_at`: the number of callbacks after which the partition `moved` gets the next node as
+    its leader."""
+
+    def __init__(self, durability: Durability = "fsync", files: FaultyFiles | None = None) -> None:
+        self.before_run: Callable[[], None] | None = None
+        self.moved: tuple[str, int] | None = None
+        self.move_at, self.steps = -1, 0
+        config = {"transaction.state.log.num.partitions": str(TRANSACTION_PARTITIONS)}
+        super().__init__(config, durability=durability, files=files, nodes=NODES)
+        if files is None:
+            self.create_topic("orders")
+            self.create_topic("bills")
+        else:
+            self.load()
+        self.steps = 0
+
+    def place_of(self, topic: str) -> tuple[str, int]:
+        """The partition of the story in this topic."""
+        if topic == OFFSETS_TOPIC:
+            return topic, self.node.coordinators.partition_of(GROUP)
+        if topic == TRANSACTION_TOPIC:
+            return topic, self.node.transactions.partition_of("billing-1")
+        return topic, 0
+
+    def move(self, topic: str, index: int) -> None:
+        leader = self.cluster.leader_of(topic, index)
+        if leader is not None:
+            self.cluster.move(topic, index, leader.node_id % NODES + 1)
+
+    def run_loop(self) -> None:
+        self.before_run, before_run = None, self.before_run
+        if before_run is not None:
+            before_run()
+        while self.callbacks:
+            if self.steps == self.move_at:
+                self._move()
+            self.steps += 1
+            self.callbacks.pop(0)()
+
+    def _move(self) -> None:
+        assert self.moved is not None
+        self.move(*self.moved)
+
+    def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
+        if self.steps == self.move_at:  # between two requests
+            self.move_at = -1
+            self._move()
+        self.node = self._leader_for(api, values)
+        return super().send(api, version, **values)
+
+    def _leader_for(self, api: str, values: dict[str, Any]) -> Any:
+        if api in ("TxnOffsetCommit", "OffsetFetch"):
+            group_id = values.get("group_id") or values["groups"][0]["group_id"]
+            index = self.node.coordinators.partition_of(group_id)
+            found = self.cluster.leader_of(OFFSETS_TOPIC, index)
+        elif api in ("Produce", "Fetch"):
+            topic = values["topic_data" if api == "Produce" else "topics"][0]
+            found = self.cluster.leader_of(topic.get("name") or topic["topic"], 0)
+        elif api == "FindCoordinator":
+            found = self.cluster.nodes[1]
+        else:
+            index = self.node.transactions.partition_of(
+                values.get("transactional_id") or values.get("v3_and_below_transactional_id")
+            )
+            found = self.cluster.leader_of(TRANSACTION_TOPIC, index)
+        return found or self.cluster.nodes[1]
 
 
 class Producer:

@@ -1,5 +1,5 @@
-"""Virtual time: callbacks run in the order of their deadlines, and the clock jumps to each. A
-broker can run on it, without an event loop, sockets or threads."""
+"""Brokers without an event loop, sockets or threads, and virtual time: callbacks run in the order
+of their deadlines, and the clock jumps to each."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,16 +8,19 @@ from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
+from kohort.broker.build import group_config as new_group_config
 from kohort.broker.build import new_quotas, new_transactions
 from kohort.broker.client_telemetry import ClientTelemetry
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.listeners import Listener, SecurityProtocol
+from kohort.broker.event_log import EventPublisher
 from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.event_loop.timers import Timer
 from kohort.broker.fetch_sessions import FetchSessionCache
 from kohort.broker.runtime.context import CoordinatorCodec
 from kohort.broker.runtime.runtime import CoordinatorRuntime
-from kohort.broker.security.security import new_security
+from kohort.broker.security.security import Security, new_security
 from kohort.broker.topic_metadata import ClusterTopics
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import Deadlines
@@ -32,7 +35,9 @@ from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Partition
-from support.runtime import new_runtime, no_time
+from support.runtime import new_runtime, no_time, run_now
+
+LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 
 
 class Schedule:
@@ -69,27 +74,29 @@ class Schedule:
 
 
 class VirtualBroker:
-    """The topics and nodes of a broker, built as by broker/build.py. Subclasses define what happens
-    between scheduling and running a callback, to synced files, and to events."""
+    """The topics and nodes of a broker, built as by broker/build.py. Subclasses define when
+    callbacks run, what happens to synced files, and which ids and events there are."""
 
     def __init__(
         self,
         folder: Path,
         files: Files,
-        schedule: Schedule,
+        timers: Any,
         *,
-        cluster_id: str,
-        nodes: int,
-        configs: Configs,
-        group_config: GroupConfig,
+        cluster_id: str = "kqTQaMhSSk2QIGlhVrdiyw",
+        nodes: int = 1,
+        config: BrokerConfig | None = None,
+        configs: Configs | None = None,
+        group_config: GroupConfig | None = None,
         offsets_partitions: int,
-        retention_check_interval_ms: int,
+        retention_check_interval_ms: int = 600_000,
         durability: Durability,
         write_ahead: WriteAheadLog | None = None,
+        seconds: Callable[[], float] = no_time,
     ) -> None:
-        self.schedule = self.clock = schedule
-        self.now_ms = schedule.now_ms
-        self._files, self._group_config = files, group_config
+        self.timers, self.clock = timers, timers.clock
+        self.files, self.config = files, config or BrokerConfig({})
+        self._group_config = group_config or new_group_config(self.config)
         self._offsets_partitions = offsets_partitions
         self._retention_check_interval_ms = retention_check_interval_ms
         self.group_commit = GroupCommit(
@@ -97,43 +104,39 @@ class VirtualBroker:
             call_soon=self.call_soon,
             sync_all=self.sync_all,
             write_ahead=write_ahead,
-            seconds=schedule.seconds,
+            seconds=seconds,
         )
-        self._scheduler = Scheduler(
+        self.scheduler = Scheduler(
             self.call_soon, self.run_in_thread, seconds=no_time, slice_seconds=0
         )
         self.topics = self.new_topics(
             folder=folder,
             files=files,
             group_commit=self.group_commit,
-            configs=configs,
+            configs=configs or Configs(self.config, self.config.node_id),
             nodes=Nodes(range(1, nodes + 1)),
             new_id=self.new_id,
-            now_ms=schedule.now_ms,
-            call_soon=self._scheduler.call,
+            now_ms=self.clock.now_ms,
+            call_soon=self.scheduler.call,
         )
-        self.cluster = cluster = Cluster(cluster_id, self.topics, self._scheduler)
+        self._view = TopicsView(self.topics)
+        self.cluster = cluster = Cluster(cluster_id, self.topics, self.scheduler)
+        security = new_security(
+            self.config, self.topics, new_quotas(self.config, self.topics, self.clock.now_ms)
+        )
         for node_id in self.topics.nodes.ids:
-            cluster.nodes[node_id] = self._node(node_id)
+            cluster.nodes[node_id] = self._node(node_id, security)
         self.topics.on_deleted = cluster.topic_deleted
 
     # --- hooks for subclasses
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self.schedule.after(0, callback)
-
-    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
-        return self.schedule.at(deadline_ms, callback)
+        raise NotImplementedError
 
     def run_in_thread(
         self, work: Callable[[], object], done: Callable[[BaseException | None], None]
     ) -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as raised:
-            error = raised
-        self.call_soon(partial(done, error))
+        run_now(work, done)
 
     def sync_all(
         self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
@@ -149,13 +152,13 @@ class VirtualBroker:
     def new_member_id(self) -> str:
         return str(self.new_id())
 
-    def publisher(self, node_id: int, partition: int) -> Any:
-        raise NotImplementedError
+    def publisher(self, _node_id: int, _partition: int) -> Any:
+        return EventPublisher("")
 
     # --- queries
 
     def offsets_partition(self, index: int) -> Partition:
-        partition = self.topics.partition(OFFSETS_TOPIC, index)
+        partition = self.topics.ensure_offsets_topic().partition(index)
         assert partition is not None
         return partition
 
@@ -180,38 +183,34 @@ class VirtualBroker:
             self.new_member_id,
             CoordinatorCodec(),
             offsets,
-            ClusterTopics(TopicsView(self.topics)),
+            ClusterTopics(self._view),
             self.topics.configs.consumer_group,
             self.new_member_id,
         )
         return coordinator, offsets
 
-    def _node(self, node_id: int) -> Node:
-        timers: Any = self
+    def _node(self, node_id: int, security: Security) -> Node:
         markers, transactions = new_transactions(
-            *(node_id, BrokerConfig({}), self.topics, self.group_commit, timers, self._scheduler),
+            *(node_id, self.config, self.topics, self.group_commit, self.timers, self.scheduler),
             *(self.clock, partial(self.cluster.leader_of, OFFSETS_TOPIC)),
         )
+        configs = self.topics.configs.at(node_id)
         return Node(
             node_id=node_id,
             cluster=self.cluster,
-            addresses={"PLAINTEXT": (self.cluster.id, node_id)},
-            config=BrokerConfig({}),
-            configs=self.topics.configs,
+            addresses={LISTENER.name: (LISTENER.host, LISTENER.port + node_id - 1)},
+            config=self.config,
+            configs=configs,
             group_config=self._group_config,
             clock=self.clock,
-            timers=timers,
-            client_timers=timers,
+            timers=self.timers,
+            client_timers=self.timers,
             group_commit=self.group_commit,
             topics=self.topics,
-            view=TopicsView(self.topics),
+            view=self._view,
             fetch_sessions=FetchSessionCache(8, Random(0).randrange),
-            telemetry=ClientTelemetry(self.topics.configs, self.clock, uuid4),
-            security=new_security(
-                BrokerConfig({}),
-                self.topics,
-                new_quotas(BrokerConfig({}), self.topics, self.clock.now_ms),
-            ),
+            telemetry=ClientTelemetry(configs, self.clock, uuid4),
+            security=security,
             coordinators=self._runtime(node_id),
             transactions=transactions,
             markers=markers,
@@ -222,9 +221,9 @@ class VirtualBroker:
             partitions=self._offsets_partitions,
             partition=self.offsets_partition,
             group_commit=self.group_commit,
-            files=self._files,
-            timers=self,
-            scheduler=self._scheduler,
+            files=self.files,
+            timers=self.timers,
+            scheduler=self.scheduler,
             cache=OffsetsCache(0),
             coordinator=self.new_coordinator,
             delayed_fetches=lambda index: self.offsets_partition(index).delayed_fetches,
@@ -235,3 +234,23 @@ class VirtualBroker:
         )
         runtime.on_cleaned_up = self.cluster.check_cleaned_up
         return runtime
+
+
+class ScheduledBroker(VirtualBroker):
+    """A broker whose callbacks and timers run in virtual time. It is its own `timers`."""
+
+    def __init__(self, folder: Path, files: Files, schedule: Schedule, **parts: Any) -> None:
+        self.schedule = self.clock = schedule
+        self.now_ms = schedule.now_ms
+        super().__init__(folder, files, self, seconds=schedule.seconds, **parts)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.schedule.after(0, callback)
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], None]) -> Timer:
+        return self.schedule.at(deadline_ms, callback)
+
+    def run_in_thread(
+        self, work: Callable[[], object], done: Callable[[BaseException | None], None]
+    ) -> None:
+        run_now(work, lambda error: self.call_soon(partial(done, error)))
