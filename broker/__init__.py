@@ -1,4 +1,4 @@
-"""The broker: from a request on a socket, through coordinator and log, to its response.
+"""The broker: the way of a request from a socket, through coordinator and log, to its response.
 
 Start with network/connection.py, then runtime/.
 

@@ -1,7 +1,7 @@
-"""The causes of rebalances and member removals: one list for the broker and the pipeline.
+"""The causes of rebalances and member removals, for both the broker and the pipeline.
 
 The broker reports exact causes; the pipeline infers them from the log and is less precise. A cause
-is stored by its name, which is stable, and displayed as text: `Cause.MEMBER_JOINED == "member
+is stored by its name, which is stable, and displayed as its text: `Cause.MEMBER_JOINED == "member
 joined"`.
 """
 

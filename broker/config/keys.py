@@ -1,8 +1,8 @@
-"""Every broker key: name, type, default, bounds, documentation. Keys are declared only here.
+"""Every broker key: name, type, default, bounds, documentation. No other file declares broker keys.
 
-Names, types, bounds and defaults are Kafka 4.3's; the documentation states where a default differs.
-A key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type,
-default and bounds from the topic key (topics/config_keys.py).
+Names, types, bounds and defaults are Kafka 4.3's; the documentation states which defaults differ. A
+key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type, default
+and bounds from the topic key (topics/config_keys.py).
 """
 
 from collections.abc import Callable
@@ -44,14 +44,13 @@ __all__ = [
     "similar_key",
 ]
 
-# The same value as in log/group_commit.py, which takes too long to import just for reading a
-# configuration.
+# As in log/group_commit.py, which takes too long to import just for reading a configuration.
 Durability = Literal["fsync", "os", "none"]
 
 # The SASL mechanisms. Kafka also supports GSSAPI (Kerberos).
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
-# Why a key has no effect.
+# Reasons why keys have no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -834,7 +833,7 @@ BROKER_KEYS: Final = config_def(
 )
 
 ALL_KEYS: Final[ConfigDef] = {**BROKER_KEYS, **DESCRIBED_KEYS}
-"""All keys, including those of Kafka that have no effect in kohort: clients can describe them."""
+"""All keys that clients can describe, including Kafka's keys without effect in kohort."""
 
 LISTENER_PREFIX: Final = "listener.name."
 LISTENER_KEYS: Final = (
@@ -843,7 +842,7 @@ LISTENER_KEYS: Final = (
     "max.connection.creation.rate",
 )
 """Keys that can have a different value for each listener: `listener.name.client.ssl.client.auth`.
-SASL keys can have one for each mechanism:
+SASL keys can have a different value for each mechanism:
 `listener.name.client.plain.connections.max.reauth.ms`."""
 
 
@@ -862,7 +861,7 @@ def is_ignored(name: str) -> bool:
 
 
 def similar_key(name: str) -> str:
-    """Return `: did you mean num.partitions?`; empty if no key is similar."""
+    """Return a text such as `: did you mean num.partitions?`, or "" if no key is similar."""
     known = [*BROKER_KEYS, *IGNORED_KEYS]
     if name.startswith(LISTENER_PREFIX):
         listener = ".".join(name.split(".")[:3])

@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate ids are described once, and their responses are copies."""
+    """Describe transactions. Duplicate ids are described once, and their responses are copies."""
     ids = list(dict.fromkeys(context.request.transactional_ids))
 
     def respond(descriptions: list[TransactionDescription]) -> Iterator[None]:

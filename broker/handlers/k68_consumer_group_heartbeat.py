@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (key 68, KIP-848).
 
-v1 subscribed_topic_regex; member ids are chosen by clients (KIP-1082).
+v1 subscribed_topic_regex, member ids chosen by clients (KIP-1082).
 """
 
 from collections.abc import Iterable
@@ -90,8 +90,8 @@ def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
 
 
 class KeepAlive:
-    """A heartbeat without changes, which members repeat: the command, and the encoded response,
-    which is rebuilt only when the result differs."""
+    """A heartbeat without changes, which members repeat. Contains the command and the encoded
+    response, which is rebuilt only when the result differs."""
 
     __slots__ = ("_command", "_encoded", "_result")
 

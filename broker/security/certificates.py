@@ -15,7 +15,7 @@ KEY_FILE: Final = "ca-key.pem"
 VALID_FOR: Final = timedelta(days=397)
 """Certificates are issued at each start; some clients reject server certificates that are valid for
 longer."""
-# Clients whose clock is slow or set to another time zone must also accept a new certificate.
+# Clients whose clocks are slow or use another time zone must also accept a new certificate.
 _VALID_BEFORE: Final = timedelta(days=1)
 
 
@@ -47,9 +47,9 @@ class CertificateAuthority:
         common_name: str | None = None,
         until: datetime | None = None,
     ) -> Path:
-        """Write a private key (PKCS#8) and the certificate for it to a file of the folder, and
-        return its path. `names` are DNS names and addresses. `until` is the end of its validity; by
-        default it is valid for VALID_FOR."""
+        """Write a private key (PKCS#8) and its certificate to a file in the folder, and return the
+        path. `names` are DNS names and addresses. `until` is the end of the certificate's validity,
+        by default VALID_FOR from now."""
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,

@@ -1,4 +1,4 @@
-"""What the broker knows about the client of a connection."""
+"""What the broker knows about a connection's client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
