@@ -1,6 +1,6 @@
 """The keys of client metrics subscriptions (KIP-714): type, default, validation.
 
-Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies them.
+Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies subscriptions.
 """
 
 import re

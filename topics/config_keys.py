@@ -1,4 +1,4 @@
-"""Every topic key of Kafka 4.3: type, default, limits, and the broker's synonyms. Data only."""
+"""Every topic key of Kafka 4.3: type, default, limits, and the broker's synonyms."""
 
 import re
 from typing import Final
@@ -63,7 +63,7 @@ _NO_TIERS: Final = "Accepted without effect: there is no tiered storage."
 _ONE_REPLICA: Final = "Accepted without effect: all nodes share one copy of the data."
 _NOT_RECOMPRESSED: Final = "Accepted without effect: batches are stored as they were sent."
 
-# In the order of upstream's LogConfig: of several invalid values, the first one is reported.
+# In the order of upstream's LogConfig, in which the first invalid value is reported.
 TOPIC_KEYS: Final = config_def(
     (
         _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
