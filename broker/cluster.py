@@ -69,8 +69,8 @@ class Coordinators(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """The broker as seen by request handlers: the node that received the request, and everything
-    that the nodes share."""
+    """The broker as seen by request handlers: the node that received the request, and the objects
+    that all nodes share."""
 
     node_id: int
     cluster: "Cluster"

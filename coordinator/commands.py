@@ -93,7 +93,7 @@ class OffsetCommit(NamedTuple):
     member_id: str
     group_instance_id: str | None
     entries: Sequence[CommitEntry]
-    # Per entry: one offset, or the offsets of several pipelined requests, in order.
+    # For each entry, one offset, or the offsets of several pipelined requests in order.
     offsets: Sequence[Sequence[int]]
     retention_time_ms: int | None  # v2 to v4; None or -1: the broker's offsets.retention.minutes
     supports_member_epochs: bool  # v9 and above: `generation_id` may be a member epoch (KIP-848)

@@ -1,8 +1,9 @@
-"""The coordinator of the groups of one offsets partition. It is pure: no bytes, no clock, no I/O.
+"""The coordinator of the groups of one offsets partition. It is pure: it uses no bytes, no clock
+and no I/O.
 
-`handle` and `tick` decide: they change only soft state, and return an Outcome. Only `apply` changes
-durable state, live and when the log is loaded. The caller applies the records of an outcome before
-the next decision. Upstream: GroupCoordinatorShard.
+`handle` and `tick` make decisions, change only soft state, and return an Outcome. Only `apply`
+changes durable state, live and when the log is loaded. The caller applies the records of an outcome
+before the next decision. Upstream: GroupCoordinatorShard.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set

@@ -98,8 +98,8 @@ class AbortedTransaction(NamedTuple):
 
 class Verification:
     """The verification of a producer whose first batches arrived before the partition was part of
-    its transaction: the epoch and the lowest sequence number of these batches. If `adds`, the
-    produce requests add the partition (KIP-890).
+    its transaction. Contains the epoch and the lowest sequence number of these batches. If `adds`,
+    the produce requests add the partition (KIP-890).
 
     The batches may be appended only while this is the producer's current verification, because a
     marker that is written in the meantime ends the transaction. Upstream: VerificationStateEntry,

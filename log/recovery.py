@@ -55,7 +55,7 @@ def recover(
     likewise. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data not
     known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps`, for logs that
     were never compacted, missing offsets are logged, which may be the only sign of a corrupt base
-    offset: no checksum covers it. `producers` receives the batches of producers.
+    offset, because no checksum covers it. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -360,7 +360,7 @@ def _next_valid(
         at = chunk.find(MAGIC, MAGIC_AT)
         while 0 <= at <= len(chunk) - HEADER_BYTES + MAGIC_AT:
             base = int.from_bytes(chunk[at - MAGIC_AT : at - MAGIC_AT + 8], "big")
-            # The cheap check is first: a random match of the base offset is the least likely.
+            # This check is first, because it is cheap and a random match is unlikely.
             if lowest <= base <= base_offset + OFFSET_SPAN_MAX:
                 valid = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
                 if valid is not None:

@@ -84,7 +84,7 @@ def list_live_segments(folder: Path) -> dict[int, Path]:
             return list_segments(folder, DiskFiles())
         except FileNotFoundError:
             if not folder.exists():
-                raise  # otherwise, retry: a concurrent swap has just been completed
+                raise  # otherwise, retry, because a concurrent swap was completed
 
 
 def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:

@@ -255,7 +255,8 @@ class WriteAheadLog:
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """Remove obsolete files. Leftover files are harmless: the logs contain their batches."""
+        """Remove obsolete files. Leftover files are harmless, because logs contain their
+        batches."""
         if not paths:
             return
         try:

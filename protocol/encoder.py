@@ -104,7 +104,7 @@ class _EncoderSource:
         self._head_is_open = True
         self._fields(self._schema, "message")
         if self._head_is_open:
-            # Fixed size: a single struct packs the whole frame.
+            # The message has a fixed size, so a single struct packs the whole frame.
             lines = [f"return {self._pack_expression(self._run).replace('SIZE', '0')}"]
             return self._compile("message, correlation_id", lines)
         self._flush()

@@ -466,7 +466,7 @@ class TopicRegistry:
         self.on_broker_config_change()
         self.security.on_client_quota_change(None)
         for topic in before:
-            # Keep existing Partition objects, which other objects and their open logs depend on.
+            # Keep existing Partition objects, because others reference them and their logs.
             restored = self._by_id.get(topic.id)
             for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
                 partition.close()

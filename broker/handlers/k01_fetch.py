@@ -126,7 +126,7 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
-        # Decided only once: a delayed fetch is not authorized again.
+        # Decided only once, because a delayed fetch is not authorized again.
         self._authorizes = node.security.authorizer is not None
         self._allowed: dict[str | None, bool] = {}
 
@@ -183,7 +183,7 @@ class _Fetch:
         run_in_slices(self.context, self.node, self._attempt_again())
 
     def _attempt_again(self) -> Iterator[None]:
-        # Resolved on each attempt: the topic may be deleted while the fetch waits.
+        # Resolved on each attempt, because the topic may be deleted while the fetch waits.
         requests = yield from self._look_up()
         yield from self._attempt(requests)
 

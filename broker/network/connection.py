@@ -104,7 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[Frame] = deque()
         self._will_resume = self._is_reading_paused = self._is_writing_paused = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
-        # Whether a request has ended the connection: no frame after it is handled.
+        # Whether a request has ended the connection, so that no later frame is handled.
         self._is_ended = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 

@@ -1,4 +1,4 @@
-"""A request between its connection and its handler: the route, the context, the response.
+"""A request between connection and handler: its route, its context and its response.
 
 `Routes` finds the decoder, handler and encoder of an API version. A handler gets a
 `RequestContext`. Responses do not depend on the version: a response can be any object with kio's
@@ -284,7 +284,7 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """The client's address as Kafka prints it: a slash before the number."""
+        """The client's address as Kafka prints it, with a slash before the number."""
         return self.channel.client.host
 
     @property

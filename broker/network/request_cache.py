@@ -29,7 +29,7 @@ ENTRY_BYTES: Final = 1024
 
 
 class CachedRequest(NamedTuple):
-    """A repeated request: the arguments of its RequestContext."""
+    """The arguments of a repeated request's RequestContext."""
 
     route: Route
     client_id: str | None

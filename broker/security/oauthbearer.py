@@ -177,7 +177,7 @@ class SignedTokens:
                     audience=self.audiences or None,
                     issuer=self.issuer or None,
                 )
-            # TypeError: the algorithm does not fit the type of the key.
+            # TypeError means that the algorithm does not fit the type of the key.
             except (jwt.InvalidTokenError, TypeError) as failure:
                 error = failure
         raise InvalidToken(str(error or f"no key with the id {key_id!r}")) from error

@@ -1,9 +1,9 @@
-"""The coordinator of the transactional ids of one partition of __transaction_state. It is pure: no
-bytes, no clock, no I/O.
+"""The coordinator of the transactional ids of one partition of __transaction_state. It is pure: it
+uses no bytes, no clock and no I/O.
 
-`handle`, `tick` and `markers_written` decide, and return a TransactionOutcome. Only `apply` changes
-durable state, live and when the log is loaded. The Prepare record decides a transaction: once it is
-durable, the caller replies, writes the markers, and calls `markers_written`. Upstream:
+`handle`, `tick` and `markers_written` make decisions, and return a TransactionOutcome. Only `apply`
+changes durable state, live and when the log is loaded. The Prepare record decides a transaction:
+once it is durable, the caller replies, writes the markers, and calls `markers_written`. Upstream:
 TransactionCoordinator, TransactionStateManager.
 """
 
