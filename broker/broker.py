@@ -37,8 +37,8 @@ from .security.tls import ServerTls
 
 # The path of the data folder in a broker that keeps all data in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Interval of the checks that the data folder still exists. Until a check, a second broker could be
-# started on the same path. (Kafka notices a missing folder only when it next creates a file.)
+# Interval of the checks that the data folder still exists. Before the next check, a second broker
+# could be started on the path. (Kafka notices a missing folder only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
 # The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the

@@ -1,4 +1,4 @@
-"""Constructs the components of a broker: first the shared ones, then those of each node."""
+"""Constructs a broker's components: first the shared components, then those of each node."""
 
 import asyncio
 import secrets
@@ -163,7 +163,7 @@ class Storage:
 
 
 class BrokerComponents:
-    """Creates and holds the components; `closing` closes them. Must be used on the running event
+    """Creates and holds the components, which `closing` closes. Must be used on the running event
     loop."""
 
     def __init__(

@@ -22,7 +22,7 @@ from ..topics.client_metrics import CLIENT_METRICS_KEYS, INTERVAL_MS_DEFAULT, pa
 from ..topics.configs import Configs
 from .event_loop.timers import Clock
 
-INSTANCES_MAX: Final = 16_384  # upstream: CACHE_MAX_SIZE; about 400 bytes each
+INSTANCES_MAX: Final = 16_384  # about 400 bytes each (upstream: CACHE_MAX_SIZE)
 # An instance expires after three push intervals without a request, but not earlier.
 EXPIRY_MS_MIN: Final = 60_000
 EXPIRY_INTERVALS: Final = 3

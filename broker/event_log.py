@@ -35,7 +35,7 @@ _json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 CoordinatorEvent: TypeAlias = GroupEvent | TransactionEvent
 Listener: TypeAlias = Callable[[CoordinatorEvent], None]
-"""Called for each event when it is decided; it must be fast and must not raise."""
+"""Called with each event when it is decided. It must be fast and must not raise."""
 
 
 class EventPublisher:
@@ -205,7 +205,7 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: Coordin
 
 
 def with_columns(event: TransactionEvent) -> GroupEvent:
-    """Return the event with the columns of a line; the group columns are empty."""
+    """Return the event with the columns of a line. The group columns are empty."""
     detail = {
         "transactional_id": event.transactional_id,
         "producer_id": str(event.producer_id),

@@ -24,8 +24,8 @@ EPOCH_MAX: Final = 2**31 - 1
 SHARDS: Final = 8
 # The largest session id that one of Kafka's shards assigns.
 SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
-# A session that has been idle for longer than this can be evicted by any session; a session older
-# than this can be evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+# Any session can evict a session that has been idle for longer than this. A larger session can
+# evict a session older than this (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
 
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]

@@ -66,7 +66,7 @@ class Maintenance:
         try:
             compacted = yield from self._pass()
         except Exception:
-            # A bug; the logs are unchanged.
+            # This is a bug. The logs are unchanged.
             self._schedule(RETRY_FAILED_MS)
             raise
         # As in Kafka, there is no pause while a log needs compaction.

@@ -31,8 +31,8 @@ _PATTERNS_BYTES_MAX: Final = 64 << 20
 # Compiling a pattern holds the interpreter lock (1.4 ms with a hostile pattern); matching does not
 # hold it.
 _PATTERNS_AT_ONCE_MAX: Final = 16
-# Maximum number of pairs of a pattern and a name that are matched without threads. A pair takes 10
-# µs, or half a millisecond with a hostile pattern.
+# Maximum number of pairs (pattern, name) that are matched without threads. A pair takes 10 µs, or
+# half a millisecond with a hostile pattern.
 _INLINE_MAX: Final = 100
 # Number of pairs in one step of a task, which may take a second with hostile patterns.
 _NAMES_AT_ONCE_MAX: Final = 64

@@ -82,7 +82,7 @@ class CommitEntry(NamedTuple):
     partition: int
     leader_epoch: int  # -1: none
     metadata: str | None
-    topic_id: bytes | None = None  # 16 bytes; None if unknown
+    topic_id: bytes | None = None  # 16 bytes, or None if unknown
 
 
 class OffsetCommit(NamedTuple):
@@ -252,7 +252,7 @@ class LeaveMemberResult(NamedTuple):
 
 class LeaveResult(NamedTuple):
     error_code: ErrorCode
-    members: tuple[LeaveMemberResult, ...]  # in the order of the request; empty with an error
+    members: tuple[LeaveMemberResult, ...]  # in request order, empty with an error
 
 
 class CommitResult(NamedTuple):
@@ -353,7 +353,7 @@ class DeleteGroupResult(NamedTuple):
 
 class DeleteOffsetsResult(NamedTuple):
     error_code: ErrorCode
-    # One error per requested topic, in request order, for all of its partitions; empty if the
+    # One error per requested topic, in request order, for all of its partitions. Empty if the
     # command failed.
     errors: tuple[ErrorCode, ...]
 
@@ -405,8 +405,8 @@ _VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
 
 def error_result(command: Command, error: ErrorCode) -> Result:
     """Return the result of a command that failed because this broker is not the coordinator, the
-    partition is loading, or the records could not be stored. Like upstream's responses to such
-    errors, it does not contain the member id of a join."""
+    partition is loading, or the records could not be stored. Like upstream's responses to these
+    errors, the result does not contain the member id of a join."""
     if isinstance(command, _VALIDATED_FIRST) and not command.group_id:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):

@@ -1,9 +1,8 @@
-"""The coordinator of the groups of one offsets partition. It is pure: it uses no bytes, no clock
-and no I/O.
+"""The coordinator of the groups in one offsets partition. It uses no bytes, no clock and no I/O.
 
 `handle` and `tick` make decisions, change only soft state, and return an Outcome. Only `apply`
-changes durable state, live and when the log is loaded. The caller applies the records of an outcome
-before the next decision. Upstream: GroupCoordinatorShard.
+changes durable state, both live and on load. The caller applies an outcome's records before the
+next decision. Upstream: GroupCoordinatorShard.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -305,7 +304,7 @@ class Coordinator:
         return expire_offsets(self._partition, now_ms)
 
     def delete_offsets_of_topics(self, topics: Set[str]) -> Sweep:
-        """Delete the offsets of deleted topics. If there is nothing to delete, this is cheap."""
+        """Delete the offsets of deleted topics. This is cheap if no offsets are deleted."""
         return delete_offsets_of_topics(self._partition, topics)
 
     # --- durable state

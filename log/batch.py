@@ -22,7 +22,7 @@ HEADER_BYTES = HEADER.size
 
 # The length field counts neither the base offset nor itself.
 LENGTH_END = 12
-# The checksum covers everything from the attributes on.
+# The checksum covers the bytes from the attributes on.
 CRC_START = 21
 MAGIC = 2
 
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """An index into CODECS; 5 to 7 are invalid."""
+        """An index into CODECS. The values 5 to 7 are invalid."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -273,7 +273,7 @@ class BatchBuilder:
         self.count += 1
 
     def add_all(self, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int) -> None:
-        """Append records (key, value); a value of None is a tombstone."""
+        """Append records (key, value). A value of None is a tombstone."""
         timestamp_delta = self._timestamp_delta(timestamp_ms)
         count, size, parts = self.count, self.size, self._parts
         for key, value in records:

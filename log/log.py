@@ -171,7 +171,7 @@ class Log:
             producers=self.producers,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
-        # After a crash, the log may end below its start offset. Those offsets must never be reused.
+        # After a crash, the log may end below its start offset. These offsets must never be reused.
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
             self._delete_segments_below(self._deleted_before)
@@ -185,7 +185,7 @@ class Log:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments in order; the last one is active, the others are closed."""
+        """The segments in order. The last one is active, and the others are closed."""
         return tuple(self._segments)
 
     @property
@@ -478,7 +478,7 @@ class Log:
                 segment.close()
 
     def delete(self) -> None:
-        """Remove the folder and its contents. After a crash, finish_deletions removes the rest."""
+        """Remove the folder and its contents. After a crash, finish_deletions removes leftovers."""
         self.closed = True
         with self._syncing:
             for segment in self._segments:

@@ -176,7 +176,7 @@ class MemoryFiles:
         return -1, -1
 
     def boot_id(self) -> str:
-        return ""  # nothing survives the process
+        return ""  # no data survives the process
 
     def lock(self, path: Path) -> MemoryLock:
         if path in self.locked:

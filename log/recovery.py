@@ -1,9 +1,9 @@
 """Log recovery after a crash or disk corruption.
 
-`recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the rest
-to other files. Corrupt batches cannot be skipped, because they would also hide later appends.
-`scan_segment`, for inspection and repair, finds all valid batches, including those after corrupt
-ones.
+`recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the
+truncated bytes to other files. Corrupt batches cannot be skipped, because they would also hide
+later appends. `scan_segment`, for inspection and repair, finds all valid batches, including batches
+after corrupt ones.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def recover(
 
     Batches are verified, except that checksums are skipped in segments that end at or before
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
-    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
-    likewise. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data not
-    known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps`, for logs that
-    were never compacted, missing offsets are logged, which may be the only sign of a corrupt base
-    offset, because no checksum covers it. `producers` receives the batches of producers.
+    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed with
+    the same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data
+    not known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps`, for logs
+    that were never compacted, missing offsets are logged, which may be the only sign of a corrupt
+    base offset, because no checksum covers it. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """

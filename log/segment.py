@@ -1,7 +1,7 @@
 """A segment is a file of adjacent batches, named by its base offset in 20 digits, with an index.
 
-This module finds batches and iterates over them. For locating segments see log.py; for validation
-after a crash see recovery.py. Upstream: LogSegment, OffsetIndex, TimeIndex.
+This module finds batches and iterates over them. log.py locates segments, and recovery.py validates
+them after a crash. Upstream: LogSegment, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations

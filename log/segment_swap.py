@@ -66,7 +66,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
 
 
 def list_segments(folder: Path, files: Files) -> dict[int, Path]:
-    """Return paths by base offset, sorted; of an unfinished swap, the new file. Raises OSError."""
+    """Return sorted paths by base offset; an unfinished swap has its new path. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
     ignored = {*useless, *_segments_replaced_by(swaps, folder, files)}
     return {

@@ -255,8 +255,7 @@ class WriteAheadLog:
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """Remove obsolete files. Leftover files are harmless, because logs contain their
-        batches."""
+        """Remove obsolete files. A leftover is harmless, because logs contain its batches."""
         if not paths:
             return
         try:

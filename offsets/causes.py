@@ -43,7 +43,7 @@ class Cause(StrEnum):
     OFFSETS_EXPIRED = "offsets expired"
     TOPIC_DELETED = "topic deleted"
 
-    # inferred from the log; never reported by a broker
+    # inferred from the log, never reported by a broker
     FIRST_SEEN = "first seen, earlier history unknown"
     GROUP_DELETED_OR_EXPIRED = "group deleted or expired"
     RESTARTED = "member restarted"

@@ -31,7 +31,7 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None  # only for commits with their own retention time
-    topic_id: bytes | None = None  # 16 bytes; None before version 4, or unknown
+    topic_id: bytes | None = None  # 16 bytes; None before version 4 or if unknown
 
 
 class OffsetCommitRecord(NamedTuple):
@@ -113,7 +113,7 @@ class ConsumerRecordType(IntEnum):
 
 class ConsumerGroupMetadata(NamedTuple):
     epoch: int
-    metadata_hash: int  # hash of the group's subscribed topics; 0 if none exists
+    metadata_hash: int  # hash of the group's subscribed topics, 0 if none exists
 
 
 class ClassicProtocol(NamedTuple):
@@ -130,7 +130,7 @@ class ClassicMemberMetadata(NamedTuple):
 
 
 class ConsumerMemberMetadata(NamedTuple):
-    """The metadata that a member sends. The defaults are those of a new member."""
+    """The metadata that a member sends. The defaults describe a new member."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -145,7 +145,7 @@ class ConsumerMemberMetadata(NamedTuple):
 
 class TargetAssignmentMetadata(NamedTuple):
     assignment_epoch: int
-    assignment_timestamp: int  # ms since the epoch; 0 if unknown
+    assignment_timestamp: int  # ms since the epoch, 0 if unknown
 
 
 class TopicPartitions(NamedTuple):

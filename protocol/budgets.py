@@ -18,7 +18,7 @@ MIB: Final = 1024 * 1024
 ITEMS_MAX: Final = 50_000
 """Items in all arrays of one request. This is five times the number of partitions that Kafka's
 controller accepts in one request. Above this limit, the connection is closed and a warning is
-logged; Kafka has no such limit."""
+logged. Kafka has no such limit."""
 
 RESPONSE_BYTES_MAX: Final = 100 * MIB
 """Bytes of one response. A small request can name the same large value many times. librdkafka
@@ -75,8 +75,8 @@ such limit."""
 # --- one iteration of the event loop
 
 INLINE_ITEMS_MAX: Final = 5_000
-"""Maximum number of items of a request or response that is decoded or encoded on the event loop,
-which takes up to 10 ms. Larger messages are processed in a worker thread."""
+"""Maximum number of items in a message that is decoded or encoded on the event loop, which takes up
+to 10 ms. Larger messages are processed in a worker thread."""
 
 FIRST_STEPS_MAX: Final = 50
 """Number of steps of a request that run immediately (`in_slices`), unless they take longer than a
@@ -114,7 +114,7 @@ class MemoryBudget(Generic[K]):
         self.total = 0
 
     def hold(self, user: K, size: int) -> None:
-        """Set the number of bytes that `user` holds; 0 removes the user."""
+        """Set the number of bytes that `user` holds. 0 removes the user."""
         self.total += size - self._held.pop(user, 0)
         if size:
             self._held[user] = size

@@ -4,7 +4,7 @@ An encoder reads the attributes of any object (a kio message of any version, or 
 tuples). Unknown attributes are ignored. For missing attributes, the encoder writes the schema's
 default, or 0 for throttle times.
 
-Runs of adjacent fixed-size fields are packed with one struct; the first run starts with the frame
+Runs of adjacent fixed-size fields are packed with one struct. The first run starts with the frame
 size and response header. The pieces are joined at the end, so large records are copied once, or not
 at all if the caller takes the list of buffers.
 """

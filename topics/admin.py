@@ -117,7 +117,7 @@ def check_new_partitions(
 
 
 def default_partitions(topics: TopicRegistry) -> int:
-    """Return the number of partitions of topics that are created without one."""
+    """Return the default number of partitions of new topics."""
     return static_number(topics.configs.broker, "num.partitions")
 
 

@@ -1,6 +1,6 @@
 """Typed configuration keys: parsing, validation, and messages for invalid values.
 
-Topics and the broker each have a `ConfigDef`, a set of keys. The error messages are those of
+Topics and the broker each have a `ConfigDef`, a set of keys. The error messages are taken from
 Kafka's ConfigDef.
 """
 

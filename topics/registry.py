@@ -2,7 +2,7 @@
 
 The registry's log is the source of truth. `_apply` is the only writer of the state, both live and
 on replay. Changes are appended and applied synchronously, and become durable later (`on_durable`).
-Folders of a deleted topic are kept until the deletion is durable, so a failed write loses nothing.
+Folders of a deleted topic are kept until the deletion is durable, so a failed write loses no data.
 The name becomes available once all of the topic's data has been removed.
 """
 
@@ -103,8 +103,8 @@ class TopicRegistry:
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Hook: called when configs of brokers may have changed.
         self.on_broker_config_change: Callable[[], None] = lambda: None
-        # Incremented on each change, for invalidating derived caches; and its value when a topic
-        # was last created.
+        # A number that is incremented on each change, to invalidate derived caches, and its value
+        # when a topic was last created.
         self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
@@ -143,8 +143,8 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
-            # Retry here, because a repeated request may only wait for an earlier change, without a
-            # change of its own.
+            # Retry here, because a repeated request may only wait for an earlier change without
+            # making a change.
             self._recover_again()
             callback(error)
         else:

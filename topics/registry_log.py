@@ -316,7 +316,7 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
     folder, files = log.folder, log.files
     # Never leave the log empty, because an empty registry means a new data directory.
     kept = latest or [ProducerIdsRecord(0)]
-    # Keep the end offset, so the new segment replaces all others.
+    # Keep the end offset, so that the new segment replaces all other segments.
     first_offset = log.end_offset - len(kept)
     base_offset = log.segments[0].base_offset
     log.close()

@@ -31,7 +31,7 @@ from .sources import (
 
 __all__ = ["BrokerConfig", "ConfigError", "Setting"]
 
-# The methods below that are named after types shadow those types inside the class.
+# Some methods of the class have names of types, which they shadow inside the class.
 Int = int
 Bool = bool
 Str = str

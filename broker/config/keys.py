@@ -59,8 +59,8 @@ NO_JITTER: Final = "segments are rolled without jitter"
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
     """Return a constructor for keys of this type. A key with the default None may be unset.
-    `dynamic` keys can be changed while a broker runs; kohort reads those that are `at_startup` only
-    when it starts."""
+    `dynamic` keys can be changed while a broker runs, but kohort reads `at_startup` keys only when
+    it starts."""
 
     def key(
         name: str,
@@ -99,7 +99,7 @@ def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigK
 
 
 def _group_default(name: str, *, dynamic: bool = False) -> ConfigKey:
-    """Return the key for the default of a key of consumer groups, with its type and bounds."""
+    """Return the key for the default of a consumer group key, with its type and bounds."""
     key = GROUP_KEYS[name.removeprefix("group.")]
     doc = f"Default of the group key `{key.name}`. {key.doc}"
     return replace(key, name=name, doc=doc, read_only=not dynamic)

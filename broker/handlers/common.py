@@ -110,7 +110,7 @@ def warn_once(context: RequestContext, node: Node, problem: str) -> None:
 
 def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -> bool:
     """Return whether the client is in the middle of a SASL exchange and must not send this request.
-    If so, it gets the response and the connection is closed."""
+    If so, the client gets the response, and the connection is closed."""
     sasl = context.client.sasl
     if sasl is None or not sasl.is_exchanging:
         return False

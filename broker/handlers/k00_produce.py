@@ -274,9 +274,9 @@ def _append_all(
     node: Node,
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """Append all batches, then respond. `verified` contains the errors of partitions that are not
-    in the producer's transaction, and the verifications of those that are. Partitions that are
-    missing in it already have records of the transaction."""
+    """Append all batches, then respond. `verified` contains errors for partitions that are not in
+    the producer's transaction, and verifications for partitions that are. Partitions without an
+    entry already have records of the transaction."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -371,8 +371,8 @@ def _verify(
     verifications: Mapping[TopicPartition, Verification],
     rejected: Mapping[TopicPartition, ErrorCode],
 ) -> None:
-    """Verify that the partitions are in the producer's transaction, or add them to it; then append.
-    `header` is the header of one of the producer's batches."""
+    """Verify that the partitions are in the producer's transaction, or add them, then append.
+    `header` belongs to one of the producer's batches."""
     support = _support(context)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:

@@ -104,8 +104,8 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int]:
     """Return (timestamp, offset) of the first record at or after `timestamp`, or the offset for a
-    special timestamp; UNKNOWN if there is none. With `committed_only`, only records below the last
-    stable offset are considered."""
+    special timestamp, or UNKNOWN if there is none. With `committed_only`, only records below the
+    last stable offset are considered."""
     end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp == LATEST:
         return UNKNOWN, end_offset

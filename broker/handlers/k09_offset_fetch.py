@@ -49,9 +49,9 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _allows_all(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe everything that the request names. Also False for a request
-    for all topics, because the topics may have changed when the request is repeated, and for too
-    many names to authorize at once."""
+    """Whether the client may describe all groups and topics that the request names. Also False for
+    a request for all topics, because the topics may have changed when the request is repeated, and
+    for too many names to authorize at once."""
     if node.security.authorizer is None:
         return True
     request, describe = context.request, AclOperation.DESCRIBE

@@ -38,7 +38,7 @@ DESCRIBED = {
         ErrorCode.transactional_id_authorization_failed,
     ),
 }
-"""The resource that the client must be allowed to describe, and the error if it is not."""
+"""The resource that the client must be allowed to describe, and the error otherwise."""
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -109,7 +109,7 @@ def _respond(
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """Respond; `error` and `message` are for keys without a coordinator. Before v4 every response
+    """Respond. `error` and `message` are for keys without a coordinator. Before v4 every response
     has a message, even for NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
     success_message = ""
     if context.version < 4:

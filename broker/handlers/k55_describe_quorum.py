@@ -16,7 +16,7 @@ from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 from .common import ERROR_MESSAGES
 
-# The epoch of all batches of the log, because there are no elections.
+# The epoch of all batches in the log, because there are no elections.
 LEADER_EPOCH: Final = 0
 
 

@@ -28,7 +28,7 @@ class ListedTransaction(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Empty fields do not filter; neither does a negative `duration_ms`."""
+    """Empty fields and a negative `duration_ms` do not filter."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]

@@ -82,7 +82,7 @@ def _command(context: RequestContext, node: Node) -> ConsumerGroupHeartbeat:
 
 
 def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
-    """Return the owned partitions. Several items of the request may be of the same topic."""
+    """Return the owned partitions. Several items of the request may belong to the same topic."""
     owned: dict[Any, list[int]] = {}
     for topic in topics:
         owned.setdefault(topic.topic_id, []).extend(topic.partitions)

@@ -18,7 +18,7 @@ from .k03_metadata import PartitionResponse, partition_response
 
 
 class DescribedPartition(PartitionResponse):
-    """A partition with the fields of Metadata plus those of this API."""
+    """A partition with the fields of Metadata and this API's additional fields."""
 
     eligible_leader_replicas: tuple[()] = ()
     last_known_elr: tuple[()] = ()

@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = wrap(self._transport)
 
     def close(self) -> None:
-        """Close the connection after everything written has been sent."""
+        """Close the connection after all written data has been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -252,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests
 
     def _handle_frames(self, frames: list[Frame]) -> None:
-        """Handle frames in order; queue those that must wait."""
+        """Handle frames in order, and queue frames that must wait."""
         if self.client.sasl is not None:
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor

@@ -183,7 +183,7 @@ class Channel(Protocol):
 
 
 class RequestMeter(Protocol):
-    """The part of the meter of client quotas (security/metering.py) that handlers use."""
+    """The part of the client quota meter (security/metering.py) that handlers use."""
 
     @property
     def fetch_bytes_max(self) -> int:
@@ -274,7 +274,7 @@ class RequestContext:
 
     @property
     def response_bytes(self) -> bytes:
-        """The response in one piece; empty if there is none."""
+        """The response in one piece, or b"" if there is none."""
         response = self.response or b""
         return b"".join(map(bytes, response)) if isinstance(response, list) else response
 
@@ -297,7 +297,7 @@ class RequestContext:
         self.respond_each([message] * len(self.correlation_ids))
 
     def respond_each(self, messages: Sequence[Any]) -> None:
-        """Respond to each of several requests with its own message."""
+        """Respond to several requests, each with a separate message."""
         try:
             self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
         except ManyItems:

@@ -245,7 +245,7 @@ class CoordinatorRuntime:
             # Eager, so that a few expressions are matched immediately, before the next request.
             self._scheduler.spawn(task, eager=True)
         deadline = context.coordinator.next_deadline()
-        # If the timer fires early, nothing is due and it is rescheduled.
+        # If the timer fires early, no deadline is due, and the timer is rescheduled.
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
 

@@ -182,7 +182,7 @@ def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
             yield GroupMetadataRecord(group_id, group.stored)
     for consumer_group in list(coordinator.consumer_groups.values()):
         yield from list(consumer_group.records())
-    # Only the keys of the records of share and streams groups are needed.
+    # For share and streams groups, only the keys of records are needed.
     for other in list(coordinator.other_groups.groups.values()):
         for tombstone in other.tombstones():
             yield tombstone._replace(value=b"")

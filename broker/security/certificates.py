@@ -13,7 +13,7 @@ CA_FILE: Final = "ca.pem"
 KEY_FILE: Final = "ca-key.pem"
 
 VALID_FOR: Final = timedelta(days=397)
-"""Certificates are issued at each start; some clients reject server certificates that are valid for
+"""Certificates are issued at each start. Some clients reject server certificates that are valid for
 longer."""
 # Clients whose clocks are slow or use another time zone must also accept a new certificate.
 _VALID_BEFORE: Final = timedelta(days=1)
@@ -21,10 +21,10 @@ _VALID_BEFORE: Final = timedelta(days=1)
 
 class CertificateAuthority:
     """An authority in PEM files, in a folder that only its owner can read: `ca.pem`, which clients
-    trust, and its key `ca-key.pem`. Both are kept for the next start."""
+    trust, and its key `ca-key.pem`. Both files are kept for the next start."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the authority of this folder, or create one. Raises OSError, ValueError;
+        """Load the authority of this folder, or create one. Raises OSError, ValueError, and
         ImportError without the extra `security`."""
         import trustme
 

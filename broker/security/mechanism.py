@@ -19,7 +19,7 @@ class InvalidCredentials(Exception):
 
 class Identity(NamedTuple):
     """The user that a client has authenticated as, and when its credentials expire (milliseconds
-    since 1970-01-01 UTC; None if they do not expire)."""
+    since 1970-01-01 UTC, or None if they do not expire)."""
 
     user: str
     expires_ms: int | None = None

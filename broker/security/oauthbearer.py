@@ -184,8 +184,8 @@ class SignedTokens:
 
 
 def load_jwks(path: Path) -> list["jwt.PyJWK"]:
-    """Load the signature keys of a JWKS file. Raises OSError, ValueError; ImportError without the
-    extra `security`."""
+    """Load the signature keys of a JWKS file. Raises OSError, ValueError, and ImportError without
+    the extra `security`."""
     import jwt
 
     content = json.loads(path.read_text(encoding="utf-8"))

@@ -55,7 +55,7 @@ CLIENTS_MAX: Final = 10_000
 RATES_MIN: Final = 1_000
 
 SharedBy: TypeAlias = tuple[str, str]
-"""User and client id of the clients that share a rate; "" for any."""
+"""User and client id of the clients that share a rate, "" for any."""
 
 R = TypeVar("R", Rate, TokenBucket)
 T = TypeVar("T")
@@ -243,7 +243,7 @@ class ClientQuotas:
 
 def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
     """Yield the entities to which a client belongs, in order of precedence, each with the clients
-    that share a rate. As in Kafka, a missing client id is the same as an empty one and matches no
+    that share a rate. As in Kafka, a missing client id is equivalent to an empty one and matches no
     quota of client ids."""
     _, user, client_id = client
     ids = (client_id, None) if client_id else ()

@@ -24,7 +24,7 @@ class ClientSession:
     """The client's address as Kafka prints it, with a slash before the number."""
     principal: Principal = ANONYMOUS
     port: int | None = None
-    """The client's port; None for a client inside the process."""
+    """The client's port, or None for a client inside the process."""
     software: str | None = None
     """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
     sasl: SaslAuthenticator | None = None
