@@ -367,7 +367,7 @@ class Broker:
             self.node.timers.call_at(next_ms, self._watch_folder)
             return
         _log.critical(
-            "The data folder %s was removed or moved while in use: no more data can be stored",
+            "The data folder %s was removed or moved while in use, so no more data can be stored",
             self._storage.folder,
         )
         self.is_folder_lost = True

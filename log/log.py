@@ -386,7 +386,7 @@ class Log:
                 self._load(synced_offset, sync=False)
                 if self.end_offset < synced_offset:
                     raise LogFailed(
-                        f"{self.folder} lost synced bytes: its files were modified externally"
+                        f"{self.folder} lost synced bytes because its files were modified"
                     )
                 self._truncate_durably(synced_offset)
                 if self.write_ahead is not None and synced_offset < durable_offset:

@@ -317,7 +317,7 @@ class Segment:
         batches of producers. Raises LogError, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
-            raise LogError(f"{self.path} has {file.size} bytes: a segment has at most 2 GiB")
+            raise LogError(f"{self.path} has {file.size} bytes, but a segment has at most 2 GiB")
         try:
             for batch in walk_batches(file, self.size, file.size):
                 header = read_header(batch.buffer, batch.start)

@@ -291,7 +291,7 @@ def _append_missing(log: Log, batches: Iterable[bytes]) -> None:
         base_offset, _ = _BATCH.unpack_from(batch)
         if base_offset > log.end_offset:
             _log.error(
-                "%s: records %d to %d are lost: its files were modified externally",
+                "%s: records %d to %d are lost because its files were modified",
                 log.folder,
                 log.end_offset,
                 base_offset - 1,

@@ -63,7 +63,7 @@ class CoordinatorTopic:
         if log.end_offset < failed.end_offset:
             raise LogError(
                 f"{log.folder} ends at offset {log.end_offset}, but offsets up to "
-                f"{failed.end_offset} were acknowledged: another program changed the file"
+                f"{failed.end_offset} were acknowledged, so another program changed the file"
             )
         return log
 

@@ -31,7 +31,7 @@ CLIENT_METRICS_KEYS: Final = config_def(
             ConfigType.LIST,
             (),
             no_empty_items,
-            "Prefixes of metric names; `*` stands for all.",
+            "Prefixes of metric names. `*` stands for all names.",
         ),
         ConfigKey(
             "interval.ms",
