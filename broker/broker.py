@@ -240,7 +240,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self) -> None:
-        """Flush pending records. No client or timer can append more at this point."""
+        """Flush pending records. No client or timer can append more records at this point."""
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()

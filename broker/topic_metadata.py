@@ -95,7 +95,7 @@ class ClusterTopics:
     # --- hashes
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        # Sorted last, because a group may be subscribed to thousands of topics that do not exist.
+        # Sort last, because a group may be subscribed to thousands of topics that do not exist.
         found = [topic for topic in map(self._view.get, topics) if topic is not None]
         found.sort(key=attrgetter("name"))
         hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found)

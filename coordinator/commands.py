@@ -64,9 +64,9 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A LeaveGroup request, or one step of a large request. The steps are the parts of the request,
-    in order, and then all members for which the parts reported no error. A classic group removes
-    members part by part; a consumer group removes them all at once, with one new epoch."""
+    """A LeaveGroup request, or one step of a large request. The steps are the request's parts, in
+    order, and a last one with all members for which the parts reported no error. A classic group
+    removes members part by part; a consumer group removes them all at once, with one new epoch."""
 
     group_id: str
     members: tuple[LeavingMember, ...]

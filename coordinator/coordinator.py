@@ -152,7 +152,7 @@ class Coordinator:
         self.pending_offsets = partition.pending_offsets
         self.offsets = offsets
         self.held_assignments: Set[str] = partition.held_assignments
-        # The state of each consumer group before the first record applied since state_changes().
+        # The state of each consumer group before the first record since the last state_changes().
         self._states_before: dict[str, str] = {}
         self.deadlines: Mapping[DeadlineKey, int] = partition.deadlines.pending
 

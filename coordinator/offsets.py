@@ -228,7 +228,7 @@ def _is_too_large(partition: PartitionState, metadata: str) -> bool:
 
 
 def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: Outcome) -> Outcome:
-    """Add the event of the accepted entries of a commit, if there are any."""
+    """Add an event for the accepted entries of a commit, if there are any."""
     ((_, result),) = outcome.replies
     assert isinstance(result, CommitResult)
     if _NONE not in result.errors:

@@ -158,7 +158,7 @@ class ProducerStates:
         return len(self._producers)
 
     def __bool__(self) -> bool:
-        """Whether there is state, which only reading all batches of the log again could restore."""
+        """Whether there is state, which could only be restored by reading all batches again."""
         return bool(self._producers or self._aborted)
 
     def clear(self) -> None:

@@ -53,9 +53,9 @@ def recover(
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
     all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed with
     the same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data
-    not known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps`, for logs
-    that were never compacted, missing offsets are logged, which may be the only sign of a corrupt
-    base offset, because no checksum covers it. `producers` receives the batches of producers.
+    not known to be durable is synced; otherwise it is left `dirty`. `reports_gaps` (for logs that
+    were never compacted) logs missing offsets, which may be the only sign of a corrupt base offset,
+    because no checksum covers base offsets. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -187,7 +187,7 @@ class _Recovery:
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
-        """Rename segments after a gap, which are kept but no longer read."""
+        """Rename segments after a gap, to keep them without reading them."""
         if self._read_only:
             return
         for base_offset in bases:
@@ -219,8 +219,8 @@ MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):
-    """A valid batch, which is complete, with a correct checksum and higher offsets than the
-    previous batch."""
+    """A batch that is complete, with a correct checksum and higher offsets than the batch before
+    it."""
 
     position: int
     header: BatchHeader

@@ -176,7 +176,7 @@ class FileSlice:
 class SparseIndex:
     """Positions of batches, one entry per `interval_bytes`, as in Kafka's .index and .timeindex
     files, but in memory. Built by a scan, or read from the manifest (segment_manifest.py). An entry
-    has 16 bytes, so a segment of 1 GiB has 4 MiB at Kafka's interval of 4096 bytes."""
+    has 16 bytes, so the index of 1 GiB has 4 MiB at Kafka's interval of 4096 bytes."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset

@@ -1,4 +1,4 @@
-"""`segments.derived`: the state of a log's segments, so that an open scans only later batches.
+"""`segments.derived` stores the state of segments, so that opening a log scans only new batches.
 
 With durability `fsync`, the manifest covers only synced bytes. Otherwise, it covers all bytes, but
 is valid only until the machine reboots.
@@ -42,8 +42,8 @@ _EPOCH: Final = Struct("=iq")
 def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
-    """Write the state of all segments, or if `synced` only of segments before the first dirty one.
-    Does nothing if the file could not be trusted later. Raises OSError."""
+    """Write the state of all segments, or, if `synced`, only of segments before the first dirty
+    one. Does nothing if the file could not be trusted later. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return

@@ -23,7 +23,7 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
 
-# Kafka's index files of a segment. Kafka recreates missing ones, but would trust stale ones.
+# Kafka's index files of a segment. Kafka recreates missing files, but would trust stale files.
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 

@@ -64,7 +64,7 @@ class WriteAheadLog:
         """False after a failure, until all logs have synced their own files."""
         self._file: File | None = None
         self._durable_bytes = 0  # size of the current file
-        # Logs whose latest batches are durable only here, by folder name. `_retiring` are the logs
+        # Logs whose latest batches are durable only here, by folder name. `_retiring` contains logs
         # that are being synced so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}

@@ -170,7 +170,7 @@ class _DecoderSource:
         return f"new({self._code.constant('class', message_class)}, ({', '.join(arguments)},))"
 
     def _fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
-        """Emit all fields. If as_dict, return the variable that holds the tagged fields."""
+        """Emit all fields. If `as_dict`, return the variable that holds the tagged fields."""
         for field in schema.fields:
             self._field(field, targets[field.name], is_flexible=schema.is_flexible)
         tagged = self._tagged_fields(schema, targets) if schema.is_flexible else None

@@ -42,7 +42,7 @@ class TopicDeletedRecord(NamedTuple):
 
 
 class TopicPurgedRecord(NamedTuple):
-    """A deleted topic's data (folders, committed offsets) and name have been removed."""
+    """A deleted topic's data (folders, committed offsets) was removed; its name can be used."""
 
     name: str
 

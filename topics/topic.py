@@ -217,7 +217,7 @@ class Partition:
 
     def delete(self) -> None:
         """Remove the log and its folder."""
-        # No need to open and recover a log just to delete it.
+        # A log need not be opened and recovered to be deleted.
         log = self._log or Log(self.folder, self._files, LogConfig(), read_only=True)
         self._log = None
         log.delete()

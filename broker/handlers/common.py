@@ -1,4 +1,4 @@
-"""Helpers of handlers: leaders and brokers, failed responses, failed authentication."""
+"""Helpers for handlers: leaders and brokers, failed responses, failed authentication."""
 
 import logging
 from collections.abc import Iterable

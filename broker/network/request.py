@@ -50,7 +50,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 # A response or a nested structure. Frequent responses are NamedTuples, which are created three
-# times as fast. Message is not a subclass, which would crash when compiled by mypyc.
+# times as fast. Message is an alias, because a subclass crashes when compiled by mypyc.
 Message: TypeAlias = SimpleNamespace
 
 

@@ -1,7 +1,7 @@
 """The request cache: repeated requests are recognized by their bytes instead of being decoded.
 
-Between rebalances a consumer repeats byte-identical heartbeats and offset fetches, and commits that
-differ only in offsets. Each frame is split into constant bytes and numbers (correlation id,
+Between rebalances, a consumer repeats byte-identical heartbeats and offset fetches, and commits
+that differ only in offsets. Each frame is split into constant bytes and numbers (correlation id,
 VARYING_FIELD). Frames with equal constant bytes are repeated requests, of which only the numbers
 are parsed. Consecutive pipelined frames of the same request are returned together.
 
