@@ -101,7 +101,7 @@ class Files(Protocol):
 
 # --- the disk
 
-# Interval at which appends check whether the file was removed, which costs as much as a write.
+# Interval at which appends check whether the file was removed. A check costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
 # Bytes that `rewrite` reads and writes at a time.
 CHUNK_BYTES = 1024 * 1024

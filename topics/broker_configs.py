@@ -1,4 +1,4 @@
-"""Changes of a broker's configuration: validates which keys are changed, and to which values.
+"""Validates changes of a broker's configuration, both the changed keys and their values.
 
 Upstream: DynamicBrokerConfig, in its order and with its messages. In Kafka, the broker validates
 the values, and the controller then validates min.insync.replicas.
@@ -160,10 +160,10 @@ def _belongs_to_one_broker(keys: ConfigDef, name: str) -> bool:
 
 
 def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]) -> bool:
-    """Whether the key can change in Kafka but not in kohort. The current value is accepted, except
-    for a single listener, because Kafka reads a TLS file again even if its location is unchanged,
-    and except for passwords, because permissions are checked later, so clients without permission
-    could guess passwords."""
+    """Whether the key can change in Kafka but not in kohort. The current value is accepted, with
+    two exceptions. For a single listener, Kafka reads a TLS file again even if its location is
+    unchanged. For passwords, permissions are checked later, so clients without permission could
+    guess them."""
     key = key_of(configs.broker.config_def, name)
     if key is None or not key.at_startup:
         return False

@@ -42,7 +42,7 @@ class TopicDeletedRecord(NamedTuple):
 
 
 class TopicPurgedRecord(NamedTuple):
-    """A deleted topic's data (folders, committed offsets) was removed; its name can be used."""
+    """A deleted topic's data (folders, offsets) was removed. Its name is no longer stored."""
 
     name: str
 

@@ -531,7 +531,7 @@ class CoordinatorRuntime:
                 self._clean_up(context)
 
     def has_cleaned_up(self, count: int) -> bool:
-        """Whether the offsets of the first `count` deleted topics are gone from every partition."""
+        """Whether every partition has removed the offsets of the first `count` deleted topics."""
         return not self._has_unopened() and all(
             context.state is CoordinatorState.FAILED
             or self._deleted_topics.cleaned(partition) >= count
