@@ -23,7 +23,7 @@ from ..topics.configs import Configs
 from .event_loop.timers import Clock
 
 INSTANCES_MAX: Final = 16_384  # about 400 bytes each (upstream: CACHE_MAX_SIZE)
-# An instance expires after three push intervals without a request, but not earlier.
+# An instance expires after three push intervals without a request, but not before EXPIRY_MS_MIN.
 EXPIRY_MS_MIN: Final = 60_000
 EXPIRY_INTERVALS: Final = 3
 ALL_METRICS: Final = "*"

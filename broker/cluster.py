@@ -1,9 +1,9 @@
 """The nodes of one process as a cluster: which nodes are up, and which node leads each partition.
 
-The nodes share the data folder, the clock and the event loop. Each has a port, its connections, and
-the coordinators of the offsets partitions that it leads. A node that stops first hands over its
-partitions, as in Kafka's controlled shutdown. A node that starts again leads only the partitions
-assigned to it.
+The nodes share the data folder, the clock and the event loop. Each node has a port, its
+connections, and the coordinators of the offsets partitions that it leads. A node that stops first
+hands over its partitions, as in Kafka's controlled shutdown. A node that starts again leads only
+the partitions assigned to it.
 """
 
 import logging

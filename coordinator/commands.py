@@ -175,8 +175,8 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """List groups. Sent to all partitions. Filters are in lower case. An empty filter matches all
-    groups, and an unknown value none."""
+    """List groups of all partitions. Filters are in lower case. An empty filter matches all groups,
+    and an unknown value none."""
 
     states: frozenset[str]
     types: frozenset[str]

@@ -156,8 +156,8 @@ class TopicMetadata(Protocol):
 
 
 class CommittedOffsets(Protocol):
-    """Committed offsets of a partition. A group's offsets may be spilled to disk; the caller must
-    load them before submitting a command for the group."""
+    """The committed offsets of a partition. A group's offsets may be spilled to disk; the caller
+    must load them before submitting a command for the group."""
 
     def put(self, record: OffsetCommitRecord) -> None: ...
     def remove(self, record: OffsetTombstone) -> None: ...

@@ -57,7 +57,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
     for name in (*useless, *replaced):
         files.remove(folder / name)
     if useless or replaced:
-        # First, because an old segment that reappears after a crash would overlap the new one.
+        # Sync first, because an old segment that reappears after a crash would overlap the new one.
         files.sync_folder(folder)
     for name in swaps:
         files.rename(folder / name, folder / name.removesuffix(SWAP))

@@ -58,7 +58,7 @@ _unpack_partition: Final = INT32.unpack
 _TOPICS_MAX = 16_384
 _encoded_topics: dict[str, bytes] = {}
 _decoded_topics: dict[bytes, str] = {}
-# Cache of offset keys, with about 4 MiB when it is full.
+# Cache of offset keys, about 4 MiB when it is full.
 _KEYS_MAX = 16_384
 _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
@@ -299,9 +299,9 @@ def encode_commit_value(
     expire_timestamp_ms: int | None = None,
     topic_id: bytes | None = None,
 ) -> bytes:
-    """Encode a commit in version 4, or with an expiry time in version 1, which has neither leader
-    epoch nor topic id. Kafka chooses the same versions, and also encodes null metadata as empty
-    (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
+    """Encode a commit in version 4, or in version 1 if it has an expiry time. Version 1 has neither
+    leader epoch nor topic id. Kafka chooses the same versions, and also encodes null metadata as
+    empty (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
     if topic_id is not None and expire_timestamp_ms is None:
         try:
             if not metadata:

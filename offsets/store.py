@@ -1,7 +1,7 @@
 """The offsets store: the partitions of `__consumer_offsets`, whose logs have Kafka's record format.
 
 The store appends records by group commit, and loads partitions from their snapshots and logs. The
-table holds the resulting offsets, and the coordinator the groups.
+table holds the resulting offsets, and the coordinator holds the groups.
 """
 
 from collections.abc import Callable, Iterator, Sequence

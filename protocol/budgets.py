@@ -101,8 +101,8 @@ partitions are fetched without a session. Kafka has no such limit, but recommend
 partitions per cluster."""
 
 RESPONSES_BYTES_MAX: Final = 128 * MIB
-"""Bytes of responses that clients have not read yet, over all connections. Two Fetch responses of
-the maximum size (fetch.max.bytes) fit. Kafka sends records straight from its files."""
+"""Bytes of responses that clients have not read yet, over all connections, enough for two Fetch
+responses of the maximum size (fetch.max.bytes). Kafka sends records straight from its files."""
 
 
 class MemoryBudget(Generic[K]):

@@ -307,7 +307,7 @@ class BrokerConfig(Mapping[str, Value]):
             self._settings["broker.id"] = Setting(node.value, "node.id")
 
     def _validate(self) -> None:
-        """Validate constraints across keys, and value syntax."""
+        """Validate constraints across keys, and the syntax of values."""
         folders = "log.dirs" if self.list("log.dirs") else "log.dir"
         count = len(self.list(folders))
         if count != 1:

@@ -232,7 +232,7 @@ class RequestContext:
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
 
-    `response` is the encoded frames, b"" if no response is sent, or None while it is pending.
+    `response` contains the encoded frames (b"" if no response is sent), or is None while pending.
     """
 
     def __init__(

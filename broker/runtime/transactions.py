@@ -1,8 +1,8 @@
 """A node's transaction runtime: decides commands of transactional ids, appends and applies their
 records, replies once the records are durable, and starts the writing of markers.
 
-It works like the coordinator runtime (runtime.py), for __transaction_state, whose logs are usually
-short enough to be read in one step.
+It works like the coordinator runtime (runtime.py), but for __transaction_state, whose logs are
+usually short enough to be read in one step.
 """
 
 import logging

@@ -60,7 +60,7 @@ def _dotted(oid: bytes) -> str:
 
 def _escaped(value: str) -> str:
     escaped = re.sub(r'([,+"\\<>;=#])', r"\\\1", value).replace("\0", r"\00")
-    # All spaces at the beginning and the last space at the end.
+    # The first space at the beginning and the last space at the end.
     return re.sub(r"^ | $", r"\\\g<0>", escaped)
 
 
