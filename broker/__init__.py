@@ -1,4 +1,4 @@
-"""The broker: from a request on a socket, through coordinator and log, to its response.
+"""The broker handles requests from the socket, through coordinator and log, to the response.
 
 Start with network/connection.py, then runtime/.
 

@@ -1,4 +1,4 @@
-"""The broker: opens the data folder, builds its components, listens, and shuts down in reverse
+"""The broker opens the data folder, builds its components, listens, and shuts down in reverse
 order."""
 
 import asyncio
@@ -35,16 +35,16 @@ from .network.server import Server
 from .security.connection_limits import ConnectionLimits
 from .security.tls import ServerTls
 
-# The path of the data folder of a broker that keeps everything in memory.
+# The path of the data folder in a broker that keeps all data in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Interval of the checks that the data folder still exists. (Kafka notices that it is gone only when
-# it next creates a file.) Until then a second broker could be started on the same path.
+# Interval of the checks that the data folder still exists. Before the next check, a second broker
+# could be started on the path. (Kafka notices a missing folder only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
 # The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the
 # pipeline.
 FOLDER_MODE: Final = 0o750
-# Set regardless of the umask: anyone who can write to a parent can replace the data folder.
+# Set regardless of the umask, because users who can write to a parent can replace the data folder.
 PARENT_MODE: Final = 0o755
 
 # Names in certificates, besides the host name and the advertised names.
@@ -56,9 +56,9 @@ _log = logging.getLogger("kohort.broker")
 class Broker:
     """One or more nodes (`kohort.nodes`) with their data.
 
-    With `data_dir` None or durability `none` all data is kept in memory, or in the file system
-    passed as `files`. Tests may also pass the clock (long polls use the wall clock even then), an
-    `interceptor` of requests, and a `listener` for the coordinators' events.
+    With `data_dir` None or durability `none`, all data is kept in memory, or in the file system
+    passed as `files`. Tests may also pass a clock (which long polls do not use), an `interceptor`
+    of requests, and a `listener` for the coordinators' events.
 
     `start` and `stop` must be called on the same event loop. A stopped broker cannot be started
     again.
@@ -100,8 +100,8 @@ class Broker:
         self.listener_addresses: dict[int, dict[str, Address]] = {}
         """Addresses the nodes listen on: node id -> listener name -> host, port."""
         self.is_folder_lost = False
-        """Whether the data folder was removed or moved while the broker was running: the owner
-        should stop the broker."""
+        """Whether the data folder was removed or moved while the broker was running. The owner
+        should then stop the broker."""
         self.on_folder_lost: Callable[[], None] = lambda: None
         # Test hook: called with the nodes before they load their groups and transactions.
         self.on_built: Callable[[Cluster], None] = lambda _cluster: None
@@ -113,11 +113,11 @@ class Broker:
         addresses: Mapping[int, Mapping[str, Address]] | None = None,
     ) -> None:
         """Open the data and listen; clients can connect once this returns. `host` and `port`
-        override those of the first listener. Several nodes use consecutive ports; 0 picks a free
-        port. With `addresses`, the `listener_addresses` of an earlier broker are used instead.
+        override the address of the first listener. Several nodes use consecutive ports; 0 picks a
+        free port. With `addresses`, the `listener_addresses` of an earlier broker are used instead.
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
-            # Bind first: if the address is not available, the data folder must not be created.
+            # Bind first, because no folder must be created if the address is not available.
             bound = addresses or self._addresses_to_bind(host, port)
             for node_id, servers in self._servers.items():
                 self.listener_addresses[node_id] = {
@@ -187,7 +187,7 @@ class Broker:
             await server.listen(self.tls.get(name))
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
-        """Connect a client of this process to a node, without a socket; the client is authorized
+        """Connect a client of this process to a node, without a socket. The client is authorized
         for everything. The connection writes to `transport`. Pass requests to its `data_received`,
         but never from within a call of `transport.write`. Raises ConnectionRefusedError if the node
         is down."""
@@ -240,7 +240,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self) -> None:
-        """Flush pending records. No client or timer can append more at this point."""
+        """Flush pending records. No client or timer can append more records at this point."""
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()
@@ -367,7 +367,7 @@ class Broker:
             self.node.timers.call_at(next_ms, self._watch_folder)
             return
         _log.critical(
-            "The data folder %s was removed or moved while in use: no more data can be stored",
+            "The data folder %s was removed or moved while in use, so no more data can be stored",
             self._storage.folder,
         )
         self.is_folder_lost = True

@@ -1,4 +1,4 @@
-"""Constructs the components of a broker: first the shared ones, then those of each node."""
+"""Constructs a broker's components: first the shared components, then those of each node."""
 
 import asyncio
 import secrets
@@ -51,13 +51,12 @@ from .security.security import Security, new_security
 from .topic_metadata import ClusterTopics
 
 # Preallocated size of logs that are synced for each commit, enough for about 500 commits. A sync
-# within preallocated space takes two thirds of the time of other syncs.
+# within preallocated space takes two thirds as long as other syncs.
 PREALLOCATED_BYTES: Final = 64 * 1024
 
 
 def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupConfig:
-    """Return the settings of the coordinators. Commit events are only produced if there is a
-    listener."""
+    """Return the settings of the coordinators. Commits are events only if there is a listener."""
     return GroupConfig(
         group_initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
         group_max_size=config.int("group.max.size"),
@@ -164,7 +163,7 @@ class Storage:
 
 
 class BrokerComponents:
-    """Creates and holds the components; `closing` closes them. Must be used on the running event
+    """Creates and holds the components, which `closing` closes. Must be used on the running event
     loop."""
 
     def __init__(
@@ -189,7 +188,7 @@ class BrokerComponents:
         self.outbox = Outbox(watchdog.call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Its tasks are timed instead of its callbacks, so that the log names the request.
+        # Tasks are timed instead of the callback that runs them, so that the log names the task.
         self.scheduler = Scheduler(
             asyncio.get_running_loop().call_soon, self.sync_pool.run, on_slice=self._slice_ended
         )
@@ -251,7 +250,7 @@ class BrokerComponents:
                 telemetry=ClientTelemetry(configs, self._clock, uuid.uuid4),
                 security=security,
             )
-        # Closed before the logs.
+        # The write-ahead log is closed before the logs.
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
@@ -281,7 +280,7 @@ class BrokerComponents:
         return TopicsView(topics, name)
 
     def _advertised(self, node_id: int) -> dict[str, Address]:
-        """Return the advertised addresses. A port in advertised.listeners is the first node's."""
+        """Return the advertised addresses. Ports in advertised.listeners are for the first node."""
         bound = self._addresses[node_id]
         if not self._config.list("advertised.listeners"):
             return {name: (reachable(host), port) for name, (host, port) in bound.items()}

@@ -1,7 +1,7 @@
-"""Client instances and their metrics subscriptions (KIP-714): which metrics a client pushes, how
-often, and whether a request comes too early.
+"""Client instances (KIP-714) and their metrics subscriptions, which determine the metrics that a
+client pushes and the push interval.
 
-There is no receiver of metrics, so they are discarded. Upstream: ClientMetricsManager,
+Metrics are discarded, because there is no receiver for them. Upstream: ClientMetricsManager,
 ClientMetricsInstance.
 """
 
@@ -22,8 +22,8 @@ from ..topics.client_metrics import CLIENT_METRICS_KEYS, INTERVAL_MS_DEFAULT, pa
 from ..topics.configs import Configs
 from .event_loop.timers import Clock
 
-INSTANCES_MAX: Final = 16_384  # upstream: CACHE_MAX_SIZE; about 400 bytes each
-# An instance expires after three push intervals without a request, but not earlier.
+INSTANCES_MAX: Final = 16_384  # about 400 bytes each (upstream: CACHE_MAX_SIZE)
+# An instance expires after three push intervals without a request, but not before EXPIRY_MS_MIN.
 EXPIRY_MS_MIN: Final = 60_000
 EXPIRY_INTERVALS: Final = 3
 ALL_METRICS: Final = "*"
@@ -37,7 +37,7 @@ Attributes = Mapping[str, str]
 
 class Subscription(NamedTuple):
     """A client metrics subscription. `patterns` are compiled regular expressions by attribute, all
-    of which must match; None if one cannot be compiled."""
+    of which must match, or None if an expression cannot be compiled."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -58,7 +58,7 @@ def _parsed(texts: Mapping[str, str]) -> Subscription:
     options = re2.Options()
     options.log_errors = False
     patterns: Mapping[str, Any] | None = None
-    # Java's patterns have lookaheads and backreferences: docs/not-implemented.md.
+    # Java's lookaheads and backreferences are not supported (docs/not-implemented.md).
     with contextlib.suppress(re2.error):
         patterns = {
             attribute: re2.compile(expression, options)
@@ -103,7 +103,7 @@ class ClientInstance:
     def _validate_push(self, request: Any, bytes_max: int, now_ms: int) -> None:
         if self.is_terminating:
             raise ApiError(ErrorCode.invalid_request)
-        # The first push after a get may come early: clients add jitter to the interval.
+        # The first push after a get may come early, because clients add jitter to the interval.
         is_first = self.last_get_ms > self.last_push_ms
         if is_first or now_ms - self.last_push_ms >= self.push_interval_ms:
             self.last_push_ms = now_ms
@@ -126,7 +126,7 @@ class ClientTelemetry:
         self._instances: dict[UUID, ClientInstance] = {}
         self._version = 0
         self._subscriptions: list[Subscription] = []
-        # The configs that the subscriptions were parsed from. Each change creates another
+        # The configs from which the subscriptions were parsed. Each change creates a new
         # dictionary.
         self._texts: list[Mapping[str, str]] = []
 
@@ -134,18 +134,18 @@ class ClientTelemetry:
         return len(self._instances)
 
     def clear(self) -> None:
-        """Drop all instances; the node has stopped."""
+        """Drop all instances, because the node has stopped."""
         self._instances.clear()
 
     def remove(self, instance_id: UUID) -> None:
-        """Remove an instance; the connection that has created it was closed."""
+        """Remove an instance, because the connection that created it was closed."""
         self._instances.pop(instance_id, None)
 
     def instance(
         self, instance_id: UUID | None, attributes: Attributes
     ) -> tuple[ClientInstance, bool]:
-        """Return the instance, and whether it was created. A change of any subscription resets it.
-        A new client, whose `instance_id` is None, gets an id."""
+        """Return the instance, and whether it was created. A change of any subscription resets the
+        instance. A new client, whose `instance_id` is None, gets an id."""
         self._update_subscriptions()
         now_ms = self._clock.now_ms()
         found = None if instance_id is None else self._instances.pop(instance_id, None)

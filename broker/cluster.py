@@ -1,9 +1,9 @@
-"""The nodes of one process as a cluster: which are up, and which leads which partition.
+"""The nodes of one process as a cluster: which nodes are up, and which node leads each partition.
 
-The nodes share the data folder, the clock and the event loop. Each has a port, its connections, and
-the coordinators of the offsets partitions that it leads. A node that stops first hands over its
-partitions, as in Kafka's controlled shutdown; one that starts again leads only the partitions
-assigned to it.
+The nodes share the data folder, the clock and the event loop. Each node has a port, its
+connections, and the coordinators of the offsets partitions that it leads. A node that stops first
+hands over its partitions, as in Kafka's controlled shutdown. A node that starts again leads only
+the partitions assigned to it.
 """
 
 import logging
@@ -69,8 +69,8 @@ class Coordinators(Protocol):
 
 @dataclass(slots=True)
 class Node:
-    """The broker as seen by request handlers: the node that received the request, and everything
-    that the nodes share."""
+    """The broker as seen by request handlers: the node that received the request, and the objects
+    that all nodes share."""
 
     node_id: int
     cluster: "Cluster"
@@ -84,8 +84,8 @@ class Node:
     clock: Clock
     timers: Timers
     client_timers: Timers
-    """Timers on the wall clock, for long polls and other durations measured by clients: independent
-    of a test's clock."""
+    """Timers on the wall clock, for long polls and other durations measured by clients. They do not
+    depend on a test's clock."""
     group_commit: GroupCommit
     topics: TopicRegistry
     view: TopicsView
@@ -117,7 +117,7 @@ class Cluster:
         self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
         # The number of partitions in all waiting Fetch requests (PARKED_PARTITIONS_MAX).
         self.parked_partitions = 0
-        # The warnings that handlers have logged: each is logged only once.
+        # The warnings that handlers have logged, because each is logged only once.
         self.client_warnings: set[str] = set()
 
     # --- queries
@@ -140,7 +140,7 @@ class Cluster:
 
     def move(self, topic: str, index: int, node_id: int) -> None:
         """Make a node the leader of a partition. Raises LookupError for an unknown partition or
-        node, ValueError for a node that is down."""
+        node, and ValueError for a node that is down."""
         found = self._topics.get(topic)
         partition = None if found is None else found.partition(index)
         if found is None or partition is None:
@@ -153,15 +153,15 @@ class Cluster:
             self._elect([((found, partition), node_id)])
 
     def node_stopping(self, node_id: int) -> None:
-        """Elect new leaders for the partitions of a stopping node. They have no leader if no other
-        node is up."""
+        """Elect new leaders for the partitions of a stopping node. The partitions have no leader if
+        no other node is up."""
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
         led = [each for each in self._partitions() if each[1].leader_id == node_id]
         self._elect((each, nodes.elect(each[1].index)) for each in led)
 
     def node_started(self, node_id: int) -> None:
-        """Make the node the leader of the partitions without a leader. The others keep their
+        """Make the node the leader of the partitions without a leader. Other partitions keep their
         leaders until a preferred leader election, which Kafka runs after five minutes."""
         self._topics.nodes.up.add(node_id)
         leaderless = [each for each in self._partitions() if each[1].leader_id == NO_LEADER]
@@ -198,8 +198,8 @@ class Cluster:
             )
             new.coordinators.load([partition.index])
         if old is not None:
-            # This follows the load above: at all times some node must be responsible for cleaning
-            # up this partition.
+            # This follows the load above, because a node must be responsible for cleaning up this
+            # partition at all times.
             old.coordinators.unload(partition.index)
 
     def _move_transactions(self, partition: Partition, old_leader_id: int) -> None:
@@ -217,7 +217,7 @@ class Cluster:
         self.deleted_topics.add(topic)
         self._cleaning_up.append((len(self.deleted_topics), cleaned_up))
         if not self._is_cleanup_due:
-            # Batched: one request may delete many topics.
+            # Deletions are batched, because one request may delete many topics.
             self._is_cleanup_due = True
             self.scheduler.call(self._clean_up)
 

@@ -1,8 +1,8 @@
-"""Publishes events of the coordinators: as log lines, and as JSON lines in `<data>/events/`.
+"""Publishes the coordinators' events as log lines, and as JSON lines in `<data>/events/`.
 
-docs/events.md describes event types and columns. The event log is not durable: no request waits for
-it, nothing is synced, and a failing disk loses only event lines. Files are named after the number
-of their first line (`seq`), like Kafka's segments.
+docs/events.md describes event types and columns. The event log is not durable: it is not synced, no
+request waits for it, and events that cannot be written are dropped. Files are named after the
+number of their first line (`seq`), like Kafka's segments.
 """
 
 import json
@@ -35,7 +35,7 @@ _json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 CoordinatorEvent: TypeAlias = GroupEvent | TransactionEvent
 Listener: TypeAlias = Callable[[CoordinatorEvent], None]
-"""Called for each event when it is decided; it must be fast and must not raise."""
+"""Called with each event when it is decided. It must be fast and must not raise."""
 
 
 class EventPublisher:
@@ -131,7 +131,7 @@ class EventLog:
                 "Failed to write the event log in %s; events are dropped: %s", self._folder, error
             )
         self._lost += count
-        # Skip their sequence numbers so that the gap is visible.
+        # The sequence numbers of lost events are skipped, so that the gap is visible.
         self._next_seq += count
         file, self._file = self._file, None
         if file is not None:
@@ -144,7 +144,7 @@ class EventLog:
         return self._file
 
     def _open(self, first_seq: int) -> File:
-        """Open or create a file, and remove the oldest ones."""
+        """Open or create a file, and remove the oldest files."""
         file = self._files.open(self._folder / f"{first_seq:020}.jsonl", create=True)
         if self._files_max:
             try:
@@ -171,8 +171,8 @@ class EventLog:
         start = max(0, file.size - TAIL_BYTES_MAX)
         tail = file.read(start, TAIL_BYTES_MAX)
         numbers = _SEQ.findall(tail)
-        # Sequence numbers may be skipped but never reused. If no line can be parsed, advance by the
-        # number of bytes: the file cannot contain more lines than that.
+        # Sequence numbers may be skipped, but must not be reused. If no line can be parsed, advance
+        # by the number of bytes, because the file cannot contain more lines.
         next_seq = int(numbers[-1]) + 1 if numbers else first_seq + file.size
         self._next_seq = max(self._next_seq, next_seq)
         end = tail.rfind(b"\n") + 1
@@ -205,7 +205,7 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: Coordin
 
 
 def with_columns(event: TransactionEvent) -> GroupEvent:
-    """Return the event with the columns of a line; the group columns are empty."""
+    """Return the event with the columns of a line. The group columns are empty."""
     detail = {
         "transactional_id": event.transactional_id,
         "producer_id": str(event.producer_id),

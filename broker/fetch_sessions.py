@@ -1,5 +1,5 @@
-"""Fetch sessions (KIP-227) remember what a client fetches and what it was last sent, so that
-requests contain only changed partitions and responses only partitions with new data.
+"""Fetch sessions (KIP-227) store the partitions that a client fetches and the last response, so
+that requests contain only changed partitions and responses only partitions with new data.
 
 A session ends when the client closes it, removes its last partition, or is evicted; closing the
 connection does not end it. Upstream: FetchManager, FetchSession, FetchSessionCacheShard.
@@ -15,7 +15,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..topics.fetch import PartitionData
 
 NO_SESSION: Final = 0
-# Epochs of full fetch requests: INITIAL requests a new session, FINAL does not (upstream:
+# Epochs of full fetch requests: INITIAL requests a new session, and FINAL does not (upstream:
 # FetchMetadata).
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -24,8 +24,8 @@ EPOCH_MAX: Final = 2**31 - 1
 SHARDS: Final = 8
 # The largest session id that one of Kafka's shards assigns.
 SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
-# A session that has been idle for longer than this can be evicted by any session; a session older
-# than this can be evicted by a larger one (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
+# Any session can evict a session that has been idle for longer than this. A larger session can
+# evict a session older than this (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
 EVICTION_MS: Final = 120_000
 
 PartitionKey: TypeAlias = tuple[str | UUID | None, int]
@@ -36,13 +36,13 @@ _NONE = ErrorCode.none
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition as requested by the client, and what the last response contained."""
+    """A partition as the client requested it, and the state that the last response contained."""
 
     topic: str | UUID | None
     request: Any
     """kio's FetchPartition, of any version."""
     name: str | None = None
-    """Topic name resolved from the id; kept after the topic is deleted."""
+    """The topic name that the id was resolved to. It is kept after the topic is deleted."""
     high_watermark: int = -1
     start_offset: int = -1
 
@@ -51,7 +51,7 @@ class CachedPartition:
         return self.topic, self.request.partition
 
     def has_news(self, data: PartitionData) -> bool:
-        """Whether a response of a session must include this partition, even without records."""
+        """Whether a response of a session must include this partition even without records."""
         return (
             data.high_watermark != self.high_watermark
             or data.start_offset != self.start_offset
@@ -81,7 +81,7 @@ class FetchSession:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Eviction priority; lower ranks are evicted first (upstream: EvictableKey)."""
+        """The eviction priority. Lower ranks are evicted first (upstream: EvictableKey)."""
         return self.is_privileged, len(self.partitions)
 
     def update(self, requested: CachedPartitions, forgotten: Iterable[PartitionKey]) -> None:
@@ -125,7 +125,7 @@ class FetchSessionCache:
         return self._sessions.get(session_id)
 
     def clear(self) -> None:
-        """Drop all sessions; the node has stopped."""
+        """Drop all sessions, because the node has stopped."""
         self._sessions.clear()
         self._partitions = 0
 
@@ -162,7 +162,7 @@ class FetchSessionCache:
             self.close(session_id)
             if not after:
                 return None
-            # The same error as for an evicted session: the client falls back to a full fetch.
+            # As for an evicted session, so that the client falls back to a full fetch.
             raise ApiError(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
@@ -196,7 +196,7 @@ class FetchSessionCache:
         return id_
 
     def _evict(self, rank: tuple[bool, int], now_ms: int) -> bool:
-        """Make room for a session of this rank by evicting another, if possible."""
+        """Make room for a session of this rank by evicting another session, if possible."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -204,7 +204,7 @@ class FetchSessionCache:
             self.close(oldest.id)
             return True
         is_privileged, _ = rank
-        # The age at the last request, as in upstream's touch: idle time since then does not count.
+        # The age at the last request, without later idle time, as in upstream's touch.
         evictable = [
             each
             for each in self._sessions.values()

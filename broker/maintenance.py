@@ -1,6 +1,6 @@
 """Background maintenance of logs: compaction of the dirtiest log, and retention.
 
-It runs as a cooperative task (scheduler.py). A log that fails is left unchanged and retried later.
+Runs as a cooperative task (scheduler.py). A log that fails is left unchanged and retried later.
 Logs that have not been opened since startup are skipped. Upstream: LogCleaner, LogManager.
 """
 
@@ -19,8 +19,8 @@ from .cluster import Node
 from .event_loop.scheduler import SLICE_SECONDS, ScheduledTask, Scheduler
 from .event_loop.timers import Timer
 
-# Length of a slice while more than one log is due: with shorter slices, writes would outrun
-# compaction.
+# Length of a slice while several logs are due. With shorter slices, compaction could not keep up
+# with writes.
 LATE_SLICE_SECONDS: Final = 2 * SLICE_SECONDS
 # A log whose disk failed, or that has a corrupted batch, is skipped for this long.
 RETRY_FAILED_MS: Final = 300_000
@@ -38,18 +38,18 @@ class Maintenance:
         self._timers = node.timers
         self._scheduler = scheduler
         self._compacts = config.bool("log.cleaner.enable")
-        # The configuration may change: it is read again for each pass.
+        # Read again for each pass, because the configuration may change.
         self._number = node.configs.broker_number
         self._retention_interval_ms = config.int("log.retention.check.interval.ms")
         self._retention_due_ms = clock.now_ms() + self._retention_interval_ms
-        # Partition name -> time until which it is skipped.
+        # The time until which a partition is skipped, by name.
         self._retry_ms: dict[str, int] = {}
         self._timer: Timer | None = None
         self._task: ScheduledTask | None = None
         self._schedule(self._number("log.cleaner.backoff.ms"))
 
     def stop(self) -> None:
-        """Start no more passes. The scheduler cancels the running one."""
+        """Start no more passes. The scheduler cancels a running pass."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -66,14 +66,14 @@ class Maintenance:
         try:
             compacted = yield from self._pass()
         except Exception:
-            # A bug; the logs are unchanged.
+            # This is a bug. The logs are unchanged.
             self._schedule(RETRY_FAILED_MS)
             raise
         # As in Kafka, there is no pause while a log needs compaction.
         self._schedule(0 if compacted else self._number("log.cleaner.backoff.ms"))
 
     def _pass(self) -> CooperativeTask[bool]:
-        """Return whether a log was compacted, so that another may be due."""
+        """Maintain logs. Return whether a log was compacted, because another may then be due."""
         if self._clock.now_ms() >= self._retention_due_ms:
             yield from self._retain_all()
             self._retention_due_ms = self._clock.now_ms() + self._retention_interval_ms
@@ -119,8 +119,8 @@ class Maintenance:
         return [partition for topic in self._topics for partition in topic.partitions]
 
     def _is_ready(self, partition: Partition, log: Log) -> bool:
-        """Whether the log may be maintained now. Compaction waits for active readers: one of them
-        might read a deleted record but not its tombstone."""
+        """Whether the log may be maintained now. Compaction waits for active readers, which might
+        otherwise read a deleted record but not its tombstone."""
         if self._clock.now_ms() < self._retry_ms.get(partition.name, 0):
             return False
         return log.failed is None and not log.is_being_iterated
@@ -158,7 +158,7 @@ class Maintenance:
         if log.closed:
             return
         if done.end_offset == first_dirty:
-            # Compaction is blocked by an open transaction; another pass would end here too.
+            # An open transaction blocks compaction, so another pass would also end here.
             self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.checkpoints.cleaned_offsets

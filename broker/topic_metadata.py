@@ -1,5 +1,5 @@
-"""Topic metadata for the coordinators of consumer groups (KIP-848): ids, partition
-counts, hashes, and regular expressions over names."""
+"""Topic metadata for the coordinators of consumer groups (KIP-848): ids, partition counts, hashes,
+and matches of regular expressions."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -28,16 +28,16 @@ _INT64: Final = Struct("<q")
 # The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of several together.
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
-# Compiling a pattern holds the interpreter lock, for 1.4 ms with a hostile pattern; matching does
-# not.
+# Compiling a pattern holds the interpreter lock (1.4 ms with a hostile pattern); matching does not
+# hold it.
 _PATTERNS_AT_ONCE_MAX: Final = 16
-# Maximum number of pairs of a pattern and a name that are matched without threads. A pair takes 10
-# µs, or half a millisecond with a hostile pattern.
+# Maximum number of pairs (pattern, name) that are matched without threads. A pair takes 10 µs, or
+# half a millisecond with a hostile pattern.
 _INLINE_MAX: Final = 100
-# The number of pairs in one step of a task. A step may take a second with hostile patterns.
+# Number of pairs in one step of a task, which may take a second with hostile patterns.
 _NAMES_AT_ONCE_MAX: Final = 64
 
-# RE2's descriptions of syntax errors, and those of RE2/J, which Kafka uses.
+# The descriptions of RE2/J, which Kafka uses, for RE2's descriptions of syntax errors.
 _DESCRIPTIONS: Final = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid named capture group": "invalid named capture",
@@ -50,15 +50,13 @@ _DESCRIPTIONS: Final = {
     "unexpected )": "regexp/syntax: internal error",
 }
 
-# First anything that is quoted, escaped or in a character class, and other characters; then a
-# construct that RE2/J may reject, or the end. One match skips as much as possible, because each
-# match takes 15 µs.
+# Matches quoted, escaped and other characters and character classes, then a construct that RE2/J
+# may reject, or the end. One match skips as much as possible, because each match takes 15 µs.
 _NEXT: Final = re2.compile(
     r"(?s)(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\[]"
     r"|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\])*?"
     r"(?:(?P<escape>\\C)|\(\?P?<(?P<name>[^>]+)>"
-    # RE2 rejects more than 1,000 repetitions, but treats numbers that do not fit an int as literal
-    # text.
+    # RE2 rejects more than 1,000 repetitions, but treats numbers beyond an int as literal text.
     r"|(?P<count>\{0*[1-9]\d{4,}(?:,\d*)?\}|\{\d+,0*[1-9]\d{4,}\})|\z)"
 )
 
@@ -97,7 +95,7 @@ class ClusterTopics:
     # --- hashes
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        # Sorting comes last: a group may be subscribed to thousands of topics that do not exist.
+        # Sort last, because a group may be subscribed to thousands of topics that do not exist.
         found = [topic for topic in map(self._view.get, topics) if topic is not None]
         found.sort(key=attrgetter("name"))
         hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found)
@@ -111,7 +109,7 @@ class ClusterTopics:
         high, low = divmod(topic.id.int, 1 << 64)
         name = topic.name
         fields = [_MAGIC, _ID.pack(high, low), name.encode("utf-16-le"), _INT32.pack(len(name))]
-        # Partitions have no racks in kohort: all nodes share one copy of the data.
+        # Partitions have no racks in kohort, because all nodes share one copy of the data.
         fields += map(_INT32.pack, (partitions, *range(partitions)))
         hashed = _signed(xxh3_64_intdigest(b"".join(fields)))
         self._hashes[topic.id] = partitions, hashed
@@ -172,12 +170,12 @@ def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def compile_regex(regex: str) -> Any:
-    """Return the compiled pattern; the most recent ones are cached. Raises re2.error."""
+    """Return the compiled pattern. The most recent patterns are cached. Raises re2.error."""
     return re2.compile(regex, _options(_PATTERN_BYTES_MAX))
 
 
 def regex_problem(regex: str) -> str | None:
-    """Return what is wrong with an expression, in RE2/J's wording; None if it is valid."""
+    """Return RE2/J's description of an invalid expression, or None if it is valid."""
     try:
         compile_regex(regex)
     except re2.error as error:
@@ -187,7 +185,7 @@ def regex_problem(regex: str) -> str | None:
 
 
 def _problem_of_re2j(regex: str) -> str | None:
-    """Return what RE2/J rejects in an expression that RE2 accepts."""
+    """Return RE2/J's error for an expression that RE2 accepts, or None."""
     names: set[str] = set()
     for found in _NEXT.finditer(regex):
         if found["escape"]:
@@ -205,8 +203,8 @@ def _problem_of_re2j(regex: str) -> str | None:
 
 
 def _options(bytes_max: int) -> Any:
-    """Return options for patterns of clients: RE2 matches in linear time, and rejects patterns that
-    need more than the given memory."""
+    """Return options for patterns of clients. RE2 matches in linear time, and rejects patterns that
+    need more than `bytes_max` bytes of memory."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = bytes_max

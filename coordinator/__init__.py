@@ -1,4 +1,4 @@
-"""The group and transaction state machines. They are pure: no bytes, no clock, no I/O. Start with
+"""The group and transaction state machines. They use no bytes, no clock and no I/O. Start with
 classic/states.py or consumer/heartbeat.py.
 
 coordinator    Coordinator: handle, tick, apply; the only entry point of groups

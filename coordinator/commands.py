@@ -64,9 +64,9 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A LeaveGroup request, or one step of a large request. The steps are the parts of the request,
-    in order, and then all members for which the parts reported no error. A classic group removes
-    members part by part; a consumer group removes them all at once, with one new epoch."""
+    """A LeaveGroup request, or one step of a large request. The steps are the request's parts, in
+    order, and a last one with all members for which the parts reported no error. A classic group
+    removes members part by part; a consumer group removes them all at once, with one new epoch."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -82,7 +82,7 @@ class CommitEntry(NamedTuple):
     partition: int
     leader_epoch: int  # -1: none
     metadata: str | None
-    topic_id: bytes | None = None  # 16 bytes; None if unknown
+    topic_id: bytes | None = None  # 16 bytes, or None if unknown
 
 
 class OffsetCommit(NamedTuple):
@@ -93,7 +93,7 @@ class OffsetCommit(NamedTuple):
     member_id: str
     group_instance_id: str | None
     entries: Sequence[CommitEntry]
-    # Per entry: one offset, or the offsets of several pipelined requests, in order.
+    # For each entry, one offset, or the offsets of several pipelined requests in order.
     offsets: Sequence[Sequence[int]]
     retention_time_ms: int | None  # v2 to v4; None or -1: the broker's offsets.retention.minutes
     supports_member_epochs: bool  # v9 and above: `generation_id` may be a member epoch (KIP-848)
@@ -175,8 +175,8 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """List groups. Sent to all partitions. Filters are in lower case. An empty filter matches all
-    groups, and an unknown value none."""
+    """List groups of all partitions. Filters are in lower case. An empty filter matches all groups,
+    and an unknown value none."""
 
     states: frozenset[str]
     types: frozenset[str]
@@ -252,7 +252,7 @@ class LeaveMemberResult(NamedTuple):
 
 class LeaveResult(NamedTuple):
     error_code: ErrorCode
-    members: tuple[LeaveMemberResult, ...]  # in the order of the request; empty with an error
+    members: tuple[LeaveMemberResult, ...]  # in request order, empty with an error
 
 
 class CommitResult(NamedTuple):
@@ -353,7 +353,7 @@ class DeleteGroupResult(NamedTuple):
 
 class DeleteOffsetsResult(NamedTuple):
     error_code: ErrorCode
-    # One error per requested topic, in request order, for all of its partitions; empty if the
+    # One error per requested topic, in request order, for all of its partitions. Empty if the
     # command failed.
     errors: tuple[ErrorCode, ...]
 
@@ -405,8 +405,8 @@ _VALIDATED_FIRST = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
 
 def error_result(command: Command, error: ErrorCode) -> Result:
     """Return the result of a command that failed because this broker is not the coordinator, the
-    partition is loading, or the records could not be stored. Like upstream's responses to such
-    errors, it does not contain the member id of a join."""
+    partition is loading, or the records could not be stored. Like upstream's responses to these
+    errors, the result does not contain the member id of a join."""
     if isinstance(command, _VALIDATED_FIRST) and not command.group_id:
         error = ErrorCode.invalid_group_id
         if isinstance(command, JoinGroup):

@@ -1,8 +1,8 @@
-"""The coordinator of the groups of one offsets partition. It is pure: no bytes, no clock, no I/O.
+"""The coordinator of the groups in one offsets partition. It uses no bytes, no clock and no I/O.
 
-`handle` and `tick` decide: they change only soft state, and return an Outcome. Only `apply` changes
-durable state, live and when the log is loaded. The caller applies the records of an outcome before
-the next decision. Upstream: GroupCoordinatorShard.
+`handle` and `tick` make decisions, change only soft state, and return an Outcome. Only `apply`
+changes durable state, both live and on load. The caller applies an outcome's records before the
+next decision. Upstream: GroupCoordinatorShard.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -152,7 +152,7 @@ class Coordinator:
         self.pending_offsets = partition.pending_offsets
         self.offsets = offsets
         self.held_assignments: Set[str] = partition.held_assignments
-        # The state of each consumer group before the first record applied since state_changes().
+        # The state of each consumer group before the first record since the last state_changes().
         self._states_before: dict[str, str] = {}
         self.deadlines: Mapping[DeadlineKey, int] = partition.deadlines.pending
 
@@ -304,7 +304,7 @@ class Coordinator:
         return expire_offsets(self._partition, now_ms)
 
     def delete_offsets_of_topics(self, topics: Set[str]) -> Sweep:
-        """Delete the offsets of deleted topics. If there is nothing to delete, this is cheap."""
+        """Delete the offsets of deleted topics. This is cheap if no offsets are deleted."""
         return delete_offsets_of_topics(self._partition, topics)
 
     # --- durable state

@@ -45,7 +45,7 @@ K = TypeVar("K")
 
 class Deadlines(Generic[K]):
     """Deadlines by key, in int milliseconds of the caller's clock. Equal deadlines expire in
-    insertion order, except those that were extended."""
+    insertion order, except extended deadlines."""
 
     __slots__ = ("_due", "_heap", "_queued", "_serial")
 

@@ -156,8 +156,8 @@ class TopicMetadata(Protocol):
 
 
 class CommittedOffsets(Protocol):
-    """Committed offsets of a partition. A group's offsets may be spilled to disk; the caller must
-    load them before submitting a command for the group."""
+    """The committed offsets of a partition. A group's offsets may be spilled to disk; the caller
+    must load them before submitting a command for the group."""
 
     def put(self, record: OffsetCommitRecord) -> None: ...
     def remove(self, record: OffsetTombstone) -> None: ...
@@ -341,7 +341,7 @@ def group_event(
     detail: Mapping[str, str] = NO_DETAIL,
 ) -> GroupEvent:
     """Return an event of a group (a Group, or the id of one that has only offsets). Ids and
-    generation are those of `client` and `group` unless they are given."""
+    generation are taken from `client` and `group` unless they are given."""
     group_id, own_generation = group, None
     if isinstance(group, Group):
         group_id, own_generation = group.group_id, group.generation
@@ -360,8 +360,7 @@ def group_event(
 
 
 def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRecord]:
-    """Return the tombstones of a group without members, of any type, except those of its
-    offsets."""
+    """Return the tombstones of a group of any type without members, except for its offsets."""
     consumer_group = partition.consumer_groups.get(group_id)
     if consumer_group is not None:
         return list(consumer_group.tombstones())

@@ -153,7 +153,7 @@ def _validate_commit(
     is_transactional: bool = False,
 ) -> ErrorCode:
     """Validate a commit to an existing group, or a commit with a generation to a group that does
-    not exist. The order of the checks is upstream's; clients can observe it."""
+    not exist. The checks are in upstream's order, which clients can observe."""
     if group is None:
         if partition.offsets.has_group(command.group_id):
             return ErrorCode.unknown_member_id
@@ -228,7 +228,7 @@ def _is_too_large(partition: PartitionState, metadata: str) -> bool:
 
 
 def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: Outcome) -> Outcome:
-    """Add the event of the accepted entries of a commit, if there are any."""
+    """Add an event for the accepted entries of a commit, if there are any."""
     ((_, result),) = outcome.replies
     assert isinstance(result, CommitResult)
     if _NONE not in result.errors:
@@ -411,7 +411,7 @@ def _subscription_errors(
 def _subscribed_topics(
     partition: PartitionState, group: Group, events: list[Event]
 ) -> frozenset[str] | None:
-    """Return the topics of all members' subscriptions; None if they are unknown."""
+    """Return the topics of all members' subscriptions, or None if they are unknown."""
     if group.subscriptions is None:
         return None
     topics: set[str] = set()
@@ -467,7 +467,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
     if not topics:
         return
-    yield NOTHING  # all partitions start at the same time, so nothing expensive may happen yet
+    yield NOTHING  # all partitions start at the same time, so no expensive work may come first
     examined = 0
     # Pending offsets come first, because their transactions may end while this runs.
     records: list[OffsetsRecord] = [
@@ -528,8 +528,8 @@ class _ExpirationRule(NamedTuple):
         a consumer group (KIP-848)           the commit                        those without a
                                                                                subscription
 
-    Groups of other types are treated as having no protocol type. A commit with its own retention
-    time (v2 to v4) expires at that time.
+    Groups of other types are treated as having no protocol type. A commit with a separate retention
+    time (v2 to v4) expires after this time.
     """
 
     since_ms: int | None  # None: the time of each commit
@@ -567,7 +567,7 @@ def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Swee
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
     Groups that are created while this runs are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
-    yield NOTHING  # all partitions start at the same time, so nothing expensive may happen yet
+    yield NOTHING  # all partitions start at the same time, so no expensive work may come first
     groups = {
         **partition.groups,
         **partition.consumer_groups,

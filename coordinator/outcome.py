@@ -19,7 +19,7 @@ from .commands import Result
 make: Final = tuple.__new__
 
 NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
-DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40  # logging's levels; logging is not imported here
+DEBUG, INFO, WARNING, ERROR = 10, 20, 30, 40  # the levels of logging, which is not imported here
 
 
 class EventType(StrEnum):

@@ -11,13 +11,13 @@ recovery.py          finds the valid part of a log's files when it is opened, in
 segment_manifest.py  cache of scan results, so that opening skips verified batches
 cleanup.py           decides which part of a log has expired or can be compacted
 cleaner.py           compaction: keeps the newest record of each key
-segment_swap.py      crash-safe replacement of segments by a cleaned one
+segment_swap.py      crash-safe replacement of segments by a cleaned segment
 producer_state.py    state of idempotent and transactional producers, read from the batches
 transaction_index.py aborted transactions in `.txnindex` files, for Kafka and its tools
 checkpoint.py        Kafka's text files: start and cleaned offsets, cluster id, topic ids
 cache_files.py       disposable files next to a log: names, framing, removal
-files.py             file system access; locking and deleting folders
-memory_files.py      the same interface in memory
+files.py             file system access; locks and deletes folders
+memory_files.py      the interface of files.py, in memory
 tasks.py             cooperative tasks: long work in short steps
-errors.py            errors of the log; log lines when operations begin to fail and work again
+errors.py            errors of the log; log lines when operations begin to fail or work again
 """

@@ -2,7 +2,7 @@
 
 All integers are big-endian. Base offset, length and leader epoch are outside the checksum, so a
 broker may set them. `BatchBuilder` is the hot path of offset commits; `assemble` builds any batch.
-Records are read by records.py. Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
+Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEADER_BYTES = HEADER.size
 
 # The length field counts neither the base offset nor itself.
 LENGTH_END = 12
-# The checksum covers everything from the attributes on.
+# The checksum covers the bytes from the attributes on.
 CRC_START = 21
 MAGIC = 2
 
@@ -53,7 +53,7 @@ _pack_rest: Final = Struct(">hiqqqhii").pack  # from the attributes on
 
 
 class BatchHeader(NamedTuple):
-    """Header fields as stored. `batch_length` excludes the base offset and itself; see `size`."""
+    """Header fields as stored. `batch_length` excludes the first two fields; see `size`."""
 
     base_offset: int
     batch_length: int
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """An index into CODECS; 5 to 7 are invalid."""
+        """An index into CODECS. The values 5 to 7 are invalid."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -110,8 +110,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones of this batch may be removed (KIP-534). Compaction stores it as the base
-        timestamp; timestamp deltas are relative to it, so readers need no special case."""
+        """The time when tombstones of this batch may be removed (KIP-534). Compaction stores it as
+        the base timestamp. Timestamp deltas are relative to it, so readers need no special case."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
@@ -165,8 +165,8 @@ def check_crc(buffer: bytes, position: int, size: int) -> None:
 
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:
     """Return the header of the valid batch that begins at `position` and ends by `end`. Raises
-    CorruptBatch if it is cut short or has a wrong magic or checksum; InvalidRecord for impossible
-    offsets. A compacted batch may have fewer records than offsets."""
+    CorruptBatch if the batch is cut short or has a wrong magic or checksum, and InvalidRecord for
+    impossible offsets. A compacted batch may have fewer records than offsets."""
     check_crc(buffer, position, check_extent(buffer, position, end))
     header = read_header(buffer, position)
     if header.last_offset_delta < 0 or header.count < 0:
@@ -244,10 +244,10 @@ class BatchProducer(NamedTuple):
 
 
 class BatchBuilder:
-    """Builds an uncompressed batch. It has no sequence numbers unless it is transactional: as in
-    Kafka, each transactional batch begins with 0. `size` is the current size of the batch in bytes,
-    so that the caller can start another batch before reaching a limit. `producer` is the producer
-    of the transaction."""
+    """Builds an uncompressed batch. Only transactional batches have sequence numbers, which begin
+    with 0 in each batch, as in Kafka. `size` is the current size of the batch in bytes, so that the
+    caller can start another batch before reaching a limit. `producer` is the producer of the
+    transaction."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 
@@ -273,7 +273,7 @@ class BatchBuilder:
         self.count += 1
 
     def add_all(self, records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int) -> None:
-        """Append records (key, value); a value of None is a tombstone."""
+        """Append records (key, value). A value of None is a tombstone."""
         timestamp_delta = self._timestamp_delta(timestamp_ms)
         count, size, parts = self.count, self.size, self._parts
         for key, value in records:
@@ -310,7 +310,7 @@ class BatchBuilder:
         self.count, self.size, self.max_timestamp = count, size, max_timestamp
 
     def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
-        """Return the batch; its first record has `base_offset`. The builder must not be reused."""
+        """Return the batch, which begins at `base_offset`. The builder must not be reused."""
         assert self.count, "a batch must have records"
         times = self._base_timestamp, self.max_timestamp
         attributes, producer_id, epoch, sequence = 0, NO_PRODUCER_ID, -1, -1
@@ -324,13 +324,13 @@ class BatchBuilder:
 
 
 def assemble(header: BatchHeader, payload: bytes) -> bytes:
-    """Return a batch with this header; its length, magic and checksum are computed. `payload`
+    """Return a batch with this header. Its length, magic and checksum are computed. `payload`
     contains the records, compressed as the attributes specify."""
     return seal(_pack_rest(*header[5:]) + payload, header.base_offset, header.leader_epoch)
 
 
 def seal(rest: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """Return a complete batch. `rest` is everything from the attributes on."""
+    """Return a complete batch. `rest` contains the bytes from the attributes on."""
     length = len(rest) + CRC_START - LENGTH_END
     return _pack_front(base_offset, length, leader_epoch, MAGIC, crc32c(rest)) + rest
 

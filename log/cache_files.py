@@ -4,9 +4,9 @@ segments.derived    segment metadata for opening the log (segment_manifest.py)
 offsets.derived     the committed offsets and groups of a partition (offsets/snapshot.py)
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
-Every file is verified when read and may be deleted at any time, in which case the log is read.
-`*.derived` files must be durably removed before bytes of the log are removed or replaced:
-compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
+Every file is verified when it is read, and may be deleted at any time; the log is then read
+instead. `*.derived` files must be durably removed before bytes of the log are removed or replaced,
+because compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
 
 Files are written under a temporary name (`segments.new.derived`), then renamed.
 """
@@ -54,7 +54,7 @@ def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
 
 
 def create_empty(path: Path, files: Files) -> File:
-    """Replace the file at `path` with an empty one; existing file handles keep the old one."""
+    """Replace the file at `path` with an empty file. Existing file handles keep the old file."""
     if files.exists(path):
         files.remove(path)
     return files.open(path, create=True)
@@ -66,7 +66,7 @@ def temporary_name(name: str) -> str:
 
 
 def create_unpublished(folder: Path, files: Files, name: str) -> File:
-    """Create a new version of the file `name`, replacing any left by a crash. Raises OSError."""
+    """Create a new version of the file `name`, replacing one left by a crash. Raises OSError."""
     return create_empty(folder / temporary_name(name), files)
 
 

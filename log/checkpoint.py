@@ -31,8 +31,8 @@ class OffsetCheckpoint:
     """A checkpoint file with one offset per partition, in Kafka's text format: version (0), entry
     count, then `topic partition offset` per line.
 
-    Kafka writes checkpoints once a minute; here each change is durable on return. Thread-safe.
-    Constructor and setters raise OSError and then change nothing.
+    Kafka writes checkpoints once a minute, but here each change is durable on return. Thread-safe.
+    Constructor and setters raise OSError, and then change nothing.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -42,7 +42,7 @@ class OffsetCheckpoint:
         self._offsets = self._read() if files.exists(self._path) else {}
 
     def get(self, partition: str) -> int:
-        """Return the offset of a partition; 0 if there is no entry."""
+        """Return the offset of a partition, or 0 if there is no entry."""
         return self._offsets.get(partition, 0)
 
     def __contains__(self, partition: str) -> bool:
@@ -93,7 +93,7 @@ class OffsetCheckpoint:
             if version != _VERSION or int(count) != len(offsets):
                 raise ValueError(f"version {version} with {count} entries, found {len(offsets)}")
         except ValueError as error:
-            # As LogManager.loadLogs does: deleted records reappear and compaction starts from the
+            # As in LogManager.loadLogs, deleted records reappear and compaction starts from the
             # beginning, but no record is lost.
             _log.warning("Ignoring unreadable %s: %s", self._path, error)
             return {}
@@ -107,7 +107,7 @@ class PartitionCheckpoints:
         self.start_offsets = OffsetCheckpoint(folder / START_OFFSETS_FILE, files)
         """Log start offsets."""
         self.cleaned_offsets = OffsetCheckpoint(folder / CLEANED_OFFSETS_FILE, files)
-        """Cleaner offsets: everything below has been compacted."""
+        """Cleaner offsets, below which all records have been compacted."""
 
     def remove(self, *partitions: str) -> None:
         """Remove the entries of deleted partitions, so that new partitions of the same names start
@@ -121,8 +121,8 @@ class UnreadableMeta(LogError):
 
 
 def new_cluster_id() -> str:
-    """Return a random UUID in Kafka's form: unpadded base64url that does not begin with a dash,
-    which command lines would parse as an option (upstream: Uuid.randomUuid)."""
+    """Return a random UUID in Kafka's form, unpadded base64url. It does not begin with a dash,
+    because command lines would parse it as an option (upstream: Uuid.randomUuid)."""
     while True:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not cluster_id.startswith("-"):
@@ -130,9 +130,9 @@ def new_cluster_id() -> str:
 
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
-    """Return the cluster id of the data folder; a new folder gets a new id. For an existing folder
-    without a valid id, raises UnreadableMeta: with another id, clients would see a different
-    cluster."""
+    """Return the cluster id of the data folder. A new folder gets a new id. Raises UnreadableMeta
+    if an existing folder has no valid id, because clients would see a different cluster with
+    another id."""
     path = folder / _META_PROPERTIES
     if files.exists(path):
         return _parse_cluster_id(files.read_bytes(path))
@@ -152,8 +152,8 @@ def _parse_cluster_id(data: bytes) -> str:
 
 
 def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
-    """Return the topic id from `partition.metadata` (KIP-516), or None: Kafka before 2.8 and kohort
-    do not write that file. Raises OSError."""
+    """Return the topic id from `partition.metadata` (KIP-516), or None, because Kafka before 2.8
+    and kohort do not write that file. Raises OSError."""
     path = folder / _PARTITION_METADATA
     if not files.exists(path):
         return None
@@ -167,8 +167,8 @@ def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
 
 
 def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
-    """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`): 0 if it has no
-    epochs, None if it is missing or unreadable. Raises OSError."""
+    """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`), 0 if it has no
+    epochs, or None if it is missing or unreadable. Raises OSError."""
     path = folder / _LEADER_EPOCHS
     if not files.exists(path):
         return None

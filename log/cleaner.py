@@ -1,9 +1,9 @@
 """Compaction of a log's closed segments: keeps the newest record of each key, with its offset.
 
-A run first builds an OffsetMap of the dirty section, then rewrites all segments below its end,
-merging small ones, and swaps them in. The active segment is not touched. Segments already swapped
-in are kept if a run is aborted. cleanup.py decides which part of a log is cleanable. Upstream:
-Cleaner, MemoryRecords.filterTo.
+A run first builds an OffsetMap of the dirty section, then rewrites all segments below the section's
+end, merging small segments, and swaps the new segments in. The active segment is not touched. If a
+run is aborted, segments already swapped in are kept. cleanup.py decides which part of a log is
+cleanable. Upstream: Cleaner, MemoryRecords.filterTo.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ BATCH_COST_BYTES: Final = 256
 # Write in blocks and sync periodically, so that no commit waits for the sync of a whole segment.
 WRITE_BYTES: Final = 256 * 1024
 SYNC_BYTES: Final = 8 * 1024 * 1024
-# Smaller batches are (de)compressed inline: well under a millisecond.
+# Smaller batches are (de)compressed inline, in well under a millisecond.
 IN_THREAD_BYTES: Final = 8 * 1024
 
 
 class CleanerConfig(NamedTuple):
-    """Kafka's cleaner configs plus the time of the run; times in ms."""
+    """Kafka's cleaner configs and the time of the run. Times are in ms."""
 
     now_ms: int
     delete_retention_ms: int
@@ -80,12 +80,12 @@ def clean(
     config: CleanerConfig,
     on_read: Callable[[int], None] = lambda _bytes: None,
 ) -> CooperativeTask[CleaningResult]:
-    """Compact the log below first_uncleanable; everything below first_dirty is already clean. Stops
+    """Compact the log below first_uncleanable. Records below first_dirty are already clean. Stops
     early when the offset map is full (dedupe_buffer_bytes). `on_read` is called with the number of
     bytes after each read.
 
     Raises CleaningStopped, OSError, and LogError for a corrupt batch. The segment of that batch is
-    not replaced: a new checksum would hide the corruption.
+    not replaced, because a new checksum would hide the corruption.
     """
     yield from log.finish_swap()
     run = _CleanerRun(log, first_uncleanable, config, on_read)
@@ -102,7 +102,7 @@ def clean(
 def group_segments(
     log: Log, end_offset: int, first_uncleanable: int, segment_bytes: int
 ) -> Iterator[list[Segment]]:
-    """Group closed segments that fit into one (upstream: Cleaner.groupSegmentsBySize)."""
+    """Group closed segments that fit into one segment (upstream: Cleaner.groupSegmentsBySize)."""
     group: list[Segment] = []
     size = 0
     for segment, following in pairwise(log.segments):
@@ -124,7 +124,7 @@ def group_segments(
 
 class OffsetMap:
     """The newest offset of each key, bounded in memory. The `newest` dict is accessed directly for
-    speed. Kafka's SkimpyOffsetMap stores hashes; whole keys cannot collide."""
+    speed. Kafka's SkimpyOffsetMap stores hashes, but whole keys cannot collide."""
 
     # Memory per key in CPython 3.11 in addition to the key's bytes: 33 bytes for the object header,
     # 32 for the int, up to 105 for the dict (before it grows).
@@ -205,10 +205,10 @@ class _CleanerRun:
     def _add_keys(
         self, newest: OffsetMap, header: BatchHeader, batch: bytes, first_dirty: int
     ) -> CooperativeTask[bool]:
-        """Add the keys of a batch; return False if the map is full."""
+        """Add the keys of a batch. Return False if the map is full."""
         payload = yield from _decompressed(header, batch)
         base_offset = header.base_offset
-        # Always take at least one batch, otherwise no run would make progress.
+        # Always take at least one batch, because no run would make progress otherwise.
         may_end = newest.latest_offset >= 0
         for number, record in enumerate(raw_records(payload, header.count)):
             if number % STEP_RECORDS == STEP_RECORDS - 1:
@@ -223,7 +223,7 @@ class _CleanerRun:
     # --- writing retained records
 
     def clean(self, group: Sequence[Segment]) -> CooperativeTask[None]:
-        """Replace the segments with one that contains only the retained batches."""
+        """Replace the segments with a segment that contains only the retained batches."""
         log = self._log
         cleaned = Segment(
             log.folder,
@@ -431,7 +431,7 @@ class _RetentionFilter:
 # --- batches with removed records, byte-identical to Kafka's
 
 # Base and last offset are preserved, so that offsets never change and sequence numbers can be
-# derived. Leader epoch, producer, codec and timestamp type are preserved too. Upstream:
+# derived. Leader epoch, producer, codec and timestamp type are also preserved. Upstream:
 # MemoryRecords.filterTo, buildRetainedRecordsInto; DefaultRecordBatch.writeEmptyHeader.
 
 

@@ -1,5 +1,5 @@
-"""Computes the part of a log to which the cleanup policies apply: what has expired (`delete`), and
-what is cleanable and worth compacting (`compact`).
+"""Computes the part of a log to which the cleanup policies apply: the part that has expired
+(`delete`), and the part that is cleanable and worth compacting (`compact`).
 
 Upstream: UnifiedLog.deleteOldSegments, LogCleanerManager.
 """
@@ -15,9 +15,9 @@ from .segment import segment_number
 def retention_offset(
     log: Log, *, retention_ms: int, retention_bytes: int, durable_offset: int, now_ms: int
 ) -> int:
-    """Return the new log start offset according to retention; -1 disables a limit. Only whole
-    segments are deleted. If the active segment has expired too, the log end offset is returned and
-    the caller must roll first. Segments without timestamps never expire by age."""
+    """Return the new log start offset according to retention. -1 disables a limit. Only whole
+    segments are deleted. If the active segment has also expired, the log end offset is returned,
+    and the caller must roll first. Segments without timestamps never expire by age."""
     segments = log.segments
     if not segments:
         return log.start_offset
@@ -37,7 +37,7 @@ def retention_offset(
 
 
 class CompactionPolicy(NamedTuple):
-    """Kafka's topic configs of the same names, in ms."""
+    """Kafka's topic configs of the same names. Lags are in ms."""
 
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
@@ -58,13 +58,13 @@ def cleanable_range(
     log: Log, cleaned_offset: int, durable_offset: int, policy: CompactionPolicy, now_ms: int
 ) -> CleanableRange:
     """Return the part of the log that may be compacted. `cleaned_offset` is the end of the last
-    compaction, 0 before the first. Records from `durable_offset` on may still be truncated.
+    compaction, or 0 before the first. Records from `durable_offset` on may still be truncated.
     """
     segments = log.segments
     start_offset = log.start_offset
     first_dirty = max(cleaned_offset, start_offset)
     if not segments or cleaned_offset > log.end_offset:
-        # The log was truncated after its last compaction: everything is dirty, as in Kafka.
+        # The log was truncated after its last compaction, so all of it is dirty, as in Kafka.
         first_dirty = start_offset
     active = segments[-1] if segments else None
     if active is None or first_dirty >= active.base_offset:

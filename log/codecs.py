@@ -17,8 +17,8 @@ _XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _CHUNK = Struct(">i")
 
-# The frame header of Kafka's clients: version 1, independent blocks (Kafka reads no others) of
-# 64 KiB, no checksums; the last byte is the header's own checksum.
+# The frame header of Kafka's clients: version 1, independent blocks (the only ones Kafka reads) of
+# 64 KiB, no checksums. The last byte is the checksum of the header.
 _LZ4_HEADER = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_STORED = 0x80000000
@@ -120,7 +120,7 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """Decompress a format that may omit the decompressed size: grow the buffer until the data
+    """Decompress a format that may omit the decompressed size, growing the buffer until the data
     fits."""
     import cramjam
 

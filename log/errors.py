@@ -15,8 +15,8 @@ class LogError(Exception):
 
 
 class CorruptBatch(LogError):
-    """Bytes that are not a complete batch: they are cut short, or have a wrong magic or checksum.
-    `position` is where the batch begins in the buffer or file."""
+    """Bytes that are not a complete batch, because they are cut short or have a wrong magic or
+    checksum. `position` is the start of the batch in the buffer or file."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} (at byte {position})")
@@ -60,8 +60,8 @@ class OutOfOrderSequence(LogError):
 
 
 class CleaningStopped(LogError):
-    """The log was closed, truncated or deleted during compaction; the compaction can be retried
-    later. Upstream: LogCleaningAbortedException."""
+    """The log was closed, truncated or deleted during compaction, which can be retried later.
+    Upstream: LogCleaningAbortedException."""
 
 
 class FolderInUse(LogError):
@@ -80,15 +80,15 @@ SYNCING: Final = "Syncing"
 
 
 class DiskErrors:
-    """Logs when an operation on a log begins to fail and when it works again: a line per rejected
-    request would flood the broker's log."""
+    """Logs when an operation on a log begins to fail and when it works again, because a line per
+    rejected request would flood the broker's log."""
 
     def __init__(self) -> None:
-        # (operation, folder) -> the errno that was logged, and how often it occurred.
+        # The errno that was logged and its number of occurrences, by operation and folder.
         self.current: dict[tuple[str, Path], tuple[int | None, int]] = {}
 
     def failed(self, operation: str, folder: Path, error: BaseException) -> None:
-        """Log the first failure and any change of error; count the others."""
+        """Log the first failure and any change of error, and count other failures."""
         # An error without an errno means that the log rejects appends because of an earlier error.
         number = getattr(error, "errno", None)
         logged, count = self.current.get((operation, folder), (None, 0))

@@ -1,7 +1,7 @@
 """File system abstraction for the log, so that tests can inject disk faults, full disks and lost
 unsynced writes (testing/faults/files.py).
 
-`DiskFiles` is the real one; memory_files.py has two in-memory implementations. This module also
+`DiskFiles` uses the disk, and memory_files.py has two in-memory implementations. This module also
 locks data folders and deletes folders safely.
 """
 
@@ -35,23 +35,24 @@ class Lock(Protocol):
 
 
 class File(Protocol):
-    """An open file. `size` is the append position; bytes beyond it are ignored."""
+    """An open file. `size` is the append position. Bytes beyond it are ignored."""
 
     size: int
 
     def append(self, data: bytes) -> None:
-        """Write all of `data` at `size`, continuing short writes, or raise OSError. After an error
-        `size` is unchanged, but bytes beyond it may be on the disk: `truncate(size)` first."""
+        """Write all of `data` at `size`, continuing short writes, or raise OSError. After an error,
+        `size` is unchanged, but call `truncate(size)`, because bytes beyond it may be on the
+        disk."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes; fewer only at the end of the file."""
+        """Return up to `size` bytes, and fewer only at the end of the file."""
 
     def rewrite(self, position: int) -> None:
-        """Rewrite everything from `position` on, so that the next sync writes it: after a failed
-        sync, in this or another process, the OS may consider those pages clean."""
+        """Rewrite all bytes from `position` on, so that the next sync writes them, because the OS
+        may consider these pages clean after a failed sync in any process."""
 
     def sync(self) -> None:
-        """Make everything appended so far durable. Other threads may append during the call."""
+        """Make all bytes appended so far durable. Other threads may append during the call."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -64,7 +65,7 @@ class Files(Protocol):
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Return the sorted names in the folder; empty if it does not exist."""
+        """Return the sorted names in the folder, none if it does not exist."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -75,7 +76,7 @@ class Files(Protocol):
     def read_bytes(self, path: Path) -> bytes: ...
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Replace the content atomically; durable on return."""
+        """Replace the content atomically. It is durable on return."""
 
     def rename(self, path: Path, target: Path) -> None: ...
 
@@ -88,19 +89,19 @@ class Files(Protocol):
         """Make creations, renames and removals in the folder durable."""
 
     def disk_space(self, folder: Path) -> tuple[int, int]:
-        """Return the total and the usable bytes of the folder's volume; -1 if unknown."""
+        """Return the total and the usable bytes of the folder's volume, or -1 if unknown."""
 
     def boot_id(self) -> str:
-        """Return an id of the machine's last boot; empty if unknown. While it is unchanged,
-        unsynced writes survive in the page cache."""
+        """Return an id of the machine's last boot, or "" if it is unknown. While the id is
+        unchanged, unsynced writes survive in the page cache."""
 
     def lock(self, path: Path) -> Lock:
-        """Lock the file `path`; raises BlockingIOError when another process holds it."""
+        """Lock the file `path`. Raises BlockingIOError if another process holds it."""
 
 
 # --- the disk
 
-# Interval at which appends check whether the file was removed. The check costs as much as a write.
+# Interval at which appends check whether the file was removed. A check costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
 # Bytes that `rewrite` reads and writes at a time.
 CHUNK_BYTES = 1024 * 1024
@@ -109,7 +110,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _datasync(fd: int) -> None:
-    # On macOS fsync returns before the drive has written its cache; F_FULLFSYNC waits for it.
+    # On macOS, fsync returns before the drive has written its cache, but F_FULLFSYNC waits.
     if sys.platform == "darwin":
         import fcntl
 
@@ -122,8 +123,8 @@ def _datasync(fd: int) -> None:
 
 def _is_removed(fd: int) -> bool:
     # Linux marks the link target as deleted. fstat would also read the file's times. Since Linux
-    # 6.13 (multigrain timestamps) the next write must then update them, and its sync takes 50 %
-    # longer.
+    # 6.13 (multigrain timestamps), the next write would then have to update them, and its sync
+    # takes 50 % longer.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
     except OSError:  # macOS, or a container without /proc
@@ -159,7 +160,7 @@ class DiskFile:
         self.size = end
 
     def _check_not_removed(self) -> None:
-        """Raise if the file was unlinked: the OS keeps accepting writes to it."""
+        """Raise if the file was unlinked, because the OS keeps accepting writes to it."""
         if _is_removed(self._fd):
             raise FileNotFoundError(errno.ENOENT, "the file was removed while it was in use")
 
@@ -176,7 +177,7 @@ class DiskFile:
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:
-            # Best effort: it may fail for lack of space or support. A real error occurs again in
+            # Ignored, because preallocation may lack space or support. A real error occurs again in
             # the write.
             self._preallocate_bytes = 0
             return
@@ -247,7 +248,7 @@ class DiskLock:
         os.pwrite(self._fd, text.encode(), 0)
 
     def release(self) -> None:
-        # Do not unlink the lock file: two processes could then lock different files of that name.
+        # Keep the lock file: otherwise, two processes could lock different files of this name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -341,7 +342,7 @@ class DiskFiles:
 
 # Kafka's lock file name, so that kohort and Kafka exclude each other.
 LOCK_NAME: Final = ".lock"
-# The holder's name is one short line; longer content is not shown.
+# The holder's name is one short line. Longer content is not shown.
 _HOLDER_BYTES_MAX: Final = 200
 
 
@@ -352,8 +353,8 @@ def lock_folder(
     program: str = "kohort",
     remedy: str = "Stop it, or choose another --data-dir.",
 ) -> Lock:
-    """Lock an existing folder for this process. Raises FolderInUse with the holder and the remedy;
-    OSError if the folder is not writable."""
+    """Lock an existing folder for this process. Raises FolderInUse with the holder and the remedy,
+    and OSError if the folder is not writable."""
     path = folder / LOCK_NAME
     try:
         lock = files.lock(path)
@@ -403,7 +404,7 @@ def delete_folder(folder: Path, files: Files) -> None:
 
 
 def finish_deletions(data_folder: Path, files: Files) -> None:
-    """Remove folders whose deletion a crash interrupted, except those Kafka was deleting."""
+    """Remove folders whose deletion a crash interrupted, except folders that Kafka was deleting."""
     for name in files.list(data_folder):
         if name.endswith(_DELETED_SUFFIX):
             files.remove_folder(data_folder / name)

@@ -1,11 +1,11 @@
 """Group commit: appends during a flush are batched into the next flush.
 
-A flush writes one batch per log and then makes it durable. With durability `fsync` all written logs
-are synced in parallel; if there are several logs, a single sync of the write-ahead log may replace
-their syncs (write_ahead.py). With `os`, only logs for which a sync was requested are synced
-(flush.messages of a topic); with `none`, no log is synced. Then the callbacks of each log are
-called with None or the error. There are no coroutines: `call_soon` of the event loop and a way to
-sync in threads are passed in.
+A flush writes one batch per log and then makes it durable. With durability `fsync`, all written
+logs are synced in parallel, or a single sync of the write-ahead log replaces the syncs of several
+logs (write_ahead.py). With `os`, only logs for which a sync was requested are synced
+(flush.messages of a topic). With `none`, no log is synced. Then the callbacks of each log are
+called with None or the error. There are no coroutines: the event loop's `call_soon` and a function
+that syncs in threads are passed in.
 """
 
 import logging
@@ -21,14 +21,14 @@ from .write_ahead import Syncable, SyncAll, WriteAheadLog
 
 Durability = Literal["fsync", "os", "none"]
 OnDurable = Callable[[OSError | None], None]
-"""Called once: with None when everything appended so far is durable, otherwise with the error."""
+"""Called once, with None when all records appended so far are durable, otherwise with the error."""
 
 # A batch is closed at this size, well below Kafka's default message.max.bytes (1,048,588), so that
 # a consumer of the offsets topic with default settings can always fetch it.
 BATCH_BYTES_MAX = 512 * 1024
 BATCH_BYTES_UNBOUNDED = sys.maxsize
-# If a sync is faster than this, a single log is synced inline: a thread hand-off costs as much, and
-# incoming requests wait in the socket buffers.
+# If a sync is faster than this, a single log is synced inline, because a thread hand-off costs as
+# much. Incoming requests wait in the socket buffers.
 INLINE_SYNC_SECONDS_MAX = 0.001
 
 _log = logging.getLogger("kohort.log")
@@ -59,7 +59,7 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after a flush's callbacks; `seconds` is the clock for timing
+        """`on_flush_end` is called after a flush's callbacks. `seconds` is the clock for timing
         syncs."""
         self.durability = durability
         self._call_soon = call_soon
@@ -83,10 +83,10 @@ class GroupCommit:
         max_bytes: int = BATCH_BYTES_UNBOUNDED,
         producer: BatchProducer | None = None,
     ) -> object:
-        """Append `records` (key, value) to the next flush of `log` as one batch, all or nothing.
-        `producer` is the producer of their transaction. Return a token, the same for all appends in
-        a flush. Raises RecordsTooLarge, and appends nothing, if they exceed `max_bytes` in a
-        separate batch."""
+        """Append `records` (key, value) to the next flush of `log`, in one batch. `producer` is the
+        producer of their transaction. Return a token, which is the same for all appends in a flush.
+        Raises RecordsTooLarge, and appends nothing, if the records exceed `max_bytes` in a separate
+        batch."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)
@@ -106,14 +106,14 @@ class GroupCommit:
         return pending
 
     def sync(self, log: Log, callback: OnDurable) -> None:
-        """Call `callback` once bytes appended directly to `log` are synced; with durability `none`,
-        after the next flush."""
+        """Call `callback` once bytes appended directly to `log` are synced, or after the next flush
+        with durability `none`."""
         pending = self._pending.get(log) or self._begin(log)
         pending.callbacks.append(callback)
         pending.needs_sync = True
 
     def on_durable(self, log: Log, callback: OnDurable) -> None:
-        """Call `callback` once all appends so far are durable; immediately if they already are."""
+        """Call `callback` once all appends so far are durable, which may be immediately."""
         pending = self._pending.get(log)
         if pending is not None:
             pending.callbacks.append(callback)
@@ -123,7 +123,7 @@ class GroupCommit:
             callback(None)
 
     def is_pending(self, log: Log) -> bool:
-        """Whether anything appended to `log` is not durable yet."""
+        """Whether records appended to `log` are not durable yet."""
         return log in self._pending or log in self._syncing
 
     @property
@@ -131,14 +131,14 @@ class GroupCommit:
         return not self._pending and not self._syncing
 
     def when_idle(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once no flush is pending or in progress; immediately if none is."""
+        """Call `callback` once no flush is pending or in progress, which may be immediately."""
         if self.is_idle:
             callback()
         else:
             self._on_idle.append(callback)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
-        """Fail the next flush of `log`: its records depend on bytes that were lost."""
+        """Fail the next flush of `log`, because its records depend on bytes that were lost."""
         pending = self._pending.pop(log, None)
         if pending is not None:
             _call(pending.callbacks, error)
@@ -211,7 +211,7 @@ class GroupCommit:
         self._sync_all(targets, done)
 
     def _write_ahead(self, flush: dict[Log, _Pending]) -> dict[Log, _Pending]:
-        """Write batches to the write-ahead log; return the logs that need no sync of their own."""
+        """Write batches to the write-ahead log. Return the logs whose own files need no sync."""
         ahead = self.write_ahead
         if ahead is None or not ahead.is_usable or len(flush) == 1:
             return {}
@@ -287,14 +287,14 @@ class GroupCommit:
 
 
 def _fits(batch: BatchBuilder, producer: BatchProducer | None) -> bool:
-    """Whether records of `producer` may be added to the batch: a control batch has one record."""
+    """Whether records of `producer` may be added to the batch. A control batch has one record."""
     if producer is None:
         return batch.producer is None
     return batch.producer == producer and not producer.is_control
 
 
 def _call(callbacks: Sequence[OnDurable], error: OSError | None) -> None:
-    """Invoke all callbacks; log exceptions."""
+    """Invoke all callbacks, and log exceptions."""
     for callback in callbacks:
         try:
             callback(error)

@@ -1,10 +1,10 @@
-"""A partition's log: batches are appended at its end and read from any offset.
+"""A partition's log. Batches are appended at its end and read from any offset.
 
-One thread appends and reads; `sync` may run concurrently in another. Nothing below `synced_offset`
-is ever lost, though part of it may be durable only in the write-ahead log (write_ahead.py). After a
-failed sync, or a failed write that cannot be undone, appends are rejected. Readers address records
-by offset, never by segment index: compaction replaces segments, and retention removes the oldest
-ones. Upstream: UnifiedLog, LocalLog.
+One thread appends and reads, and `sync` may run concurrently in another thread. Batches below
+`synced_offset` are never lost, though some may be durable only in the write-ahead log
+(write_ahead.py). After a failed sync, or a failed write that cannot be undone, appends are
+rejected. Readers address records by offset, never by segment index, because compaction replaces
+segments, and retention removes the oldest segments. Upstream: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class LogConfig:
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000
     index_interval_bytes: int = 4096
-    # Maximum batch size; enforced by callers of `append`.
+    # Maximum batch size, enforced by callers of `append`.
     max_message_bytes: int = 1_048_588
     # Stored in batches that the log builds (append_built).
     leader_epoch: int = 0
-    # Whether open, roll and truncate sync: otherwise a power loss could undo served data, a later
-    # segment could survive an earlier one, and truncated records could reappear. False for logs
-    # that are never synced, where rolling would sync a whole segment.
+    # Whether open, roll and truncate sync. Without these syncs, a power loss could undo served
+    # data, a later segment could survive an earlier one, and truncated records could reappear.
+    # False for logs that are never synced, where rolling would sync a whole segment.
     sync_at_open: bool = True
-    # Whether opening the log reports missing offsets: True for logs that were never compacted.
+    # Whether opening the log reports missing offsets. True for logs that were never compacted.
     reports_gaps: bool = False
 
 
@@ -60,14 +60,14 @@ class WriteAheadSource(Protocol):
         """Whether the write-ahead log has batches of this log, left by a crash."""
 
     def restore(self, log: Log) -> None:
-        """Re-append lost batches to an opened log, and sync. Raises OSError; may be retried."""
+        """Re-append lost batches to an opened log, and sync. May be retried after an OSError."""
 
     def replay(self, log: Log) -> None:
         """Re-append batches lost since the log was opened. Raises OSError."""
 
 
 class Log:
-    """A partition's log; open with Log.open(). `config` may be replaced at any time."""
+    """A partition's log, opened by Log.open(). `config` may be replaced at any time."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Log:
         self.end_offset = 0
         self.closed = False
         self.failed: OSError | None = None
-        """Set by a failed write or sync; appends are rejected until reopen()."""
+        """Set by a failed write or sync. Appends are then rejected until reopen()."""
         self.producers = ProducerStates()
         """The producers of all batches."""
         self.load_count = 0
-        """Incremented each time the files are (re)loaded; an unfinished swap is completed then."""
+        """Incremented each time the files are (re)loaded, which completes an unfinished swap."""
         self._read_only = read_only
         self._segments: list[Segment] = []
         self._deleted_before = 0
@@ -98,8 +98,8 @@ class Log:
         self._swap: SegmentSwap | None = None
         self._syncing = threading.RLock()  # held while files are synced, closed or truncated
         self._folder_dirty = False
-        # End of the log's own synced bytes (raised by the sync thread), and of those durable in the
-        # write-ahead log.
+        # End offset of the batches that are durable in the log's own files (raised by the sync
+        # thread), and in the write-ahead log.
         self._synced_offset = self._written_ahead_offset = 0
 
     @classmethod
@@ -115,9 +115,9 @@ class Log:
         read_only: bool = False,
         write_ahead: WriteAheadSource | None = None,
     ) -> Log:
-        """Recover the log in `folder`; the first append creates a missing folder. Everything below
-        `start_offset` was deleted (`delete_before`). Everything from `truncate_to` on is removed. A
-        sync of everything from `rewrite_from` on has failed. Raises OSError, LogError,
+        """Recover the log in `folder`. The first append creates a missing folder. Records below
+        `start_offset` were deleted (`delete_before`). Batches from `truncate_to` on are removed. A
+        sync of the batches from `rewrite_from` on has failed. Raises OSError, LogError,
         UnsupportedMagic."""
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
@@ -143,9 +143,9 @@ class Log:
         return log
 
     def _rewrite(self, offset: int) -> None:
-        """Write everything from `offset` on again: the OS may have dropped the pages that it could
-        not write, and the next sync would succeed without them. Then later batches would not
-        survive a power loss either."""
+        """Write all batches from `offset` on again, because the OS may have dropped the pages that
+        it could not write, and the next sync would succeed without them. Later batches would then
+        not survive a power loss either."""
         self._limit_synced(offset)
         self._folder_dirty = True
         for segment in self._segments:
@@ -156,7 +156,7 @@ class Log:
                     segment.dirty = True
 
     def _load(self, recovery_point: int, *, sync: bool) -> None:
-        """Load the files. Everything below `recovery_point` is known to be durable."""
+        """Load the files. Batches below `recovery_point` are known to be durable."""
         self.load_count += 1
         self._swap = None  # reopen() completes it
         self.producers.clear()
@@ -171,7 +171,7 @@ class Log:
             producers=self.producers,
         )
         end_offset = self._segments[-1].end_offset if self._segments else 0
-        # After a crash, the log may end below its start offset. Those offsets must never be reused.
+        # After a crash, the log may end below its start offset. These offsets must never be reused.
         self.end_offset = max(end_offset, self._deleted_before)
         if not self._read_only:
             self._delete_segments_below(self._deleted_before)
@@ -185,7 +185,7 @@ class Log:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """The segments in order; the last one is active, the others are closed."""
+        """The segments in order. The last one is active, and the others are closed."""
         return tuple(self._segments)
 
     @property
@@ -217,10 +217,10 @@ class Log:
     # --- appending
 
     def append(self, batch: bytes, now_ms: int = 0) -> int:
-        """Append a batch, which must begin at `end_offset`; return its base offset. The checksum is
-        not verified. `now_ms` is for the expiration of its producer.
+        """Append a batch, which must begin at `end_offset`, and return its base offset. The
+        checksum is not verified. `now_ms` is for the expiration of its producer.
 
-        After an OSError nothing was appended, and the call may be retried. If the partial write
+        After an OSError, nothing was appended, and the call may be retried. If the partial write
         cannot be truncated either, the log is `failed` and raises LogFailed from then on.
         """
         base_offset, length, epoch, last_offset_delta, max_timestamp, producer_id = (
@@ -267,7 +267,7 @@ class Log:
         except OSError:
             self._truncate_partial_write(segment)
             raise
-        # Order matters: a concurrent sync reads the end, then clears `dirty`, then syncs.
+        # In this order, because a concurrent sync reads the end, clears `dirty`, then syncs.
         segment.dirty = True
         segment.add_batch(self.end_offset, last_offset + 1, size, max_timestamp, epoch)
         self.end_offset = last_offset + 1
@@ -275,7 +275,7 @@ class Log:
     def _should_roll(
         self, active: Segment, size: int, last_offset: int, max_timestamp: int
     ) -> bool:
-        """See LogSegment.shouldRoll; uses batch timestamps instead of the clock."""
+        """Like LogSegment.shouldRoll, but uses batch timestamps instead of the clock."""
         if not active.size:
             return False
         config = self.config
@@ -294,7 +294,7 @@ class Log:
             self._roll()
 
     def _roll(self) -> None:
-        """Begin a segment at `end_offset`. On OSError the log is unchanged."""
+        """Begin a segment at `end_offset`. After an OSError, the log is unchanged."""
         if self._segments:
             full = self._segments[-1]
             full.open().truncate(full.size)  # drop preallocated space
@@ -328,11 +328,11 @@ class Log:
     # --- durability
 
     def sync(self, *, up_to: int | None = None) -> None:
-        """Make everything appended so far durable, then raise `synced_offset`, at most to `up_to`.
+        """Make all batches appended so far durable, then raise `synced_offset`, at most to `up_to`.
 
-        May run in another thread, concurrently with `append`. After an OSError the log is `failed`:
-        the OS may have dropped the pages it could not write, in which case a second sync would
-        succeed without writing them."""
+        May run in another thread, concurrently with `append`. After an OSError, the log is
+        `failed`, because the OS may have dropped the pages it could not write, and a second sync
+        would then succeed without writing them."""
         with self._syncing:
             if self.failed is not None:
                 raise self._log_failed()
@@ -347,19 +347,19 @@ class Log:
                     self.files.sync_folder(self.folder)
                     self.files.sync_folder(self.folder.parent)
             except OSError as error:
-                self._folder_dirty |= folder_dirty  # synced bytes of a file without a name are lost
+                self._folder_dirty |= folder_dirty  # without its name, a file is lost
                 self.failed = error
                 raise
             synced_offset = end_offset if up_to is None else min(up_to, end_offset)
             self._synced_offset = max(self._synced_offset, synced_offset)
 
     def set_written_ahead(self, end_offset: int) -> None:
-        """Mark everything below `end_offset` as durable in the write-ahead log."""
+        """Mark batches below `end_offset` as durable in the write-ahead log."""
         self._written_ahead_offset = end_offset
 
     def mark_failed_from(self, offset: int, error: OSError) -> None:
-        """Mark the log failed: requests from `offset` on were rejected. reopen() truncates there,
-        even if a later sync made the records durable."""
+        """Mark the log failed, because requests from `offset` on were rejected. reopen() truncates
+        there, even if a later sync made the records durable."""
         with self._syncing:
             self.failed = error
             self._limit_synced(offset)
@@ -369,11 +369,11 @@ class Log:
         self._written_ahead_offset = min(self._written_ahead_offset, offset)
 
     def reopen(self) -> None:
-        """Reopen the files after a failure, and truncate everything that was never synced.
+        """Reopen the files after a failure, and truncate all batches that were never synced.
 
         Acknowledged batches that are durable only in the write-ahead log are appended again,
         because a successful second sync of the file would not prove that they are on disk. Rejected
-        batches do not reappear. Raises OSError or LogError while the disk still fails; the log then
+        batches do not reappear. Raises OSError or LogError while the disk still fails. The log then
         remains failed.
         """
         with self._syncing:
@@ -386,7 +386,7 @@ class Log:
                 self._load(synced_offset, sync=False)
                 if self.end_offset < synced_offset:
                     raise LogFailed(
-                        f"{self.folder} lost synced bytes: its files were modified externally"
+                        f"{self.folder} lost synced bytes because its files were modified"
                     )
                 self._truncate_durably(synced_offset)
                 if self.write_ahead is not None and synced_offset < durable_offset:
@@ -408,8 +408,8 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that extends to `offset` or beyond. Raises OffsetOutOfRange below the
-        start, OSError. After an OSError the log is `failed` and its end offset is at most `offset`,
-        though the files may be longer."""
+        start, OSError. After an OSError, the log is `failed` and its end offset is at most
+        `offset`, though the files may be longer."""
         if offset >= self.end_offset:
             return
         if offset < self.start_offset:
@@ -455,9 +455,9 @@ class Log:
                 self.producers.on_batch(header, batch)
 
     def write_manifest(self) -> None:
-        """Write the segment manifest for the next open, unless the log has producers: the next open
-        does not read the batches that a manifest covers, and would not restore their state. Raises
-        OSError."""
+        """Write the segment manifest for the next open, unless the log has producers. The next open
+        does not read the batches that a manifest covers, and would not restore the producers'
+        state. Raises OSError."""
         # Durability is unknown during and after a failed sync.
         if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:
@@ -478,7 +478,7 @@ class Log:
                 segment.close()
 
     def delete(self) -> None:
-        """Remove the folder and its contents. After a crash, finish_deletions removes the rest."""
+        """Remove the folder and its contents. After a crash, finish_deletions removes leftovers."""
         self.closed = True
         with self._syncing:
             for segment in self._segments:
@@ -503,7 +503,7 @@ class Log:
 
         Returns at most `max_bytes`, except that `minimum_one` returns the first batch whatever its
         size. Batches that extend to `up_to` (the high watermark) or beyond are excluded. At the end
-        of the log the result is b"". With `lazy`, a large result is a FileSlice. Raises
+        of the log, the result is b"". If `lazy`, a large result is a FileSlice. Raises
         OffsetOutOfRange, OSError.
         """
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
@@ -520,7 +520,7 @@ class Log:
             data = segment.read(offset, max_bytes, minimum_one, end, lazy)
             if data is not None:
                 return data
-            number += 1  # compaction removed the rest of this segment: continue in the next
+            number += 1  # compaction removed the rest of this segment, so continue in the next
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
@@ -553,8 +553,8 @@ class Log:
         return None
 
     def max_timestamp(self) -> tuple[int, int] | None:
-        """Return (offset, timestamp) of the first record with the maximum timestamp; None if no
-        record has one. Raises InvalidRecord as offset_for_timestamp does."""
+        """Return (offset, timestamp) of the first record with the maximum timestamp, or None if no
+        record has a timestamp. Raises InvalidRecord like offset_for_timestamp."""
         segment = max(self._segments, key=lambda each: each.max_timestamp, default=None)
         if segment is None or segment.max_timestamp < 0:
             return None
@@ -573,13 +573,13 @@ class Log:
         return None
 
     def _begin_reading(self, segment: Segment) -> None:
-        """Keep one closed segment open: there may be more segments than file descriptors."""
+        """Keep only one closed segment open, to limit the number of file descriptors."""
         if segment is not self._reading and segment is not self._segments[-1]:
             self._reading = segment
             self._close_idle()
 
     def _close_idle(self) -> None:
-        # A sync in progress may be using the segments: they are closed next time.
+        # A sync in progress may be using the segments, which are then closed next time.
         if self._syncing.acquire(blocking=False):
             try:
                 for segment in self._segments[:-1]:
@@ -591,7 +591,7 @@ class Log:
     # --- leader epochs, which are in each batch header (upstream: LeaderEpochFileCache)
 
     def leader_epochs(self) -> list[tuple[int, int]]:
-        """Return (epoch, first offset) of each leader epoch, in order; the current one is last."""
+        """Return (epoch, first offset) of the leader epochs in order, the current one last."""
         start_offset, current = self.start_offset, self.config.leader_epoch
         begun: list[tuple[int, int]] = []
         for segment in self._segments:
@@ -603,9 +603,9 @@ class Log:
     # --- deleting the oldest records
 
     def delete_before(self, offset: int) -> None:
-        """Hide everything below `offset` from readers, and remove the segments that end there. This
-        is not persistent: the caller must durably store `offset` first and pass it to `open`.
-        Raises OffsetOutOfRange beyond the end; OSError when a segment could not be removed."""
+        """Hide records below `offset` from readers, and remove segments that end there. This is not
+        persistent, so the caller must durably store `offset` first and pass it to `open`. Raises
+        OffsetOutOfRange beyond the end, and OSError if a segment could not be removed."""
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         self._deleted_before = max(offset, self._deleted_before)
@@ -645,7 +645,7 @@ class Log:
     # --- compaction
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Replace closed segments by `cleaned`, whose file has the suffix `.swap`; `finish_swap`
+        """Replace closed segments by `cleaned`, whose file has the suffix `.swap`. `finish_swap`
         completes the swap on disk. Return False if a sync is using the files (retry). Raises
         CleaningStopped if the segments are no longer part of the log."""
         if not self._syncing.acquire(blocking=False):
@@ -655,7 +655,7 @@ class Log:
             for segment in old:
                 segment.close()
             self._segments[number : number + len(old)] = [cleaned]
-            # After reopen() the swap is complete and the old file names may be in use again.
+            # After reopen(), the swap is complete, and the old file names may be in use again.
             swap = SegmentSwap(
                 self.files, cleaned, old, lambda: self.closed or self._swap is not swap
             )
@@ -676,8 +676,8 @@ class Log:
     def finish_swap(self) -> CooperativeTask[None]:
         """Complete the pending swap, if any. After an OSError, retry before replacing other
         segments."""
-        # Not a generator: with Python 3.12+, a mypyc generator that propagates an exception
-        # triggers a warning, which is fatal with -W error.
+        # Not a generator, because a mypyc generator that propagates an exception triggers a warning
+        # with Python 3.12+, which is fatal with -W error.
         return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)
 
     def _swap_finished(self) -> None:

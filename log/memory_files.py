@@ -1,8 +1,7 @@
 """Files in memory, for durability `none` and for tests.
 
 `MemoryFiles` has a bytearray per file, which tests may change. `ChunkedFiles` is for hundreds of
-megabytes: growing a bytearray copies it and fragments the heap, so only the last chunk of a file
-grows there.
+megabytes. Growing a bytearray copies it and fragments the heap, so only a file's last chunk grows.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ CHUNK_BYTES = 32 * 1024
 
 
 class MemoryFile:
-    """Shares its bytes with all other open handles of the same path, as a real file does."""
+    """Shares its bytes with all other open handles of its path, like a real file."""
 
     __slots__ = ("_data", "size")
 
@@ -33,7 +32,7 @@ class MemoryFile:
         self.size = len(self._data)
 
     def read(self, position: int, size: int) -> bytes:
-        # Not a memoryview: an exported buffer would prevent appends.
+        # Not a memoryview, because an exported buffer would prevent appends.
         return bytes(self._data[position : min(position + size, self.size)])
 
     def rewrite(self, position: int) -> None:
@@ -51,8 +50,8 @@ class MemoryFile:
 
 
 class ByPath(MutableMapping[Path, V], Generic[V]):
-    """Values by path, with an index of the names in each folder: a broker lists the folder of each
-    of its thousands of partitions."""
+    """Values by path, with an index of the names in each folder, because a broker lists the folder
+    of each of its thousands of partitions."""
 
     def __init__(self, values: Mapping[Path, V] | Iterable[tuple[Path, V]] = ()) -> None:
         self._values: dict[Path, V] = {}
@@ -79,7 +78,7 @@ class ByPath(MutableMapping[Path, V], Generic[V]):
     def __len__(self) -> int:
         return len(self._values)
 
-    # The inherited views are slower: they look up each value by its path.
+    # The inherited views are slower, because they look up each value by its path.
     def values(self) -> ValuesView[V]:
         return self._values.values()
 
@@ -163,7 +162,7 @@ class MemoryFiles:
                 del self.contents[path]
 
     def _tree(self, path: Path) -> Iterator[Path]:
-        """Yield everything inside a folder, then the path itself."""
+        """Yield all paths inside a folder, then the path itself."""
         if path in self.folders:
             for name in self.list(path):
                 yield from self._tree(path / name)
@@ -177,7 +176,7 @@ class MemoryFiles:
         return -1, -1
 
     def boot_id(self) -> str:
-        return ""  # nothing survives the process
+        return ""  # no data survives the process
 
     def lock(self, path: Path) -> MemoryLock:
         if path in self.locked:

@@ -21,13 +21,13 @@ from .tasks import CooperativeTask
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 # Maximum number of producers whose partition is being added to their transaction (1.5 MB). There
-# are more only if partitions cannot be added; then the oldest are forgotten, and their clients have
-# to abort their transactions.
+# are more only if partitions cannot be added. Then the oldest are forgotten, and their clients must
+# abort their transactions.
 VERIFYING_MAX: Final = 10_000
-# Maximum number of ended transactions whose markers readers may not see yet. Older ones are merged,
-# and then become visible together.
+# Maximum number of ended transactions whose markers readers may not see yet. Older transactions are
+# merged, and become visible together.
 UNDECIDED_MAX: Final = 1_000
-# From this version of the transaction protocol on, markers have an epoch of their own (KIP-890).
+# Since this version of the transaction protocol, markers have a new epoch (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
@@ -44,8 +44,8 @@ _HEADER_COST_BYTES = 4 * 1024
 
 class EndMarker(NamedTuple):
     """The record of a control batch that ends a transaction. `kind` is ABORT, COMMIT or another
-    number. `transaction_version` is taken from the request to write the marker, if known; it is not
-    stored."""
+    number. `transaction_version` comes from the request to write the marker, if it is known, and is
+    not stored."""
 
     kind: int
     coordinator_epoch: int
@@ -53,7 +53,7 @@ class EndMarker(NamedTuple):
 
 
 def read_marker(batch: bytes) -> EndMarker | None:
-    """Return the record of a control batch; None if compaction has emptied it."""
+    """Return the record of a control batch, or None if compaction has emptied the batch."""
     for record in records(batch):
         if record.key is not None and len(record.key) >= _MARKER.size:
             kind: int = _MARKER.unpack_from(record.key)[1]
@@ -64,7 +64,7 @@ def read_marker(batch: bytes) -> EndMarker | None:
 
 
 def marker_type(batch: bytes) -> int | None:
-    """Return a control batch's type: ABORT, COMMIT or another; None if compaction emptied it."""
+    """Return the type of a control batch (such as ABORT), or None if compaction emptied it."""
     marker = read_marker(batch)
     return None if marker is None else marker.kind
 
@@ -98,11 +98,11 @@ class AbortedTransaction(NamedTuple):
 
 class Verification:
     """The verification of a producer whose first batches arrived before the partition was part of
-    its transaction: the epoch and the lowest sequence number of these batches. With `adds`, the
-    produce requests add the partition (KIP-890).
+    its transaction. Contains the epoch and the lowest sequence number of these batches. If `adds`,
+    the produce requests add the partition (KIP-890).
 
-    The batches may be appended only while this is the producer's current verification: a marker
-    written in the meantime ends the transaction. Upstream: VerificationStateEntry,
+    The batches may be appended only while this is the producer's current verification, because a
+    marker that is written in the meantime ends the transaction. Upstream: VerificationStateEntry,
     VerificationGuard."""
 
     __slots__ = ("adds", "epoch", "lowest_sequence")
@@ -114,7 +114,7 @@ class Verification:
 
 
 class ProducerState:
-    """A producer of a partition. `first_offset` is where its open transaction begins, or None."""
+    """A producer of a partition. `first_offset` is the start of its open transaction, or None."""
 
     __slots__ = (
         "batches",
@@ -139,7 +139,7 @@ class ProducerState:
 
 
 class ProducerStates:
-    """The producers of a log, its open transactions and its aborted ones."""
+    """The producers of a log, with open and aborted transactions."""
 
     __slots__ = ("_aborted", "_aborted_ends", "_open", "_producers", "_undecided", "_verifying")
 
@@ -158,8 +158,7 @@ class ProducerStates:
         return len(self._producers)
 
     def __bool__(self) -> bool:
-        """Whether there is state, which could be restored only by reading all batches of the log
-        again."""
+        """Whether there is state, which could only be restored by reading all batches again."""
         return bool(self._producers or self._aborted)
 
     def clear(self) -> None:
@@ -194,7 +193,7 @@ class ProducerStates:
 
     @property
     def open_transactions(self) -> Collection[tuple[int, int]]:
-        """(producer id, first offset) of the open transactions."""
+        """The open transactions, as (producer id, first offset)."""
         return self._open.items()
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
@@ -225,7 +224,7 @@ class ProducerStates:
         return tuple(found)
 
     def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
-        """Return the stored batch that `header` duplicates, among the last five of its producer."""
+        """Return the batch that `header` duplicates among the producer's last five, or None."""
         producer = self._producers.get(header.producer_id)
         if producer is None or producer.epoch != header.producer_epoch:
             return None
@@ -297,7 +296,7 @@ class ProducerStates:
         producer = self._producers.get(producer_id)
         if producer is None:
             return
-        # Since KIP-890 the marker's epoch is higher than the transaction's. Without an open
+        # Since KIP-890, the marker's epoch is higher than the transaction's epoch. Without an open
         # transaction, a marker may be written again.
         has_own_epoch = (
             marker.transaction_version >= EPOCH_BUMP_VERSION and producer.first_offset is not None
@@ -320,9 +319,9 @@ class ProducerStates:
     def begin_verification(
         self, header: BatchHeader, partition: str, *, adds: bool
     ) -> Verification:
-        """Begin the verification of a transactional batch, or reuse the one that an earlier batch
-        began. It is valid until a batch or a marker of the producer is appended. Raises
-        InvalidProducerEpoch."""
+        """Begin the verification of a transactional batch, or reuse the verification that an
+        earlier batch began, which is valid until a batch or a marker of the producer is appended.
+        Raises InvalidProducerEpoch."""
         producer_id, epoch, sequence = (
             header.producer_id,
             header.producer_epoch,
@@ -342,7 +341,7 @@ class ProducerStates:
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
         """Record a batch of the log that has a producer id. `batch` is read only if it is a control
-        batch. `now_ms` is 0 if the batch was found in the log: the producer's expiration time then
+        batch. `now_ms` is 0 if the batch was found in the log. The producer's expiration time then
         begins with the first query."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
@@ -391,14 +390,14 @@ class ProducerStates:
 
     def forget_aborted(self, markers: Collection[int]) -> None:
         """Forget the aborted transactions whose markers, given by their offsets, were removed by
-        compaction. Without a marker they would never end for readers, and would hide later records
+        compaction. Without a marker, they would never end for readers, and would hide later records
         of their producers."""
         self._aborted = [each for each in self._aborted if each.last_offset not in markers]
         self._aborted_ends = [each.last_offset for each in self._aborted]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Remove the producers that have not appended for `expiration_ms`, except those with an
-        open transaction. Kafka uses a timer; removing them at an append bounds memory."""
+        open transaction. Kafka uses a timer, but removal at each append bounds the memory."""
         expired = []
         for producer_id, producer in self._producers.items():
             if now_ms - _last_append_ms(producer, now_ms) < expiration_ms:
@@ -433,7 +432,7 @@ class LastBatch(NamedTuple):
 
 
 class ProducerHistory(NamedTuple):
-    """`first_unstable_offset` is the start of the first open transaction; `last` is keyed by
+    """`first_unstable_offset` is the start of the first open transaction. `last` is keyed by
     producer id."""
 
     aborted: list[AbortedTransaction]
@@ -476,12 +475,12 @@ def read_producer_history(
 
 
 class TransactionTracker:
-    """Finds the batches of a log that belong to aborted transactions; the batches are passed in
-    order. Upstream: CleanedTransactionMetadata."""
+    """Finds the batches of a log that belong to aborted transactions. Batches are passed in order.
+    Upstream: CleanedTransactionMetadata."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         self._upcoming = sorted(aborted, reverse=True)
-        # Producer id -> whether records of its aborted transaction have been seen.
+        # Whether records of an aborted transaction have been seen, by producer id.
         self._aborted: dict[int, bool] = {}
         self._committed: set[int] = set()
 
@@ -497,7 +496,7 @@ class TransactionTracker:
         return False
 
     def on_control_batch(self, header: BatchHeader, kind: int | None) -> bool:
-        """Whether the marker can be removed: no records of its transaction are left."""
+        """Whether the marker can be removed, because no records of its transaction are left."""
         self._advance(header.last_offset)
         if kind is None:
             return True

@@ -1,7 +1,7 @@
-"""Reads the records inside a batch: decoded, or raw for compaction.
+"""Reads the records inside a batch, decoded or raw (for compaction).
 
 All lengths are checked, so malformed batches with a valid checksum cannot cause reads past the end.
-One-byte varints are decoded inline: these loops dominate loading and compaction.
+One-byte varints are decoded inline, because these loops dominate loading and compaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .errors import InvalidRecord
 
 
 class Record(NamedTuple):
-    """A decoded record. `timestamp` is in milliseconds; a null key or value is None."""
+    """A decoded record. `timestamp` is in milliseconds. A null key or value is None."""
 
     offset: int
     timestamp: int
@@ -30,7 +30,7 @@ def records(
     buffer: bytes, position: int = 0, decompressed: bytes | None = None
 ) -> Iterator[Record]:
     """Yield the records of the batch at `position`, without verifying its checksum. `decompressed`
-    contains its records, if they are compressed and the caller has decompressed them. Raises
+    contains the records if they are compressed and the caller has decompressed them. Raises
     InvalidRecord for an unknown codec or records that are undecodable or do not fill the batch."""
     header = read_header(buffer, position)
     end = position + header.size
@@ -111,7 +111,7 @@ def _read_headers(
     data: bytes, at: int, end: int
 ) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, at = read_varint(data, at)
-    # Each header takes at least two bytes; reject impossible counts before allocating.
+    # Each header takes at least two bytes, so reject impossible counts before allocating memory.
     if not 0 <= count <= min((end - at) // 2, RECORD_HEADERS_MAX):
         raise InvalidRecord(f"invalid header count {count}")
     headers = []
@@ -125,7 +125,7 @@ def _read_headers(
 
 
 class RawRecord(NamedTuple):
-    """A record for compaction: bytes `start` to `end`, from the offset delta on, are copied."""
+    """A record for compaction, which copies the bytes from `start` to `end`."""
 
     offset_delta: int
     timestamp_delta: int
@@ -136,7 +136,7 @@ class RawRecord(NamedTuple):
 
 
 def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
-    """Yield the `count` records in `data`; raise InvalidRecord if they do not fill it exactly."""
+    """Yield the `count` records in `data`. Raises InvalidRecord if they do not fill it exactly."""
     at, size = 0, len(data)
     try:
         for _ in range(count):
@@ -161,7 +161,7 @@ def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
                 at += key_size
             if at >= end:
                 raise InvalidRecord("a record's key exceeds the record")
-            # Zig-zag encoding: odd means negative, i.e. a null value.
+            # In zig-zag encoding, odd numbers are negative; a negative size means a null value.
             has_value = not data[at] & 1
             yield RawRecord(offset_delta, timestamp_delta, key, has_value, start, end)
             at = end

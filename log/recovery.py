@@ -1,9 +1,9 @@
 """Log recovery after a crash or disk corruption.
 
-`recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the rest
-to other files. Skipping is not an option, since a corrupt batch would also hide later appends.
-`scan_segment`, for inspection and repair, finds all valid batches, including those after corrupt
-ones.
+`recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the
+truncated bytes to other files. Corrupt batches cannot be skipped, because they would also hide
+later appends. `scan_segment`, for inspection and repair, finds all valid batches, including batches
+after corrupt ones.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def recover(
     reports_gaps: bool = False,
     producers: ProducerStates | None = None,
 ) -> list[Segment]:
-    """Recover and return the log's segments in order; only the last one is left open.
+    """Recover and return the log's segments in order. Only the last segment is left open.
 
     Batches are verified, except that checksums are skipped in segments that end at or before
     `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
-    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed
-    likewise. With `read_only` no file is changed and the manifest is ignored. With `sync`, data not
-    known to be durable is synced; otherwise it is left `dirty`. With `reports_gaps`, which is only
-    for logs that were never compacted, missing offsets are logged: they may be the only sign of a
-    corrupt base offset, which no checksum covers. `producers` receives the batches of producers.
+    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed with
+    the same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data
+    not known to be durable is synced; otherwise it is left `dirty`. `reports_gaps` (for logs that
+    were never compacted) logs missing offsets, which may be the only sign of a corrupt base offset,
+    because no checksum covers base offsets. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -123,7 +123,7 @@ class _Recovery:
                 raise corrupt
             if corrupt is not None:
                 only_zeros = self._truncate(segment, corrupt)
-                # Zeros: preallocated space left by a crash.
+                # Zeros are preallocated space left by a crash.
                 if later and not (only_zeros and segment.end_offset == later[0]):
                     self._rename_unreachable_segments(later)
                     later = []
@@ -187,7 +187,7 @@ class _Recovery:
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
-        """Rename segments after a gap; they are kept but no longer read."""
+        """Rename segments after a gap, to keep them without reading them."""
         if self._read_only:
             return
         for base_offset in bases:
@@ -205,7 +205,7 @@ class _Recovery:
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:
     file = segment.open()
-    # A sync alone does not help: a previous process may have failed to sync these bytes.
+    # A sync alone does not help, because a previous process may have failed to sync these bytes.
     file.rewrite(durable_bytes)
     file.sync()
     segment.dirty = False
@@ -219,7 +219,7 @@ MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):
-    """A valid batch: complete, with a correct checksum and higher offsets than the batch before
+    """A batch that is complete, with a correct checksum and higher offsets than the batch before
     it."""
 
     position: int
@@ -254,7 +254,7 @@ def scan_segment(
     UnsupportedMagic.
     """
     lowest = before = base_offset if offset is None else offset
-    # No checksum covers base offsets: a batch is accepted after comparing it with the next one.
+    # No checksum covers base offsets, so a batch is accepted after a comparison with the next one.
     held: ValidBatch | None = None
     while position < file.size:
         try:
@@ -291,7 +291,7 @@ def scan_segment(
 
 
 def _whole_batches(file: File, position: int, base_offset: int) -> Iterator[ValidBatch]:
-    """Yield batches; raise CorruptBatch at the first invalid one."""
+    """Yield batches. Raises CorruptBatch at the first invalid batch."""
     for batch in walk_batches(file, position, file.size):
         verify_checksum(file, batch)
         header = read_header(batch.buffer, batch.start)
@@ -316,8 +316,8 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Given two adjacent batches with contradictory offsets, return whether the first is wrong:
-    there is room for it before the second, but no room for the second before the third."""
+    """Given two adjacent batches with contradictory offsets, return whether the first batch is
+    wrong. There is room for it before the second, but no room for the second before the third."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)
@@ -329,7 +329,7 @@ def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: Fi
 def _corruption(
     file: File, error: CorruptBatch, base_offset: int, lowest: int
 ) -> Corruption | None:
-    """Describe the corrupt range after `error`; None if only zeros follow."""
+    """Return the corrupt range after `error`, or None if only zeros follow."""
     start = error.position
     following = _next_valid(file, start, base_offset, lowest)
     if following is not None:
@@ -345,8 +345,8 @@ def _next_valid(
 ) -> tuple[int, BatchHeader] | None:
     """Find the first valid batch after a corrupt one."""
     position = start
-    # If its length is plausible, skip the batch: its records may contain bytes that look like a
-    # batch.
+    # If its length is plausible, skip the batch, because its records may contain bytes that look
+    # like a batch.
     while (header := header_at(file, position)) is not None:
         position += header.size
         valid = _valid_header_at(file, position, base_offset, lowest)
@@ -360,7 +360,7 @@ def _next_valid(
         at = chunk.find(MAGIC, MAGIC_AT)
         while 0 <= at <= len(chunk) - HEADER_BYTES + MAGIC_AT:
             base = int.from_bytes(chunk[at - MAGIC_AT : at - MAGIC_AT + 8], "big")
-            # Cheap check first: a random match of the base offset is the least likely.
+            # This check is first, because it is cheap and a random match is unlikely.
             if lowest <= base <= base_offset + OFFSET_SPAN_MAX:
                 valid = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
                 if valid is not None:
@@ -371,7 +371,7 @@ def _next_valid(
 
 
 def header_at(file: File, position: int) -> BatchHeader | None:
-    """Return the header at a position where a batch could begin; None if none can."""
+    """Return the header at a position where a batch could begin, or None if no batch can."""
     data = file.read(position, HEADER_BYTES)
     try:
         check_extent(data, 0, file.size - position)

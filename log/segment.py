@@ -1,7 +1,7 @@
-"""A segment: a file of adjacent batches, named by its base offset in 20 digits, and its index.
+"""A segment is a file of adjacent batches, named by its base offset in 20 digits, with an index.
 
-This module finds batches and iterates over them. For locating segments see log.py; for validation
-after a crash see recovery.py. Upstream: LogSegment, OffsetIndex, TimeIndex.
+This module finds batches and iterates over them. log.py locates segments, and recovery.py validates
+them after a crash. Upstream: LogSegment, OffsetIndex, TimeIndex.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .errors import CorruptBatch, LogError
 from .files import File, Files
 from .producer_state import ProducerStates
 
-# Bytes read at a time; larger batches are read separately.
+# Bytes read at a time. Larger batches are read separately.
 CHUNK_BYTES: Final = 1024 * 1024
-# Bytes read to find one batch: two index entries are rarely further apart.
+# Bytes read to find one batch. Two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Larger reads may be returned as a FileSlice; for smaller reads, opening the file would cost more.
+# Larger reads may be returned as a FileSlice. For smaller reads, opening the file would cost more.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
-# Kafka uses 31-bit positions in segments and indexes; so does kohort.
+# Kafka and kohort use 31-bit positions in segments and indexes.
 SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
 # Kafka's index offsets are 31-bit deltas from the base offset.
 OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
@@ -44,14 +44,14 @@ def segment_name(base_offset: int) -> str:
 
 
 def base_offset_of(name: str) -> int | None:
-    """Return the base offset in a segment's file name; None if the file is not a segment."""
+    """Return the base offset in a segment's file name, or None if the file is not a segment."""
     stem, _, suffix = name.partition(".")
     is_segment = suffix == "log" and len(stem) == 20 and stem.isascii() and stem.isdigit()
     return int(stem) if is_segment else None
 
 
 def segment_bytes_in(folder: Path, files: Files) -> int:
-    """Return the total segment bytes of a log that is not open; 0 if the folder does not exist."""
+    """Return the segment bytes of a log that is not open, or 0 if the folder does not exist."""
     size = 0
     for name in files.list(folder):
         if base_offset_of(name) is not None:
@@ -175,8 +175,8 @@ class FileSlice:
 
 class SparseIndex:
     """Positions of batches, one entry per `interval_bytes`, as in Kafka's .index and .timeindex
-    files, but in memory: built by a scan, or read from the manifest (segment_manifest.py). 16 bytes
-    per entry: 4 MiB for a full segment of 1 GiB at Kafka's interval of 4096 bytes."""
+    files, but in memory. Built by a scan, or read from the manifest (segment_manifest.py). An entry
+    has 16 bytes, so the index of 1 GiB has 4 MiB at Kafka's interval of 4096 bytes."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
@@ -188,7 +188,7 @@ class SparseIndex:
         self._running_max = array("q")
 
     def add(self, base_offset: int, position: int, max_timestamp_before: int) -> None:
-        """Add an entry if one is due; called for every batch, in order."""
+        """Add an entry if one is due. Called for every batch, in order."""
         if position >= self._next_position:
             self._offsets.append(base_offset - self._base_offset)
             self._positions.append(position)
@@ -197,7 +197,7 @@ class SparseIndex:
 
     @property
     def last_position(self) -> int:
-        """Position of the last entry; 0 if empty."""
+        """Position of the last entry, or 0 if the index is empty."""
         return self._positions[-1] if self._positions else 0
 
     def to_bytes(self) -> bytes:
@@ -205,7 +205,7 @@ class SparseIndex:
         return b"".join(map(array.tobytes, (self._offsets, self._positions, self._running_max)))
 
     def load(self, data: bytes) -> None:
-        """Replace all entries with those of `to_bytes`."""
+        """Replace all entries with the result of an earlier `to_bytes`."""
         count = len(data) // INDEX_ENTRY_BYTES
         offsets, positions, running_max = array("I"), array("I"), array("q")
         offsets.frombytes(data[: 4 * count])
@@ -215,18 +215,17 @@ class SparseIndex:
         self._next_position = self.last_position + self._interval_bytes if count else 0
 
     def at_or_before_offset(self, offset: int) -> int:
-        """Return the position of the last entry with a base offset up to `offset`; 0 if there is
-        none."""
+        """Return the position of the last entry with a base offset up to `offset`, or 0."""
         entry = bisect_right(self._offsets, offset - self._base_offset)
         return self._positions[entry - 1] if entry else 0
 
     def at_or_before_position(self, position: int) -> int:
-        """Return the position of the last entry at or before `position`; 0 if there is none."""
+        """Return the position of the last entry at or before `position`, or 0."""
         entry = bisect_right(self._positions, position)
         return self._positions[entry - 1] if entry else 0
 
     def at_or_after_position(self, position: int) -> int | None:
-        """Return the base offset of the first entry at or after `position`, if there is one."""
+        """Return the base offset of the first entry at or after `position`, or None."""
         entry = bisect_left(self._positions, position)
         return self._base_offset + self._offsets[entry] if entry < len(self._offsets) else None
 
@@ -274,7 +273,7 @@ class Segment:
         self.max_timestamp = -1
         self.max_timestamp_position = -1
         self.last_epoch = -1
-        # (leader epoch, its first offset here); nearly always one.
+        # (leader epoch, its first offset in the segment), nearly always only one.
         self.epochs: list[tuple[int, int]] = []
         self.index = SparseIndex(self.base_offset, self._index_interval_bytes)
 
@@ -314,11 +313,11 @@ class Segment:
     def scan(
         self, *, check_crcs: bool, producers: ProducerStates | None = None
     ) -> CorruptBatch | None:
-        """Scan from the known end; return the first corruption. `producers` receives the batches of
-        producers. Raises LogError, OSError."""
+        """Scan from the known end, and return the first corruption. `producers` receives the
+        batches of producers. Raises LogError, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
-            raise LogError(f"{self.path} has {file.size} bytes: a segment has at most 2 GiB")
+            raise LogError(f"{self.path} has {file.size} bytes, but a segment has at most 2 GiB")
         try:
             for batch in walk_batches(file, self.size, file.size):
                 header = read_header(batch.buffer, batch.start)
@@ -377,7 +376,7 @@ class Segment:
         self, offset: int, max_bytes: int, minimum_one: bool, end: int, lazy: bool = False
     ) -> bytes | FileSlice | None:
         """Return complete batches, starting with the one that contains `offset` and ending by byte
-        `end`; None if no batch contains it. Uses one read call and decodes nothing. With `lazy`, a
+        `end`, or None if no batch contains it. Uses one read call and decodes nothing. If `lazy`, a
         large result is a FileSlice."""
         first = self.find(offset, end)
         if first is None:

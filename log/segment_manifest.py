@@ -1,12 +1,12 @@
-"""`segments.derived`: the state of a log's segments, so that opening it scans only later batches.
+"""`segments.derived` stores the state of segments, so that opening a log scans only new batches.
 
-With durability `fsync` the manifest covers only synced bytes. Otherwise it covers everything, but
+With durability `fsync`, the manifest covers only synced bytes. Otherwise, it covers all bytes, but
 is valid only until the machine reboots.
 
-The file is disposable (cache_files.py): it is removed if it is torn, was written before a reboot,
-or does not match the segments, and before any bytes that it covers change; appending leaves it
-valid. It only proves that the batches were valid when scanned; readers of their records still
-verify checksums.
+The file is disposable (cache_files.py). It is removed if it is torn, was written before a reboot,
+or does not match the segments, and before any bytes that it covers change. Appends leave it valid.
+It only proves that the batches were valid when they were scanned, so readers still verify
+checksums.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .errors import CorruptBatch
 from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
 
-# In native byte order, like the index: the magic does not match on a machine with another order.
+# In native byte order, like the index, so the magic does not match on a machine with another order.
 _MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
-_BOOT_ID: Final = Struct("36s")  # empty: everything was synced
+_BOOT_ID: Final = Struct("36s")  # empty if all bytes were synced
 # Base offset, size, end offset; first timestamp, largest timestamp and its position; last epoch;
 # the numbers of epochs and of index entries that follow.
 _SEGMENT: Final = Struct("=qqqqqqiII")
@@ -42,8 +42,8 @@ _EPOCH: Final = Struct("=iq")
 def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
-    """Write the state of all segments, or with `synced` only of those before the first dirty one.
-    Does nothing if the file could not be trusted later. Raises OSError."""
+    """Write the state of all segments, or, if `synced`, only of segments before the first dirty
+    one. Does nothing if the file could not be trusted later. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return
@@ -63,16 +63,15 @@ def write_manifest(
 
 
 def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
-    """Return the covered segments, closed, by base offset. They are `dirty` if it is unknown
-    whether they are durable. An invalid manifest is removed, and the result is then empty. Raises
-    OSError."""
+    """Return the covered segments, closed, by base offset. They are `dirty` if they may not be
+    durable. An invalid manifest is removed, and the result is then empty. Raises OSError."""
     path = folder / SEGMENT_MANIFEST
     if not files.exists(path):
         return {}
     try:
         data = files.read_bytes(path)
     except OSError:
-        data = b""  # treat unreadable as invalid
+        data = b""  # an unreadable file is invalid
     try:
         segments = _decode(data, folder, files, index_interval_bytes)
         if all(map(_matches_file, segments)):

@@ -1,7 +1,7 @@
-"""Crash-safe replacement of segments by a cleaned one.
+"""Crash-safe replacement of segments by a cleaned segment.
 
-The new file is written as `.cleaned`, synced, and renamed to `.swap`: from then on it is part of
-the log. The old files are renamed to `.deleted`; once that is durable, the new one gets its final
+The new file is written as `.cleaned`, synced, and renamed to `.swap`. From then on, it is part of
+the log. The old files are renamed to `.deleted`. When this is durable, the new file gets its final
 name, and the `.deleted` files are removed. Opening the folder completes interrupted swaps.
 Upstream: LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
 """
@@ -23,12 +23,12 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 DELETED = ".deleted"
 
-# Kafka's index files of a segment. Kafka recreates missing ones, but would trust stale ones.
+# Kafka's index files of a segment. Kafka recreates missing files, but would trust stale files.
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 class UnfinishedSwaps(NamedTuple):
-    """Leftover files: those in `useless` must be removed; those in `swaps` belong to the log."""
+    """Leftover files. Files in `useless` must be removed; files in `swaps` belong to the log."""
 
     useless: list[str]
     swaps: list[str]
@@ -40,7 +40,7 @@ def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
     }
     cleaned = [name for name in bases if name.endswith(CLEANED)]
     useless = [name for name in bases if name.endswith(DELETED)] + cleaned
-    # KAFKA-6264: the segments of a split are swapped in last to first, all or nothing.
+    # Kafka swaps in the segments of a split from last to first, all or none (KAFKA-6264).
     split = min((bases[name] for name in cleaned), default=None)
     swaps: list[str] = []
     for name, base_offset in bases.items():
@@ -57,7 +57,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
     for name in (*useless, *replaced):
         files.remove(folder / name)
     if useless or replaced:
-        # This comes first: an old segment that reappears after a crash would overlap the new one.
+        # Sync first, because an old segment that reappears after a crash would overlap the new one.
         files.sync_folder(folder)
     for name in swaps:
         files.rename(folder / name, folder / name.removesuffix(SWAP))
@@ -66,7 +66,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
 
 
 def list_segments(folder: Path, files: Files) -> dict[int, Path]:
-    """Base offset -> path, sorted. An unfinished swap appears as its new file. Raises OSError."""
+    """Return sorted paths by base offset; an unfinished swap has its new path. Raises OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
     ignored = {*useless, *_segments_replaced_by(swaps, folder, files)}
     return {
@@ -84,7 +84,7 @@ def list_live_segments(folder: Path) -> dict[int, Path]:
             return list_segments(folder, DiskFiles())
         except FileNotFoundError:
             if not folder.exists():
-                raise  # otherwise a concurrent swap has just been completed: retry
+                raise  # otherwise, retry, because a concurrent swap was completed
 
 
 def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> list[str]:
@@ -113,7 +113,7 @@ def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> l
 
 def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> None:
     """Write batches that replace all segments from `base_offset` to the end of these batches. The
-    log must be closed; the next opening completes the swap. Raises OSError."""
+    log must be closed. The next open completes the swap. Raises OSError."""
     cleaned = folder / (segment_name(base_offset) + CLEANED)
     file = files.open(cleaned, create=True)
     try:
@@ -140,16 +140,15 @@ def mark_deleted(files: Files, segment: Segment) -> list[str]:
 
 
 def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
-    """Remove files, ignoring missing ones. Blocking; run in a thread."""
+    """Remove files, ignoring missing ones. Blocks, so it is run in a thread."""
     for name in names:
         with suppress(FileNotFoundError):
             files.remove(folder / name)
 
 
 class SegmentSwap:
-    """A swap in progress: `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`
-    returns whether the log was closed or reloaded, in which case the next open completes the
-    swap."""
+    """A swap in progress. `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`
+    returns whether the log was closed or reloaded; the next open then completes the swap."""
 
     def __init__(
         self, files: Files, cleaned: Segment, old: Iterable[Segment], is_aborted: Callable[[], bool]

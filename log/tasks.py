@@ -1,9 +1,9 @@
-"""Cooperative tasks: long-running work split into short steps, interleaved with other work on the
-event loop.
+"""Cooperative tasks: long-running work in short steps, interleaved with other work on the event
+loop.
 
 A task is a generator. It yields None after each step, or a function that blocks on the disk or on a
-codec. The runner calls the function in a thread (or inline, when nothing else is waiting), then
-resumes the task; the function's exceptions are raised at the yield.
+codec. The runner calls the function in a thread (or inline, if no other work is waiting), then
+resumes the task. The function's exceptions are raised at the yield.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def at_once(function: Callable[[], T]) -> CooperativeTask[T]:
 
 
 def begin(limit: ConcurrencyLimit) -> CooperativeTask[None]:
-    """Begin an operation once the limit allows it; the task must call `limit.end`."""
+    """Begin an operation once the limit allows it. The task must call `limit.end`."""
     if not limit.begin_now():
         yield WaitingStep(limit)
 
 
 class WaitingStep:
-    """A step that the scheduler does not call: it ends when `resume` is called. A task that runs
-    synchronously cannot wait; it calls the step and exceeds the limit."""
+    """A step that the scheduler does not call, but that ends when `resume` is called. A task that
+    runs synchronously cannot wait, so it calls the step and exceeds the limit."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self._limit = limit
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call `resume` when the task may continue; immediately if an operation has ended since
+        """Call `resume` when the task may continue, or immediately if an operation has ended since
         this step was created."""
         self._limit.begin(resume)
 

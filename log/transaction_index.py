@@ -27,8 +27,8 @@ _log = logging.getLogger("kohort.log")
 
 
 def append_entry(segment: Segment, files: Files, aborted: AbortedTransaction) -> None:
-    """Add a transaction whose marker was appended to the segment. An error is only logged: the file
-    is written again when the log is opened."""
+    """Add a transaction whose marker was appended to the segment. An error is only logged, because
+    the file is written again when the log is opened."""
     path = segment.path.with_suffix(SUFFIX)
     try:
         file = files.open(path, create=True)
@@ -46,8 +46,8 @@ def write_indexes(
     segments: Iterable[Segment],
     aborted: Sequence[AbortedTransaction],
 ) -> None:
-    """Write the files of the segments that are missing or do not match `aborted`, in the order of
-    their markers, and remove all others. Errors are only logged."""
+    """Write the index files of segments that are missing or do not match `aborted` (in the order of
+    the markers), and remove other index files. Errors are only logged."""
     try:
         stale = {name for name in files.list(folder) if name.endswith(SUFFIX)}
         if not stale and not aborted:

@@ -1,13 +1,13 @@
 """Write-ahead log: one file to which a flush writes the batches of many logs, so that a single sync
-makes them durable. Syncing 30 files takes twenty times as long (ten times with threads).
+makes them durable. Syncing 30 files would take twenty times as long (ten times with threads).
 
 Batches are also written to the logs' own files, which are used for reading and synced later. The
 write-ahead log is read only if a log lost acknowledged batches: on startup after a power loss, or
-after a failed sync of its own file. A full file is replaced by a new one, and removed once all logs
-have synced their own files. A clean shutdown also removes it.
+after a failed sync of the log's own file. A full file is replaced by a new file, and removed once
+all logs have synced their own files. A clean shutdown also removes the file.
 
 A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
-folder and the batch itself. A torn entry marks the end of the file: the requests in it were never
+folder and the batch itself. A torn entry marks the end of the file; its requests were never
 acknowledged.
 """
 
@@ -28,7 +28,7 @@ from .log import Log
 
 PREFIX: Final = "write-ahead."
 _NUMBERED: Final = re.compile(rf"{re.escape(PREFIX)}(\d+)", re.ASCII)
-# Maximum file size. After a crash at most two such files are read (75 ms each). Retiring files
+# Maximum file size. After a crash, at most two such files are read (75 ms each). Retiring files
 # takes about forty syncs per 100,000 commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -43,18 +43,18 @@ class Syncable(Protocol):
     """A log, or the write-ahead log that several logs share."""
 
     def sync(self) -> None:
-        """Return once everything written so far is durable. Raises OSError."""
+        """Return once all data written so far is durable. Raises OSError."""
 
 
 class SyncAll(Protocol):
     def __call__(
         self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None], /
     ) -> None:
-        """Sync each target in a thread; then call `done` with all results on the event loop."""
+        """Sync each target in a thread, then call `done` with all results on the event loop."""
 
 
 class WriteAheadLog:
-    """The write-ahead log of the logs in `folder`. Reads leftover files on open; raises OSError."""
+    """The write-ahead log of the logs in `folder`. Reads leftover files. Raises OSError."""
 
     def __init__(self, folder: Path, files: Files, bytes_max: int = BYTES_MAX) -> None:
         self._folder = folder
@@ -64,7 +64,7 @@ class WriteAheadLog:
         """False after a failure, until all logs have synced their own files."""
         self._file: File | None = None
         self._durable_bytes = 0  # size of the current file
-        # Logs whose latest batches are durable only here, by folder name. `_retiring` are the logs
+        # Logs whose latest batches are durable only here, by folder name. `_retiring` contains logs
         # that are being synced so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
         self._logs: dict[str, Log] = {}
@@ -92,7 +92,8 @@ class WriteAheadLog:
     # --- writing
 
     def write(self, batches: Iterable[tuple[Log, bytes]]) -> None:
-        """Write the batches that logs appended since their durable end. On OSError call `fail`."""
+        """Write the batches that logs appended since their durable end. If it fails, call
+        `fail`."""
         parts: list[bytes] = []
         for log, batch in batches:
             self._logs[log.folder.name] = log
@@ -112,14 +113,14 @@ class WriteAheadLog:
 
     def sync(self) -> None:
         """Sync the current file. May run in a thread; the only concurrent operation is the end of a
-        retirement. On OSError call `fail`."""
+        retirement. After an OSError, call `fail`."""
         assert self._file is not None, "nothing was written"
         self._file.sync()
         self._durable_bytes = self._file.size
 
     def fail(self, error: OSError) -> None:
-        """Handle a failed write or sync. Its requests were rejected and must not reappear after a
-        restart: truncate unsynced bytes, or remove the file once all logs have synced."""
+        """Handle a failed write or sync. The requests were rejected and must not reappear after a
+        restart, so truncate unsynced bytes, or remove the file once all logs have synced."""
         _log.error(
             "%s failed; each log syncs its own file until it recovers: %s", self._path, error
         )
@@ -132,8 +133,8 @@ class WriteAheadLog:
                 _log.error("%s may still contain failed writes: %s", self._path, second)
 
     def rotate(self, sync_all: SyncAll) -> None:
-        """If the file is full or failed, switch to a new one; once the logs have synced their own
-        files, remove the old one. One file retires at a time."""
+        """If the file is full or failed, switch to a new file, and remove the old file once the
+        logs have synced their own files. Only one file retires at a time."""
         is_full = self._file is not None and self._file.size >= self._bytes_max
         if self._retiring is not None or (self.is_usable and not is_full):
             return
@@ -172,7 +173,7 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the open logs, then remove the write-ahead log; after a failure, keep it for the
+        """Sync the open logs, then remove the write-ahead log. After a failure, keep it for the
         next start."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
@@ -197,7 +198,7 @@ class WriteAheadLog:
 
     # --- reading
 
-    # Called by logs: see log.WriteAheadSource.
+    # Called by logs (see log.WriteAheadSource).
 
     def has_batches_for(self, name: str) -> bool:
         return name in self._leftovers
@@ -254,7 +255,7 @@ class WriteAheadLog:
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """Remove obsolete files. A leftover is harmless: the logs contain its batches."""
+        """Remove obsolete files. A leftover is harmless, because logs contain its batches."""
         if not paths:
             return
         try:
@@ -266,7 +267,7 @@ class WriteAheadLog:
 
 
 def _complete_files(numbered: Iterable[tuple[int, Path]]) -> list[Path]:
-    """Exclude preserved torn files."""
+    """Return the files without preserved torn files."""
     return [path for number, path in numbered if path.name == f"{PREFIX}{number}"]
 
 
@@ -278,7 +279,7 @@ class _LogFileSync:
         self._durable_offset = log.synced_offset
 
     def sync(self) -> None:
-        # Only up to here: a later flush may be in progress, and may fail.
+        # Only up to this offset, because a later flush may be in progress and may fail.
         self._log.sync(up_to=self._durable_offset)
         if self._log.closed:
             self._log.close()  # the files opened by the sync
@@ -290,7 +291,7 @@ def _append_missing(log: Log, batches: Iterable[bytes]) -> None:
         base_offset, _ = _BATCH.unpack_from(batch)
         if base_offset > log.end_offset:
             _log.error(
-                "%s: records %d to %d are lost: its files were modified externally",
+                "%s: records %d to %d are lost because its files were modified",
                 log.folder,
                 log.end_offset,
                 base_offset - 1,

@@ -1,7 +1,7 @@
-"""The causes of rebalances and member removals: one list for the broker and the pipeline.
+"""The causes of rebalances and member removals, for both the broker and the pipeline.
 
 The broker reports exact causes; the pipeline infers them from the log and is less precise. A cause
-is stored by its name, which is stable, and displayed as text: `Cause.MEMBER_JOINED == "member
+is stored by its name, which is stable, and displayed as its text: `Cause.MEMBER_JOINED == "member
 joined"`.
 """
 
@@ -43,7 +43,7 @@ class Cause(StrEnum):
     OFFSETS_EXPIRED = "offsets expired"
     TOPIC_DELETED = "topic deleted"
 
-    # inferred from the log; never reported by a broker
+    # inferred from the log, never reported by a broker
     FIRST_SEEN = "first seen, earlier history unknown"
     GROUP_DELETED_OR_EXPIRED = "group deleted or expired"
     RESTARTED = "member restarted"

@@ -1,4 +1,4 @@
-"""The partitions of an internal topic, each used by one coordinator: maps ids to partitions, opens
+"""The partitions of an internal topic, each used by one coordinator. Maps ids to partitions, opens
 and recovers their logs, and writes to them by group commit."""
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from ..log.errors import LogError
 from ..log.group_commit import GroupCommit, OnDurable
 from ..log.log import Log
 
-# Number of ids whose partition is cached; a miss costs a microsecond per ten characters.
+# Number of ids whose partition is cached. A miss costs a microsecond per ten characters.
 _CACHED_IDS_MAX = 131_072
 
 
@@ -26,7 +26,7 @@ class StoredPartition(Protocol):
 
 
 class CoordinatorTopic:
-    """The partitions of the topic, over which the ids of groups or transactions are distributed.
+    """The partitions of the topic, to which the ids of groups or transactions are mapped.
     `partition(index)` returns one partition."""
 
     def __init__(
@@ -48,13 +48,13 @@ class CoordinatorTopic:
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
         """Return the log of a partition, ready to read. `failed` is the log that failed before, if
-        any. Its unsynced bytes are truncated: the requests that wrote them were rejected, so their
-        records must not reappear. Raises OSError, LogError while the disk still fails."""
+        any. Its unsynced bytes are truncated, because the requests that wrote them were rejected,
+        so their records must not reappear. Raises OSError, LogError while the disk still fails."""
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:
                 return log
-            failed = log  # it failed while another node led the partition
+            failed = log  # the log failed while another node led the partition
         if self._group_commit.durability == "fsync":
             failed.reopen()
             return failed
@@ -63,22 +63,22 @@ class CoordinatorTopic:
         if log.end_offset < failed.end_offset:
             raise LogError(
                 f"{log.folder} ends at offset {log.end_offset}, but offsets up to "
-                f"{failed.end_offset} were acknowledged: another program changed the file"
+                f"{failed.end_offset} were acknowledged, so another program changed the file"
             )
         return log
 
     def on_durable(self, log: Log, callback: OnDurable) -> None:
-        """Call `callback` once all records appended so far are durable, or with the OSError."""
+        """Call `callback` when all records appended so far are durable, or with an OSError."""
         self._group_commit.on_durable(log, callback)
 
     def fail_pending(self, log: Log, error: OSError) -> None:
-        """Fail all requests that wait for the next flush, after a failed write or sync."""
+        """After a failed write or sync, fail all requests that wait for the next flush."""
         self._group_commit.fail_pending(log, error)
 
 
 def partition_for(id_: str, partitions: int) -> int:
     """Return the partition of a group id or a transactional id, by String.hashCode. Callers should
-    cache it: hashing twenty characters takes a microsecond."""
+    cache it, because hashing twenty characters takes a microsecond."""
     number = java_hash(id_)
     # Utils.abs maps Integer.MIN_VALUE to 0.
     return 0 if number == -(1 << 31) else abs(number) % partitions

@@ -1,5 +1,5 @@
-"""Offsets committed in open transactions. They are pending until the log contains the transaction
-marker of their producer.
+"""Offsets committed in open transactions. They are pending until the log contains the producer's
+transaction marker.
 
 The coordinator applies the records in the order of the log, both live and when a log is loaded.
 Upstream: OffsetMetadataManager.replay, replayEndTransactionMarker.
@@ -19,10 +19,10 @@ class PendingOffsets:
     """The pending offsets of one log."""
 
     def __init__(self) -> None:
-        # Producer id -> partition -> (number of the commit, record; None once superseded by a newer
-        # commit, whatever the outcome of the transaction).
+        # By producer id and partition: (number of the commit, record). The record is None once it
+        # is superseded by a newer commit, whatever the outcome of the transaction.
         self._open: dict[int, dict[OffsetKey, tuple[int, OffsetCommitRecord | None]]] = {}
-        # Group id -> partition -> the producers with pending commits of this partition.
+        # By group id and partition: the producers with pending commits of this partition.
         self._groups: dict[str, dict[OffsetKey, set[int]]] = {}
         self._last_number = 0
 
@@ -39,11 +39,11 @@ class PendingOffsets:
         return group_id in self._groups
 
     def groups_of(self, producer_id: int) -> set[str]:
-        """Return the groups whose offsets the transaction of a producer changes."""
+        """Return the groups whose offsets a producer's transaction changes."""
         return {group_id for group_id, _, _ in self._open.get(producer_id, ())}
 
     def partitions_of(self, group_id: str) -> dict[int, list[OffsetKey]]:
-        """Producer id -> the partitions of a group whose offsets its transaction may commit."""
+        """Return partitions whose offsets a transaction may commit, by producer id."""
         found: dict[int, list[OffsetKey]] = {}
         for key, producers in self._groups.get(group_id, {}).items():
             for producer_id in producers:
@@ -52,7 +52,7 @@ class PendingOffsets:
         return found
 
     def to_commit(self, producer_id: int) -> list[OffsetCommitRecord]:
-        """Return the commits that take effect if the transaction of a producer is committed."""
+        """Return the commits that take effect if a producer's transaction is committed."""
         pending = self._open.get(producer_id, {}).values()
         return [record for _, record in pending if record is not None]
 
@@ -71,7 +71,7 @@ class PendingOffsets:
         self._supersede_before(key, self._last_number + 1)
 
     def remove(self, tombstone: OffsetTombstone) -> None:
-        """Remove the pending commits of a partition, of all producers."""
+        """Remove all producers' pending commits of a partition."""
         for producer_id in self._producers_of(tombstone).copy():
             pending = self._open[producer_id]
             del pending[tombstone]
@@ -80,7 +80,7 @@ class PendingOffsets:
             self._discard(tombstone, producer_id)
 
     def end(self, producer_id: int, *, is_commit: bool) -> list[OffsetCommitRecord]:
-        """End the transaction of a producer; return the commits that take effect."""
+        """End a producer's transaction. Return the commits that take effect."""
         committed = []
         for key, (number, record) in self._open.pop(producer_id, {}).items():
             self._discard(key, producer_id)

@@ -1,8 +1,8 @@
 """Encodes and decodes the records of __consumer_offsets in Kafka's layout.
 
-A key is an int16 record type and its fields; a value is an int16 version and its fields, or null
+A key is an int16 record type and its fields. A value is an int16 version and its fields, or null
 for a tombstone. For groups that kohort does not serve (share and streams groups), only the group id
-is decoded; records of unknown types are not decoded at all. Upstream: CoordinatorRecordType,
+is decoded. Records of unknown types are not decoded at all. Upstream: CoordinatorRecordType,
 GroupCoordinatorRecordSerde.
 """
 
@@ -35,7 +35,7 @@ from .records import (
     UnknownRecord,
 )
 
-# Type 0 has the same key as type 1. Since 0.9 Kafka reads both and writes only type 1.
+# Type 0 has the same key as type 1. Since 0.9, Kafka reads both types and writes only type 1.
 _LEGACY_OFFSET, _OFFSET, _GROUP = 0, 1, 2
 _TYPES_OF_OTHER_GROUPS: Final = {
     **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), GroupType.SHARE),
@@ -53,12 +53,12 @@ _unpack_key_start: Final = _KEY_START.unpack_from
 _pack_partition: Final = INT32.pack
 _unpack_partition: Final = INT32.unpack
 
-# Encoded topic names (length and bytes), cached in both directions. The cache is cleared when full
-# (a few MiB).
+# Encoded topic names (length and bytes), cached in both directions. The cache is cleared when it is
+# full (a few MiB).
 _TOPICS_MAX = 16_384
 _encoded_topics: dict[str, bytes] = {}
 _decoded_topics: dict[bytes, str] = {}
-# Cache of offset keys; about 4 MiB when full.
+# Cache of offset keys, about 4 MiB when it is full.
 _KEYS_MAX = 16_384
 _keys: Final[dict[tuple[str, str, int], bytes]] = {}
 
@@ -87,7 +87,7 @@ def encode_record(record: OffsetsRecord) -> tuple[bytes, bytes | None]:
 
 def encode_records(records: Sequence[OffsetsRecord]) -> list[tuple[bytes, bytes | None]]:
     """Return the keys and values of a decision's records. The commits of earlier pipelined requests
-    (`earlier`) come before the last ones. Raises UnencodableRecord."""
+    (`earlier`) come first. Raises UnencodableRecord."""
     first = records[0]
     last = [encode_record(first)] if len(records) == 1 else list(map(encode_record, records))
     if type(first) is not OffsetCommitRecord or not first.earlier:
@@ -161,8 +161,8 @@ def _string(name: str, text: str) -> bytes:
 
 
 def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """Decode a record; a commit's value is validated but kept encoded. Raises UndecodableRecord for
-    a null key, and for bytes that do not follow the schema of their record type."""
+    """Decode a record. A commit's value is validated, but kept encoded. Raises UndecodableRecord
+    for a null key, and for bytes that do not follow the schema of their record type."""
     if key is None or len(key) < _KEY_START.size:
         return _decode_short_key(key, value)
     record_type, size = _unpack_key_start(key)
@@ -217,7 +217,7 @@ def _opaque_record(record_type: int, key: bytes, value: bytes | None) -> Offsets
     group_type = _TYPES_OF_OTHER_GROUPS.get(record_type)
     if group_type is None:
         return UnknownRecord(record_type, key, value)
-    # Ignore malformed keys of types that are not decoded: they must not block loading.
+    # Ignore malformed keys of types that are not decoded, because they must not block loading.
     group_id = key[4 : 4 + int.from_bytes(key[2:4])].decode(errors="replace")
     return OtherGroupRecord(group_type, group_id, record_type, key, value)
 
@@ -256,7 +256,7 @@ _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
 _V3_SIZE: Final = _V3.size
-# Fields of version 4 with empty metadata, followed by no tagged field or by the topic id.
+# Fields of version 4 with empty metadata, which are followed by no tagged field or by the topic id.
 _V4: Final = Struct(">hqibq")
 _V4_START: Final = b"\x00\x04"
 _V4_END: Final = b"\x00"
@@ -282,8 +282,8 @@ def offset_commit(
     expire_timestamp_ms: int | None = None,
     topic_id: bytes | None = None,
 ) -> OffsetCommitRecord:
-    """Return the commit record for the last of `offsets`; the preceding ones were pipelined. Raises
-    UnencodableRecord."""
+    """Return the commit record for the last of `offsets`. The preceding offsets become `earlier`.
+    Raises UnencodableRecord."""
     value = encode_commit_value(
         offsets[-1], leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id
     )
@@ -299,7 +299,7 @@ def encode_commit_value(
     expire_timestamp_ms: int | None = None,
     topic_id: bytes | None = None,
 ) -> bytes:
-    """Encode in version 4. A commit with an expiry time is encoded in version 1, which has neither
+    """Encode a commit in version 4, or in version 1 if it has an expiry time. Version 1 has neither
     leader epoch nor topic id. Kafka chooses the same versions, and also encodes null metadata as
     empty (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
     if topic_id is not None and expire_timestamp_ms is None:
@@ -375,9 +375,9 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
 
 
 def validate_commit_value(value: bytes) -> None:
-    """Raise UndecodableRecord if decode_commit_value would; cheap for typical values."""
-    # Values with empty metadata of version 4 with a topic id, and of version 3, recognized by their
-    # sizes and these bytes.
+    """Raise UndecodableRecord if decode_commit_value would raise it. Cheap for typical values."""
+    # Sizes and some bytes identify values of version 4 with a topic id and empty metadata, and of
+    # version 3 with empty metadata.
     if len(value) == _V4_TOPIC_ID_SIZE:
         if value[:2] == _V4_START and value[14] == 1 and value[23:26] == _ID_TAG:
             return

@@ -1,8 +1,8 @@
 """The keys and values of all records in __consumer_offsets, by record type.
 
-Declared once, in the notation of Kafka's message JSON and with its names (upstream:
-group-coordinator/src/main/resources/common/message), as of Kafka 4.3. The broker's decoders and
-encoders (record_codec.py) and those of the tools that read a log are generated from it.
+Declared only here, in the notation and with the names of Kafka's message JSON (upstream:
+group-coordinator/src/main/resources/common/message), as of Kafka 4.3. The decoders and encoders of
+the broker (record_codec.py) and of the tools that read a log are generated from these schemas.
 """
 
 from collections.abc import Mapping
@@ -47,8 +47,8 @@ class RecordSpec(NamedTuple):
 def _record(
     name: str, key: tuple[FieldSpec, ...], *value: FieldSpec, message_class: type | None = None
 ) -> RecordSpec:
-    """A record type whose value has one version. `message_class` is given only for types that the
-    broker uses."""
+    """Return a record type whose value has one version. `message_class` is given only for types
+    that the broker uses."""
     value_spec = MessageSpec(f"{name}Value", "0", value, "0+", message_class)
     return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 
@@ -56,7 +56,7 @@ def _record(
 def _versioned(
     name: str, key: tuple[FieldSpec, ...], value: tuple[FieldSpec, ...], message_class: type
 ) -> RecordSpec:
-    """A record type of committed offsets or classic groups; its value has five versions."""
+    """Return a record type of offsets or classic groups, whose value has five versions."""
     value_spec = MessageSpec(f"{name}Value", "0-4", value, "4+", message_class)
     return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 
@@ -172,7 +172,7 @@ def _owned(name: str) -> FieldSpec:
 
 
 def _tasks(suffix: str, *fields: FieldSpec) -> tuple[FieldSpec, ...]:
-    """Active, standby and warm-up tasks."""
+    """Return the fields of active, standby and warm-up tasks."""
     task = (F("subtopologyId", "string"), _PARTITIONS, *fields)
     roles = "activeTasks", "standbyTasks", "warmupTasks"
     return tuple(F(f"{role}{suffix}", "[]TaskIds", fields=task) for role in roles)
@@ -310,7 +310,7 @@ RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
 
 
 class DictRecord(NamedTuple):
-    """A record as a dict with Kafka's field names. UUIDs are in Kafka's text form; absent tagged
+    """A record as dicts with Kafka's field names. UUIDs are in Kafka's text form. Absent tagged
     fields are omitted."""
 
     kind: str

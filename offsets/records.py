@@ -1,7 +1,7 @@
 """The records of __consumer_offsets as plain data.
 
-The coordinator uses these types and never handles bytes, with one exception: a commit's value stays
-encoded, because the table stores exactly those bytes.
+The coordinator uses these types and does not handle bytes, except that a commit's value stays
+encoded, because the table stores exactly these bytes.
 """
 
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ class OffsetAndMetadata(NamedTuple):
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int | None = None  # only for commits with their own retention time
-    topic_id: bytes | None = None  # 16 bytes; None before version 4, or unknown
+    topic_id: bytes | None = None  # 16 bytes; None before version 4 or if unknown
 
 
 class OffsetCommitRecord(NamedTuple):
-    """A commit. `value` is an encoded OffsetCommitValue of any version. `earlier` are the values of
-    pipelined commits of the same partition, which are written to the log before this one."""
+    """A commit. `value` is an encoded OffsetCommitValue of any version. `earlier` contains values
+    of pipelined commits of the partition, which precede this one in the log."""
 
     group_id: str
     topic: str
@@ -56,11 +56,11 @@ class OffsetTombstone(NamedTuple):
 # Classic groups
 
 NO_TIMEOUT_MS: Final = -1
-"""The rebalance timeout in v0 values, which lack the field; the session timeout is used instead."""
+"""The rebalance timeout in v0 values, which lack the field. The session timeout is used instead."""
 
 
 class MemberMetadata(NamedTuple):
-    """A member of a stored generation. `subscription` is its metadata for the selected protocol."""
+    """A member of a stored generation. `subscription` is the metadata for the selected protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -91,7 +91,7 @@ class GroupMetadataRecord(NamedTuple):
 
 
 class GroupTombstone(NamedTuple):
-    """The group was deleted or has expired; its offsets have separate tombstones."""
+    """The group was deleted or has expired. Its offsets have separate tombstones."""
 
     group_id: str
 
@@ -113,7 +113,7 @@ class ConsumerRecordType(IntEnum):
 
 class ConsumerGroupMetadata(NamedTuple):
     epoch: int
-    metadata_hash: int  # hash of the group's subscribed topics; 0 if none exists
+    metadata_hash: int  # hash of the group's subscribed topics, 0 if none exists
 
 
 class ClassicProtocol(NamedTuple):
@@ -130,7 +130,7 @@ class ClassicMemberMetadata(NamedTuple):
 
 
 class ConsumerMemberMetadata(NamedTuple):
-    """The metadata that a member sends. The defaults are those of a new member."""
+    """The metadata that a member sends. The defaults describe a new member."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -145,7 +145,7 @@ class ConsumerMemberMetadata(NamedTuple):
 
 class TargetAssignmentMetadata(NamedTuple):
     assignment_epoch: int
-    assignment_timestamp: int  # ms since the epoch; 0 if unknown
+    assignment_timestamp: int  # ms since the epoch, 0 if unknown
 
 
 class TopicPartitions(NamedTuple):
@@ -158,8 +158,8 @@ class TargetAssignment(NamedTuple):
 
 
 class OwnedPartitions(NamedTuple):
-    """`assignment_epochs` are the member epochs at which the partitions were assigned (KIP-1251);
-    None in records of Kafka before 4.3."""
+    """`assignment_epochs` contains the member epochs at which the partitions were assigned
+    (KIP-1251), and is None in records of Kafka before 4.3."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
@@ -191,7 +191,7 @@ class ConsumerPartitionMetadata(NamedTuple):
 
 
 class ResolvedRegularExpression(NamedTuple):
-    """The topics that matched, as of a version of the topic metadata and a time in ms."""
+    """The topics that matched, with the version of the topic metadata and the time in ms."""
 
     topics: tuple[str, ...]  # sorted
     version: int
@@ -210,7 +210,7 @@ ConsumerGroupValue: TypeAlias = (
 
 
 class ConsumerGroupRecord(NamedTuple):
-    """A record of a consumer group; a value of None is a tombstone. `name` is the member id or
+    """A record of a consumer group. A value of None is a tombstone. `name` is the member id or the
     regular expression, or "" for records of the group itself."""
 
     type: ConsumerRecordType
@@ -223,7 +223,7 @@ class ConsumerGroupRecord(NamedTuple):
 
 
 class OtherGroupRecord(NamedTuple):
-    """A record of a share or streams group. Key and value are kept encoded; a value of None is a
+    """A record of a share or streams group. Key and value are kept encoded. A value of None is a
     tombstone."""
 
     group_type: GroupType
@@ -245,7 +245,7 @@ class UnknownRecord(NamedTuple):
 
 
 class TransactionalOffsetCommit(NamedTuple):
-    """An offset committed in the transaction of a producer. It takes effect when the transaction is
+    """An offset committed in a producer's transaction. It takes effect when the transaction is
     committed."""
 
     producer_id: int
@@ -254,7 +254,7 @@ class TransactionalOffsetCommit(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """The marker that ends the transaction of a producer."""
+    """The marker that ends a producer's transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -286,10 +286,10 @@ class TransactionPartitions(NamedTuple):
 
 
 class TransactionMetadata(NamedTuple):
-    """The durable state of a transactional id. `state` is an id of TransactionState. Times are in
-    ms; `start_ms` is -1 before the first transaction. `next_producer_id` replaces `producer_id`
-    when the transaction is complete, because its epochs are exhausted. `client_version` is the
-    version of the protocol (transaction.version) that the client used; 2 or more since KIP-890."""
+    """The durable state of a transactional id. `state` is the value of a TransactionState. Times
+    are in ms; `start_ms` is -1 before the first transaction. `next_producer_id` replaces
+    `producer_id` when the transaction is complete, because its epochs are exhausted.
+    `client_version` is the client's transaction.version, at least 2 since KIP-890."""
 
     producer_id: int
     producer_epoch: int
@@ -305,7 +305,7 @@ class TransactionMetadata(NamedTuple):
 
 
 class TransactionRecord(NamedTuple):
-    """A record of a transactional id; `metadata` is None for a tombstone."""
+    """A record of a transactional id. `metadata` is None for a tombstone."""
 
     transactional_id: str
     metadata: TransactionMetadata | None
@@ -316,10 +316,10 @@ class TransactionRecord(NamedTuple):
 
 class UndecodableRecord(ValueError):
     """The bytes of a key or value do not follow the schema of their record type. Like Kafka
-    (CoordinatorLoaderImpl), kohort then fails the load of the whole partition: skipping the record
-    could bring back an offset that was overwritten."""
+    (CoordinatorLoaderImpl), kohort then fails to load the whole partition, because skipping the
+    record could restore an overwritten offset."""
 
 
 class UnencodableRecord(ValueError):
-    """A field does not fit its type: a string is longer than 32,767 bytes, or a number is out of
-    range."""
+    """A field does not fit its type, because a string is longer than 32,767 bytes, or a number is
+    out of range."""

@@ -1,10 +1,10 @@
-"""The snapshot of an offsets partition: a disposable file next to its log that makes loading fast.
+"""The snapshot of an offsets partition, a disposable file next to the log that makes loading fast.
 
-On load, only the log tail after the snapshot is replayed; offsets are read on demand. The file
-consists of blocks (spill.py), an index and a footer. The snapshot is fuzzy: it is written while the
-table changes, so it contains everything up to the start of writing and some later records. Replay
-is idempotent, so replaying from the start offset yields the correct state, provided the log has not
-been truncated below the snapshot's end.
+On load, only the log tail after the snapshot is replayed, and offsets are read on demand. The file
+consists of blocks (spill.py), an index and a footer. The table may change while the snapshot is
+written, so the snapshot contains all records up to its start offset and some later records. Replay
+is idempotent, so replaying from the start offset yields the correct state, provided that the log
+has not been truncated below the snapshot's end.
 
 Snapshots are never synced. A snapshot that is torn, or newer than the log, is removed.
 """
@@ -57,7 +57,7 @@ def open_snapshot(
     folder: Path, files: Files, start_offset: int, end_offset: int
 ) -> Snapshot | None:
     """Open the snapshot, if it is valid for a log with this start and end offset. A snapshot that
-    is unreadable or belongs to another state of the log is removed. Raises OSError if that
+    is unreadable or belongs to another state of the log is removed. Raises OSError if the removal
     fails."""
     path = folder / OFFSETS_SNAPSHOT
     if not files.exists(path):
@@ -68,8 +68,8 @@ def open_snapshot(
             found = _read(file)
         except OSError:
             found = None
-        # The offsets are checked on every load: once records have been appended to a truncated log,
-        # the truncation can no longer be detected.
+        # Checked on every load, because a truncation of the log can no longer be detected after
+        # further records have been appended.
         if found is not None:
             snapshot, snapshot_end = found
             if start_offset <= snapshot.start_offset and snapshot_end <= end_offset:
@@ -94,7 +94,7 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
     take, int32 = fields.take, fields.int32
     topics = {fields.string() for _ in range(int32())}
     metadata = [(take(int32()), take(int32())) for _ in range(int32())]
-    # Written for speed: there may be a hundred thousand groups.
+    # Written for speed, because there may be a hundred thousand groups.
     extents: dict[str, Extent] = {}
     count = int32()
     at = fields.position
@@ -107,7 +107,7 @@ def _read(file: File) -> tuple[Snapshot, int] | None:
 
 
 class SnapshotWriter:
-    """Writes the snapshot of the log in `folder`: run all `steps`, then call `finish`.
+    """Writes the snapshot of the log in `folder`. The caller runs all `steps`, then calls `finish`.
     `start_offset` is the current end of the log. `metadata` yields the key and the value of each
     group's metadata record. Raises OSError."""
 
@@ -128,7 +128,7 @@ class SnapshotWriter:
         self._has_started = False
         self._index: list[bytes] = []
         self.steps = self._write(table, metadata)
-        """Steps of writing, about 3 ms each; the table may change in between. Raises OSError."""
+        """Steps of writing, about 3 ms each. The table may change in between. Raises OSError."""
 
     def _write(
         self, table: OffsetsTable, metadata: Iterator[tuple[bytes, bytes]]
@@ -174,5 +174,5 @@ class SnapshotWriter:
         OSError."""
         self.steps.close()
         if not self._has_started:
-            self._file.close()  # otherwise the table still uses it
+            self._file.close()  # after the start, the table uses it
         self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))

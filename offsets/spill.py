@@ -2,8 +2,8 @@
 
     crc32c uint32 · size uint32 · group string · count uint32 · count × (name string, value)
 
-Strings and values have a two-byte length prefix; names are "topic-partition", values are commit
-values. Files are never synced: everything is in the log, and a corrupted block triggers a reload.
+Strings and values have a two-byte length prefix; names are "topic-partition", and values are commit
+values. Files are not synced, because the log has all data, and a corrupted block triggers a reload.
 """
 
 import sys
@@ -21,7 +21,7 @@ _LENGTH = Struct(">H")
 _COUNT = Struct(">I")
 
 GroupOffsets: TypeAlias = dict[str, bytes]
-""""topic-partition" -> value of the commit record."""
+"""Values of commit records, by "topic-partition"."""
 
 
 class UnreadableBlock(OSError):
@@ -70,7 +70,7 @@ def read_block(group_id: str, extent: Extent) -> GroupOffsets:
         for _ in range(count):
             key, at = _read_string(data, at)
             end = at + 2 + _LENGTH.unpack_from(data, at)[0]
-            # Names are interned: all groups share the names of partitions (table.py).
+            # Names are interned, because all groups share the names of partitions (table.py).
             offsets[sys.intern(key)] = data[at + 2 : end]
             at = end
     except (struct_error, UnicodeDecodeError) as error:

@@ -1,7 +1,7 @@
-"""The offsets store: the partitions of `__consumer_offsets`, each a log in Kafka's record format.
+"""The offsets store: the partitions of `__consumer_offsets`, whose logs have Kafka's record format.
 
 The store appends records by group commit, and loads partitions from their snapshots and logs. The
-resulting state is held by the table (offsets) and the coordinator (groups).
+table holds the resulting offsets, and the coordinator holds the groups.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ from .table import OffsetsTable
 
 # Encoding more records than this takes more than a millisecond.
 MANY_RECORDS = 1000
-# Size of a commit's record with empty strings, without its value: the framing and the key.
+# Size of the framing and the key in a commit's record with empty strings.
 COMMIT_BYTES_MIN = 7 + 10
 
 
@@ -54,10 +54,10 @@ class OffsetsStore(CoordinatorTopic):
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
         """Add `records` to the next flush of a log as one batch, and return a token of that flush.
-        Raises RecordsTooLarge, without adding anything."""
+        Raises RecordsTooLarge, and then adds no record."""
         if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
             _check_bytes_min(records, log.config.max_message_bytes)
-        # Encode first: a record that cannot be encoded must not leave half a batch.
+        # Encode first, because a record that cannot be encoded must not leave half a batch.
         first, producer = records[0], None
         if isinstance(first, TransactionEnd):
             kind = COMMIT if first.is_commit else ABORT
@@ -90,8 +90,8 @@ class OffsetsStore(CoordinatorTopic):
         """Attach the snapshot to the empty `table`. Return the start offset of the replay, and the
         records to apply, batch by batch.
 
-        Raises OSError; the iterator also LogError and UndecodableRecord, in which case the
-        partition must not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch, call
+        Raises OSError. The iterator also raises LogError and UndecodableRecord; the partition must
+        then not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch, call
         `invalidate`.
         """
         snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)
@@ -123,8 +123,8 @@ class OffsetsStore(CoordinatorTopic):
 
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
         """Remove the corrupted cache file, so that the log is read instead. After a CorruptBatch,
-        which the segment manifest had hidden, reopen the log and verify all of it. Raises OSError,
-        LogError."""
+        which the segment manifest had hidden, reopen the log and verify the whole log. Raises
+        OSError, LogError."""
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, self._files))
             self._partition(partition).reopen()
@@ -154,8 +154,8 @@ def _in_transaction(header: BatchHeader, record: OffsetsRecord) -> OffsetsRecord
 
 
 def _check_bytes_min(records: Sequence[OffsetsRecord], bytes_max: int) -> None:
-    """Raise RecordsTooLarge for records that cannot fit into a batch, without encoding them: a
-    group of many members can be hundreds of times too large."""
+    """Raise RecordsTooLarge for records that cannot fit into a batch, without encoding them,
+    because a group of many members can be hundreds of times too large."""
     first = records[0]
     size = 0
     if isinstance(first, GroupMetadataRecord):

@@ -1,10 +1,10 @@
 """The committed offsets in memory, and their eviction to files.
 
-The table maps group -> partition -> commit value, with about 120 bytes per offset. Partitions are
-keyed by name ("topic-partition"), one string shared by all groups, in a flat dict of strings and
-bytes, which the garbage collector does not track. A dict per topic would need 20 % more.
+The table maps groups and partitions to commit values, with about 120 bytes per offset. Each group
+has a flat dict of strings and bytes, which the garbage collector does not track. Its keys are names
+of partitions ("topic-partition"), which all groups share. A dict per topic would need 20 % more.
 
-Evicted groups exist only in a file: they can be listed and counted, but must be loaded before their
+Evicted groups exist only in a file. They can be listed and counted, but must be loaded before their
 offsets are read or changed.
 """
 
@@ -21,8 +21,8 @@ from .spill import Extent, GroupOffsets, append_block, read_block
 
 _log: Final = logging.getLogger("kohort.coordinator")
 
-# Maximum number of interned partition names (about 20 MiB). The cache is cleared when it is full: a
-# broker that has seen more partitions has most likely deleted many of them.
+# Maximum number of interned partition names (about 20 MiB). The cache is cleared when it is full,
+# because a broker that has seen more partitions has probably deleted many of them.
 _NAMES_MAX = 100_000  # not Final, so that a test can lower it in compiled code too
 _NONE: Final[GroupOffsets] = {}
 
@@ -36,7 +36,7 @@ class OffsetsTable:
         self._names: dict[tuple[str, int], str] = {}
         self._topics: set[str] = set()
         self._grown = grown
-        # Extents of groups on disk; groups in memory keep theirs until modified.
+        # Extents of groups on disk. Groups in memory keep their extents until they are modified.
         self._extents: dict[str, Extent] = {}
         # Extents in the snapshot being written.
         self._new_extents: dict[str, Extent] | None = None
@@ -103,7 +103,7 @@ class OffsetsTable:
         return None if value is None else decode_commit_value(value)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
-        """Return topic -> partition -> offset; empty for an unknown group."""
+        """Return the offsets by topic and partition, none for an unknown group."""
         topics: dict[str, dict[int, OffsetAndMetadata]] = {}
         for name, value in self._groups.get(group_id, _NONE).items():
             topic, partition = _split(name)
@@ -116,7 +116,7 @@ class OffsetsTable:
         return _records(group_id, self._groups.get(group_id, _NONE))
 
     def is_loaded(self, group_id: str) -> bool:
-        """Whether the group's offsets are in memory; also True if it has none."""
+        """Whether the group's offsets are in memory, or the group has none."""
         return group_id in self._groups or group_id not in self._extents
 
     def count(self, group_id: str) -> int:
@@ -148,7 +148,7 @@ class OffsetsTable:
     def _evicted(self) -> Iterator[str]:
         return (group_id for group_id in self._extents if group_id not in self._groups)
 
-    # --- files: everything below raises OSError; UnreadableBlock for a corrupted block
+    # --- files: all methods raise OSError, and UnreadableBlock for a corrupted block
 
     def load(self, group_id: str) -> None:
         """Read the group's offsets into memory unless they are already there, and mark them as
@@ -180,21 +180,21 @@ class OffsetsTable:
         return self._spill is not None
 
     def attach(self, file: File, extents: Mapping[str, Extent], topics: Set[str]) -> None:
-        """Initialize with the groups in `file`; the table takes ownership of it."""
+        """Initialize the table with the groups in `file`, and take ownership of the file."""
         self._files.append(file)
         self._extents = dict(extents)
         self._topics.update(topics)
 
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
-        """Append all groups to `file`, one per step; the table may change between steps. After the
-        last step, unchanged groups are only in `file`, which the table then owns. After an error
+        """Append all groups to `file`, one per step. The table may change between steps. After the
+        last step, unchanged groups are only in `file`, which the table then owns. After an error,
         nothing has changed."""
         extents = self._new_extents = {}
         old_files, self._files = self._files, [*self._files, file]
         try:
             for group_id in list(self.groups()):
                 offsets = self._read(group_id)
-                if offsets:  # otherwise it was deleted in the meantime
+                if offsets:  # otherwise, it was deleted in the meantime
                     extent = extents[group_id] = append_block(file, group_id, offsets)
                     yield group_id, extent
             self._extents = extents
@@ -215,9 +215,9 @@ class OffsetsTable:
             file.close()
 
     def evict(self, offsets: int, new_spill: Callable[[], File]) -> None:
-        """Evict at least this many offsets in whole groups, least recently used first; the most
-        recently used group is kept. Groups without an extent are written to the snapshot that is
-        being written, or else to a spill file."""
+        """Evict at least this many offsets in whole groups, least recently used first. The most
+        recently used group is kept. Groups without an extent are written to the snapshot in
+        progress, or to a spill file if there is none."""
         victims: list[str] = []
         for group_id, held in self._groups.items():
             if offsets <= 0 or len(victims) == len(self._groups) - 1:
@@ -241,7 +241,7 @@ class OffsetsTable:
         return append_block(self._spill, group_id, offsets)
 
     def close(self) -> None:
-        """Drop everything and close the files."""
+        """Drop all offsets and close the files."""
         self.is_closed = True
         files, self._files = self._files, []
         for file in files:
@@ -257,14 +257,14 @@ def _records(group_id: str, offsets: Mapping[str, bytes]) -> Iterator[OffsetComm
 
 
 def _split(name: str) -> tuple[str, int]:
-    # Topic names may contain dashes; partition numbers cannot.
+    # Topic names may contain dashes, but partition numbers cannot.
     topic, _, partition = name.rpartition("-")
     return topic, int(partition)
 
 
 class OffsetsCache:
     """Limits the offsets in memory over all partitions (`kohort.cache.offsets`). Eviction is I/O,
-    so it is not done while records are applied: the owner calls `evict` when `is_over` is set."""
+    so it is not done while records are applied. The owner calls `evict` when `is_over` is set."""
 
     # Eviction threshold and amount, as fractions of the bound. They avoid an eviction at every
     # commit.
@@ -278,7 +278,7 @@ class OffsetsCache:
         self._tables: dict[OffsetsTable, Callable[[], File]] = {}
 
     def new_table(self, new_spill: Callable[[], File]) -> OffsetsTable:
-        """Return an empty table. `new_spill` creates a file for evicted groups; it may raise
+        """Return an empty table. `new_spill` creates a file for evicted groups, and may raise
         OSError."""
         if not self._offsets_max:
             return OffsetsTable()

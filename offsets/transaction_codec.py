@@ -21,7 +21,7 @@ from .records import (
     UnencodableRecord,
 )
 
-# Since Kafka 4.0 values are written in version 1, whatever the client's transaction version.
+# Since Kafka 4.0, values are written in version 1, whatever the client's transaction version.
 _VALUE_VERSION: Final = 1
 
 
@@ -63,7 +63,7 @@ TRANSACTION_SPEC: Final = RecordSpec(
 
 
 TRANSACTION_SPECS: Final = {0: TRANSACTION_SPEC}
-"""Record type -> spec, for `decode_as_dicts`."""
+"""Specs by record type, for `decode_as_dicts`."""
 
 
 def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
@@ -78,7 +78,7 @@ def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode_transaction(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """Decode a record. Return None for a key of an unknown version, which Kafka ignores as well.
+    """Decode a record. Return None for a key of an unknown version, which Kafka also ignores.
     Raises UndecodableRecord."""
     if key is None or len(key) < INT16.size:
         raise UndecodableRecord("record of __transaction_state without a key")

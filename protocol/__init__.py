@@ -1,6 +1,6 @@
-"""Kafka's wire protocol: decodes and encodes its messages. No I/O; the schemas come from kio.
+"""Kafka's wire protocol: decodes and encodes messages, without I/O. The schemas come from kio.
 
-apis.py        the API table: versions served by kohort and by older Kafka releases
+apis.py        the API table: the versions that kohort and older Kafka releases serve
 framing.py     frames and request headers
 bootstrap.py   parser for `bootstrap.servers`
 messages.py    decoders and encoders of requests and responses, by API key and version
@@ -10,6 +10,6 @@ encoder.py     encoders, generated from schemas
 codegen.py     builder for generated Python source
 primitives.py  varints, strings and numbers
 consumer_protocol.py  subscriptions and assignments, exchanged by members and their leader
-errors.py      protocol errors, and how Kafka handles them
+errors.py      protocol errors, and how Kafka responds to them
 budgets.py     limits that keep one client from degrading the others
 """

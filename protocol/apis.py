@@ -22,10 +22,10 @@ class Api:
     max_version: int
     flexible_from: int
     max_version_in_2_8: int | None = None
-    """Highest version in Kafka 2.8; None if that release does not have the API."""
+    """Highest version in Kafka 2.8, or None if that release does not have the API."""
     max_version_in_3_9: int | None = None
     advertised_from: int | None = None
-    """The lowest version listed in ApiVersions, if different from `min_version`."""
+    """The lowest version in ApiVersions, if it differs from `min_version`."""
     is_listed: bool = True
     """Whether ApiVersions lists it."""
 
@@ -110,8 +110,8 @@ APIS: tuple[Api, ...] = (
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
-    # Like Kafka without a receiver of client metrics, kohort serves these two but does not list
-    # them.
+    # Like Kafka without a receiver of client metrics, kohort serves these two APIs, but does not
+    # list them.
     Api(71, "GetTelemetrySubscriptions", 0, 0, 0, is_listed=False),
     Api(72, "PushTelemetry", 0, 0, 0, is_listed=False),
     Api(74, "ListConfigResources", 0, 1, 0),

@@ -18,11 +18,11 @@ class Address(NamedTuple):
 
 
 def addresses(bootstrap: str) -> list[Address]:
-    """Parse `bootstrap.servers`; the port may be omitted (9092). Raises ValueError."""
+    """Parse `bootstrap.servers`. A missing port means 9092. Raises ValueError."""
     found = []
     for text in filter(None, map(str.strip, bootstrap.split(","))):
         host, colon, port = text.rpartition(":")
-        # The last colon of an IPv6 address is not followed by a port: `::1`, `[::1]`.
+        # In `::1` and `[::1]`, the last colon is not followed by a port.
         if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
             host, port = text, str(PORT)
         if not port.isdigit() or not 0 < int(port) < 65536:

@@ -1,4 +1,4 @@
-"""Builder for generated Python source of decoders and encoders."""
+"""Builds the Python source of decoders and encoders."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 
 class FunctionSource:
     """Body of a generated function. `scope` contains its globals. `notes` contains, for each line,
-    the `note` that was set when the line was added; it is used in error messages."""
+    the `note` that was set when the line was added. Error messages contain notes."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = dict(scope)

@@ -1,8 +1,8 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
-assignment that the leader returns for it. Brokers treat both as opaque bytes.
+assignment that the leader returns for the member. Brokers treat both as opaque bytes.
 
-Both begin with an int16 version. Newer versions only append fields, so a version above 3 is
-decoded as 3, ignoring trailing bytes. Upstream: ConsumerProtocol.
+Both begin with an int16 version. Newer versions only append fields, so a version above 3 is decoded
+as version 3, and trailing bytes are ignored. Upstream: ConsumerProtocol.
 """
 
 from functools import cache, partial
@@ -84,7 +84,7 @@ def decode_assignment(encoded: bytes) -> Assignment:
 
 def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
     """Decode a SUBSCRIPTION or ASSIGNMENT with the field names of Kafka's schema. Raises
-    DecodeError, also for malformed UTF-8."""
+    DecodeError, including for malformed UTF-8."""
     decode = _decoder(spec, _version(spec, encoded), as_dict=True)
     fields: dict[str, Any] = decode(encoded, INT16.size, len(encoded))
     return fields
@@ -93,7 +93,7 @@ def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
 def encode_subscription(
     subscription: Subscription, version: int = SUBSCRIPTION.max_version
 ) -> bytes:
-    """Encode the fields that the version has. Raises EncodeError."""
+    """Encode the fields of the version. Raises EncodeError."""
     return INT16.pack(version) + _encoder(SUBSCRIPTION, version)(subscription)
 
 

@@ -1,9 +1,9 @@
 """Generates a decoder for each message schema. Decoders turn bytes into messages.
 
-Input is untrusted. Array counts are checked against the remaining bytes before anything is
-allocated, strings are limited to 32,767 bytes, and nothing is read beyond the end. Decoders are as
-lenient as Kafka's generated classes: they accept unknown tagged fields (KIP-482), any negative
-length as null, bytes after the end of a message, and malformed UTF-8, which is replaced.
+Input is untrusted. Array counts are checked against the remaining bytes before memory is allocated,
+strings are limited to 32,767 bytes, and no bytes beyond the end are read. Decoders are as lenient
+as Kafka's generated classes: they accept unknown tagged fields (KIP-482), any negative length as
+null, bytes after the end of a message, and malformed UTF-8, which is replaced.
 """
 
 import datetime
@@ -36,9 +36,9 @@ def compile_decoder(
     as_dict: bool = False,
     limit: "ItemLimit | None" = None,
 ) -> Decoder:
-    """Return a decoder that raises `error` with the field and its position. With `strict`,
-    malformed UTF-8 is an error. With `as_dict`, messages are dicts that can become JSON, with the
-    names of the schema. `limit` applies to the number of items in all arrays."""
+    """Return a decoder that raises `error` with the field and its position. If `strict`, malformed
+    UTF-8 is an error. If `as_dict`, messages are dicts with the schema's names, which can be
+    converted to JSON. `limit` applies to the number of items in all arrays."""
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 
@@ -74,10 +74,10 @@ class _Fixed(NamedTuple):
 
 
 class _DecoderSource:
-    """Generates the source of one decoder; each instance is used once. Adjacent fields of fixed
+    """Generates the source of one decoder. Each instance is used once. Adjacent fields of fixed
     size, plus a length that follows them, form a run, which is unpacked with one struct. In the
-    generated code, `p` is the position in the buffer. It may exceed the end, which is checked
-    last."""
+    generated code, `p` is the position in the buffer. The check that `p` is not beyond the end
+    comes last."""
 
     def __init__(
         self,
@@ -88,8 +88,8 @@ class _DecoderSource:
         find: str | None = None,
         limit: ItemLimit | None = None,
     ) -> None:
-        """`errors` is as in bytes.decode. With `find`, the decoder returns the positions of fields
-        with this name."""
+        """`errors` is as in bytes.decode. If `find` is given, the decoder returns the positions of
+        fields with this name."""
         self._schema = schema
         self._errors = errors
         self._as_dict = as_dict
@@ -152,8 +152,8 @@ class _DecoderSource:
             values = {each.name: code.name("v") for each in schema.all_fields}
             self._fields(schema, values)
             return self._tuple(schema, message_class, values)
-        # Create an empty instance and set its slots: faster than a tuple, and three times as fast
-        # as a dataclass.
+        # Create an empty instance and set its slots. This is faster than creating a tuple, and
+        # three times as fast as creating a dataclass.
         message = code.name("m")
         code.line(f"{message} = {code.constant('class', message_class)}()")
         self._fields(schema, {f.name: f"{message}.{f.attribute}" for f in schema.all_fields})
@@ -170,7 +170,7 @@ class _DecoderSource:
         return f"new({self._code.constant('class', message_class)}, ({', '.join(arguments)},))"
 
     def _fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
-        """Emit all fields. With as_dict, return the variable that holds the tagged fields."""
+        """Emit all fields. If `as_dict`, return the variable that holds the tagged fields."""
         for field in schema.fields:
             self._field(field, targets[field.name], is_flexible=schema.is_flexible)
         tagged = self._tagged_fields(schema, targets) if schema.is_flexible else None
@@ -251,7 +251,7 @@ class _DecoderSource:
         self._run.append(_Fixed(FIXED[field.type], target, self._code.note, field.name))
 
     def _flush(self, back: int = 0) -> None:
-        """Emit the run; advance `p` to `back` bytes before its end."""
+        """Emit the run, and advance `p` to `back` bytes before its end."""
         if not self._run:
             return
         code, run, self._run = self._code, self._run, []
@@ -279,8 +279,8 @@ class _DecoderSource:
         code.note = path
 
     def _length(self, letter: str, *, is_flexible: bool) -> str:
-        """End the run with a length prefix. `p` is left after it, or at it for compact lengths,
-        which may take more than one byte."""
+        """End the run with a length prefix. `p` is then after the prefix, or at the prefix if it is
+        a compact length, which may take more than one byte."""
         length = self._code.name("n")
         self._run.append(_Fixed("B" if is_flexible else letter, length, self._code.note))
         self._flush(back=int(is_flexible))
@@ -389,8 +389,8 @@ class _DecoderSource:
         self._assign(target, items if self._as_dict else f"tuple({items})")
 
     def _has_fixed_size_items(self, struct: Schema) -> bool:
-        """Whether items usually have the same size: nothing in them has a variable size except
-        strings that are usually null or empty, and tagged fields that are usually absent."""
+        """Whether items usually have the same size, because they have no parts of variable size
+        except strings that are usually null or empty, and tagged fields that are usually absent."""
         return (
             self._find is None
             and not self._as_dict
@@ -530,7 +530,7 @@ def _too_many_items(count: int) -> ValueError:
 _EPOCH: Final = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
 
 
-# These values are cached: they are slow to construct, and few distinct durations and ids occur.
+# Cached, because construction is slow, and few distinct durations and ids occur.
 @lru_cache(1024)
 def _duration(milliseconds: int) -> datetime.timedelta:
     try:
@@ -587,8 +587,8 @@ _SCOPE: Final[Mapping[str, Any]] = {
 def _failure(
     title: str, error_class: type[Exception], paths: list[str]
 ) -> Callable[[Exception, int, int], Exception]:
-    """Return a function that describes an error. `paths` are the field paths of the source
-    lines."""
+    """Return a function that describes an error. `paths` contains the field path of each source
+    line."""
 
     def failed(error: Exception, position: int, size: int) -> Exception:
         line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0

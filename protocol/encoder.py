@@ -1,10 +1,10 @@
 """Generates an encoder for each message schema. Encoders turn messages into bytes.
 
-An encoder reads attributes of any object (a kio message of any version, or kohort's own tuples).
-Unknown attributes are ignored; for missing ones, the encoder writes the schema's default, and 0 for
-throttle times.
+An encoder reads the attributes of any object (a kio message of any version, or kohort's own
+tuples). Unknown attributes are ignored. For missing attributes, the encoder writes the schema's
+default, or 0 for throttle times.
 
-Runs of adjacent fixed-size fields are packed with one struct; the first run starts with the frame
+Runs of adjacent fixed-size fields are packed with one struct. The first run starts with the frame
 size and response header. The pieces are joined at the end, so large records are copied once, or not
 at all if the caller takes the list of buffers.
 """
@@ -29,13 +29,13 @@ BodyEncoder: TypeAlias = Callable[[Any], bytes]
 FrameEncoder: TypeAlias = Callable[[Any, int], bytes]
 """(message, correlation id) -> the frame: size, response header and body."""
 BuffersEncoder: TypeAlias = Callable[[Any, int], list[Any]]
-"""Like FrameEncoder, in several buffers: records are not copied."""
+"""Like FrameEncoder, but returns several buffers, so that records are not copied."""
 
 NAMES_MAX: Final = 4096
-"""Maximum number of cached topic names; the cache is cleared when full."""
+"""Maximum number of cached topic names. The cache is cleared when it is full."""
 
 NAME_LENGTH_MAX: Final = 249
-"""Maximum length of a topic name. With NAMES_MAX it limits each of the two caches to 1 MB."""
+"""Maximum length of a topic name. This and NAMES_MAX limit each of the two caches to 1 MB."""
 
 STRING_BYTES_PER_ITEM: Final = 256
 NUMBERS_PER_ITEM: Final = 50
@@ -66,18 +66,18 @@ def compile_frame_encoder(
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
     the schema has fields of any size, it also raises ResponseTooLarge for more than
-    RESPONSE_BYTES_MAX bytes; other messages are limited by their number of items.
+    RESPONSE_BYTES_MAX bytes; the number of items limits other messages.
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
-    message with more than `items_max` array items, it raises `too_many()` before it allocates
-    memory. Long strings and arrays of numbers count as several items.
+    message with more than `items_max` array items, the encoder raises `too_many()` before it
+    allocates memory. Long strings and arrays of numbers count as several items.
     """
     source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
 
 
 class _EncoderSource:
-    """Generates the source of one encoder; each instance is used once."""
+    """Generates the source of one encoder. Each instance is used once."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _EncoderSource:
         self._head_is_open = True
         self._fields(self._schema, "message")
         if self._head_is_open:
-            # Fixed size: a single struct packs the whole frame.
+            # The message has a fixed size, so a single struct packs the whole frame.
             lines = [f"return {self._pack_expression(self._run).replace('SIZE', '0')}"]
             return self._compile("message, correlation_id", lines)
         self._flush()
@@ -231,7 +231,7 @@ class _EncoderSource:
         if kafka_type == "uuid":
             return f"(NULL_UUID if ({local} := {value}) is None else {local}.bytes)"
         if kafka_type in ("timedelta_i32", "timedelta_i64"):
-            # Usually zero; timedelta(0) is falsy.
+            # The value is usually timedelta(0), which is falsy.
             return f"(duration_ms({local}) if ({local} := {value}) else 0)"
         if kafka_type == "datetime_i64":
             if nullable:
@@ -245,7 +245,7 @@ class _EncoderSource:
         if not nullable:
             self._fields(struct, local)
             return
-        # A marker byte precedes the structure; it is negative for null (KIP-893).
+        # A marker byte, negative for null, precedes the structure (KIP-893).
         self._flush()
         code.line(f"if {local} is None: {self._sink}(b'\\xff')")
         with code.block("else:"):
@@ -346,7 +346,7 @@ class _EncoderSource:
             differs = f"{local} is not {default} and {local} != {default}"
             tag = code.constant("tag", unsigned_varint(field.tag or 0))
             if field.struct is not None and field.nullable and field.default is not None:
-                # Null differs from the default, so it is written, as a marker byte without a
+                # Null differs from the default, so it is written as a marker byte without a
                 # structure.
                 code.line(f"if {local} is None: {tags}.append({tag} + b'\\x01\\x00')")
                 differs = f"{local} is not None and {differs}"
@@ -366,8 +366,8 @@ class _EncoderSource:
         content, sink = self._code.name("o"), self._sink
         self._code.line(f"{content} = []")
         self._sink = f"{content}.append"
-        # Null tagged fields are omitted, so the value is not null; nullable structures still have
-        # the marker byte.
+        # Null tagged fields are omitted, so the value is not null, but nullable structures still
+        # have the marker byte.
         nullable = field.nullable and field.struct is not None and not field.is_array
         self._field(replace(field, nullable=nullable), local, is_flexible=True)
         self._flush()
@@ -407,7 +407,7 @@ def _cache_name(names: dict[str, bytes], name: str, encoded: bytes) -> bytes:
 
 
 def _duration_ms(duration: datetime.timedelta) -> int:
-    # Rounded as kio does: to the nearest millisecond, halves to even.
+    # Rounded to the nearest millisecond, and halves to even, as in kio.
     whole, rest = divmod(duration, _MILLISECOND)
     return whole if not rest else round(duration.total_seconds() * 1000)
 

@@ -1,8 +1,8 @@
-"""Protocol errors of a peer. Each closes the connection, as in Kafka.
+"""Protocol errors of a peer. Each error closes the connection, as in Kafka.
 
 Malformed requests get no response, because the client might not understand it. Only ApiVersions in
-a version that is not served gets one (KIP-511, framing.py). The error codes inside responses are
-kio's `ErrorCode`.
+a version that is not served gets a response (KIP-511, framing.py). The error codes inside responses
+are kio's `ErrorCode`.
 
 What Kafka 4.3 does, observed with raw frames:
 
@@ -26,8 +26,8 @@ from kio.schema.errors import ErrorCode as ErrorCode
 
 
 class ApiError(Exception):
-    """A request, or one of its topics or partitions, is rejected with `error`; `message` is for
-    responses that have a field for it. Upstream: ApiException."""
+    """A request, or one of its topics or partitions, is rejected with `error`. `message` is for
+    responses that have a field for a message. Upstream: ApiException."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{error.name}: {message}")
@@ -36,7 +36,7 @@ class ApiError(Exception):
 
 
 class ProtocolError(Exception):
-    """The peer sent something malformed; the message is for the log."""
+    """The peer sent malformed data. The message is for the log."""
 
 
 class InvalidFrameSize(ProtocolError):
@@ -60,11 +60,11 @@ class UnsupportedVersion(ProtocolError):
 
 
 class DecodeError(ProtocolError):
-    """Bytes do not match the message schema; the message names the field and position."""
+    """Bytes do not match the message schema. The message names the field and its position."""
 
 
 class EncodeError(Exception):
-    """A kohort message cannot be encoded: a bug in the broker, unless it is too large."""
+    """A kohort message cannot be encoded, because it is too large or the broker has a bug."""
 
 
 class ResponseTooLarge(EncodeError):

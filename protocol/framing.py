@@ -1,12 +1,12 @@
 """Splits the bytes of a connection into frames, and decodes request headers.
 
-A frame is an int32 size, followed by that many bytes: a request header and the body of the request.
-Received bytes are copied once, because frames outlive the receive buffer. Only the received bytes
-of an incomplete frame are stored, regardless of its announced size.
+A frame is an int32 size, followed by a request header and body of this size. Received bytes are
+copied once, because frames outlive the receive buffer. Only the received bytes of an incomplete
+frame are stored, regardless of its announced size.
 
 Request header v1 consists of API key, version, correlation id and client id. Header v2, used by
-flexible versions, adds tagged fields (KIP-482). In both, the client id has an int16 length, so it
-can be decoded without knowing the header version.
+flexible versions, adds tagged fields (KIP-482). In both versions, the client id has an int16
+length, so it can be decoded without knowing the header version.
 """
 
 from io import BytesIO
@@ -33,11 +33,12 @@ FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 
 TLS_HANDSHAKE: Final = 0x1603
-"""The first two bytes from a TLS client. Read as the size of a frame, they mean 369 MB or more."""
+"""The first two bytes from a TLS client. At the start of a frame's size, they mean at least 369
+MB."""
 TLS_ON_PLAINTEXT: Final = "the client uses TLS, but this listener does not"
 
 FRAME_BYTES_MIN: Final = 10
-"""The smallest request header: API key, version, correlation id, length of the client id."""
+"""Smallest request header in bytes: API key, version, correlation id, length of the client id."""
 
 
 def address(host: str, port: int | str) -> str:
@@ -46,13 +47,13 @@ def address(host: str, port: int | str) -> str:
 
 
 class Framer:
-    """Splits the stream of one connection into frames. An invalid frame size ends the stream:
-    `error` is set and later bytes are dropped. Earlier frames are still handled."""
+    """Splits the stream of one connection into frames. An invalid frame size ends the stream; then
+    `error` is set, and later bytes are dropped. Earlier frames are still handled."""
 
     __slots__ = ("_frame_bytes_max", "_frame_bytes_min", "_missing", "_partial", "error")
 
     error: ProtocolError | None
-    """InvalidFrameSize or FrameTooLarge once the stream has ended, else None."""
+    """InvalidFrameSize or FrameTooLarge once the stream has ended, otherwise None."""
 
     def __init__(
         self, frame_bytes_max: int = FRAME_BYTES_MAX, frame_bytes_min: int = FRAME_BYTES_MIN
@@ -70,12 +71,12 @@ class Framer:
 
     @property
     def partial_frame_bytes(self) -> int:
-        """The size of the incomplete frame; 0 if it is unknown."""
+        """The size of the incomplete frame, or 0 if it is unknown."""
         return 0 if self._partial is None else self._partial.tell() + self._missing - 4
 
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Consume received bytes and return the completed frames as (buffer, start, end), without
-        the size. `data` may change afterwards. Never raises; check `error` after handling the
+        the size. `data` may change afterwards. Never raises. Check `error` after handling the
         frames."""
         frames: list[tuple[bytes, int, int]] = []
         if self._partial is not None:
@@ -86,7 +87,7 @@ class Framer:
         if received >= 4:
             end: int = 4 + _size_at(data)[0]
             if end == received and self._frame_bytes_min <= end - 4 <= self._frame_bytes_max:
-                return [*frames, (bytes(data), 4, end)]  # the usual case: one complete frame
+                return [*frames, (bytes(data), 4, end)]  # usually, there is one complete frame
             # Copy once for all frames, unless the chunk only starts a large frame.
             if end <= received:
                 data = bytes(data)
@@ -115,7 +116,7 @@ class Framer:
     def _finish_partial(
         self, data: bytes | memoryview, frames: list[tuple[bytes, int, int]]
     ) -> bytes | memoryview:
-        """Complete the partial frame; return the remaining `data`."""
+        """Complete the partial frame, and return the remaining `data`."""
         partial = self._partial
         assert partial is not None
         if partial.tell() < 4:
@@ -161,7 +162,7 @@ class Framer:
 _HEADER_START: Final = Struct(">iih")
 _KEY_AND_VERSION: Final = Struct(">hh")
 
-# Key and version as one number -> (key, version, is flexible).
+# (key, version, is flexible), by key and version as one number.
 _SERVED: Final[dict[int, tuple[int, int, bool]]] = {
     (api.key << 16) | version: (api.key, version, version >= api.flexible_from)
     for api in APIS
@@ -183,8 +184,8 @@ _new: Final = tuple.__new__
 
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
     """Decode the header of the frame at buffer[start:end]. ApiVersions is accepted in every
-    version: one that is not served gets UNSUPPORTED_VERSION in a v0 response, and its body is not
-    decoded. Raises UnknownApi, UnsupportedVersion, InvalidHeader."""
+    version; a version that is not served gets UNSUPPORTED_VERSION in a v0 response, and its body is
+    not decoded. Raises UnknownApi, UnsupportedVersion, InvalidHeader."""
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
     except StructError:
@@ -222,7 +223,7 @@ def describe_request(buffer: bytes, start: int, _end: int) -> str:
 
 
 def api_key(buffer: bytes, start: int, end: int) -> int:
-    """Return the API key of a frame; -1 if it is too short for a header."""
+    """Return the API key of a frame, or -1 if it is too short for a header."""
     key: int = _KEY_AND_VERSION.unpack_from(buffer, start)[0] if end - start >= 4 else -1
     return key
 

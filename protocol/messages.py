@@ -1,6 +1,6 @@
-"""Requests and responses by API key and version: their schemas, decoders and encoders.
+"""The schemas, decoders and encoders of requests and responses, by API key and version.
 
-kio's modules are imported, and codecs generated, on first use of a version, to keep startup fast.
+For a fast startup, kio's modules are imported, and codecs generated, when a version is first used.
 """
 
 import types
@@ -44,8 +44,8 @@ _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 
 @cache
 def request_decoder(key: int, version: int, *, inline: bool = False) -> Decoder:
-    """Return decode(buffer, start, end), which raises DecodeError. With `inline`, it raises
-    ManyItems for a request that is too long for the event loop."""
+    """Return decode(buffer, start, end), which raises DecodeError. If `inline`, it raises ManyItems
+    for a request that is too long for the event loop."""
     limit = ItemLimit(ITEMS_MAX, _too_many_items)
     if inline:
         limit = ItemLimit(INLINE_ITEMS_MAX, ManyItems)
@@ -54,7 +54,7 @@ def request_decoder(key: int, version: int, *, inline: bool = False) -> Decoder:
 
 @cache
 def response_encoder(key: int, version: int, *, inline: bool = False) -> FrameEncoder:
-    """Return encode(message, correlation id), which raises EncodeError. With `inline`, it raises
+    """Return encode(message, correlation id), which raises EncodeError. If `inline`, it raises
     ManyItems for a response that is too long for the event loop."""
     return compile_frame_encoder(
         response_schema(key, version),
@@ -78,7 +78,7 @@ def response_buffers_encoder(key: int, version: int) -> BuffersEncoder:
 
 @cache
 def request_encoder(key: int, version: int) -> RequestEncoder:
-    """Return encode(message, correlation id, client id) for clients; it raises EncodeError."""
+    """Return encode(message, correlation id, client id) for clients, which raises EncodeError."""
     body = compile_body_encoder(request_schema(key, version), EncodeError)
     tagged_fields = b"\x00" if version >= _api(key).flexible_from else b""
 
@@ -142,8 +142,8 @@ def _too_many_items() -> ValueError:
 
 
 def _flexible_header(key: int, version: int) -> bool:
-    # ApiVersions responses always use header v0: clients read them before they know the versions
-    # of the broker (KIP-511).
+    # ApiVersions responses always use header v0, because clients read them before they know the
+    # broker's versions (KIP-511).
     return version >= _api(key).flexible_from and key != API_VERSIONS
 
 
@@ -217,8 +217,8 @@ def _field(field: Any) -> Field:
 
 
 def _message_class(kio_class: Any) -> Any:
-    """A mutable subclass of kio's frozen dataclass, for decoders (three times as fast). Instances
-    compare equal to kio's."""
+    """Return a mutable subclass of kio's frozen dataclass, which decoders create three times as
+    fast. Instances compare equal to kio's."""
     return type(
         kio_class.__name__,
         (kio_class,),

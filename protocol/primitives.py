@@ -2,8 +2,8 @@
 
 All numbers are big-endian. Flexible versions (KIP-482) write lengths as unsigned varints, plus one
 so that zero means null, and end each structure with tagged fields. Fields of records in a batch use
-zig-zag varints. Readers raise ValueError for invalid encodings and beyond the end; their callers
-add the name of the field. Upstream: ByteUtils, Readable, Writable.
+zig-zag varints. Readers raise ValueError for invalid encodings and for reads beyond the end. Their
+callers add the field's name. Upstream: ByteUtils, Readable, Writable.
 """
 
 import codecs
@@ -21,8 +21,8 @@ INT64: Final = Struct(">q")
 
 UNSIGNED_VARINT_BYTES_MAX: Final = 5
 VARINT_BYTES_MAX: Final = 10
-"""Maximum bytes of a varlong. Also used for varints, because values that are too large are rejected
-anyway."""
+"""Maximum size of a varlong in bytes. Also used for varints, because callers reject values that are
+too large."""
 
 JAVA_ERRORS: Final = "kohort.java"
 """The name of an error handler for bytes.decode: malformed UTF-8 becomes U+FFFD as in Java."""
@@ -34,7 +34,7 @@ _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
 
 def unsigned_varint(value: int) -> bytes:
-    """Encode seven bits per byte, lowest first: compact lengths, counts and tags."""
+    """Encode a compact length, a count or a tag: seven bits per byte, lowest first."""
     if value < 0x80:
         return _ONE_BYTE[value]
     encoded = bytearray()
@@ -51,7 +51,7 @@ def varint(value: int) -> bytes:
 
 
 def string(text: str | None) -> bytes:
-    """Encode a string with an int16 length; None is null (length -1). Raises ValueError."""
+    """Encode a string with an int16 length, or None as null (length -1). Raises ValueError."""
     if text is None:
         return b"\xff\xff"
     encoded = text.encode()
@@ -87,7 +87,7 @@ def read_unsigned_varint(
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return the value of a zig-zag varint or varlong and the position after it."""
-    # Hot path of loading: the second byte is inlined.
+    # A hot path of loading, so the second byte is inlined.
     try:
         value = buffer[position]
         position += 1
@@ -124,8 +124,8 @@ def java_text(encoded: bytes) -> str:
 
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
-    # UTF-8 has no surrogates. For an encoded surrogate Java emits one replacement character, and
-    # Python one per byte.
+    # UTF-8 has no surrogates. For an encoded surrogate, Java emits one replacement character, and
+    # Python emits one per byte.
     surrogate = _SURROGATE.match(error.object, error.start)
     return "\ufffd", error.end if surrogate is None else surrogate.end()
 
@@ -140,7 +140,7 @@ def uuid_text(encoded: bytes) -> str:
 
 
 class Reader:
-    """Sequential reader of a small structure; every method raises ValueError. With `flexible`,
+    """Sequential reader of a small structure. Every method raises ValueError. If `flexible`,
     strings have compact lengths."""
 
     __slots__ = ("_buffer", "_flexible", "position")

@@ -28,7 +28,7 @@ FIXED: Final[Mapping[str, str]] = {
     "uint64": "Q",
     "uuid": "16s",
 }
-"""Types of fixed size, with their letters in `struct`."""
+"""Types of fixed size with their `struct` letters."""
 
 STRUCT: Final = "struct"
 """Type of a nested structure."""
@@ -80,9 +80,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """A field of a declared message, as in Kafka's JSON. `fields` are the fields of the structure
-    `type`, given at its first use. `attribute` is the Python name, if different from `name` in
-    snake case."""
+    """A field of a declared message, as in Kafka's JSON. `fields` contains the fields of the
+    structure `type`, and is given at its first use. `attribute` is the Python name if it differs
+    from `name` in snake case."""
 
     name: str
     type: str

@@ -10,8 +10,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 WILDCARD: Final = "*"
-"""As a literal resource name it stands for every resource of the type; as a host, for every
-host."""
+"""As a literal resource name, it stands for every resource of the type. As a host, it stands for
+every host."""
 EVERYONE: Final = "User:*"
 """The principal of ACLs that apply to every principal."""
 CLUSTER_NAME: Final = "kafka-cluster"
@@ -37,7 +37,7 @@ class AclResourceType(_ProtocolEnum):
 
 
 class PatternType(_ProtocolEnum):
-    """MATCH is for filters: it selects the patterns that apply to a resource with the filter's
+    """MATCH is for filters, and selects the patterns that apply to a resource with the filter's
     name."""
 
     UNKNOWN = 0
@@ -121,7 +121,7 @@ CLUSTER: Final = Resource(AclResourceType.CLUSTER, CLUSTER_NAME)
 
 
 class Acl(NamedTuple):
-    """Allows or denies an operation to a principal from a host, on the resources of a pattern."""
+    """Allows or denies a principal an operation from a host, on the resources of a pattern."""
 
     resource_type: AclResourceType
     resource_name: str
@@ -141,7 +141,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Selects ACLs; None and ANY select all values of a field."""
+    """Selects ACLs. None and ANY select all values of a field."""
 
     resource_type: AclResourceType
     resource_name: str | None

@@ -20,8 +20,8 @@ DEFAULT: Final = -1
 
 
 class NewTopic(NamedTuple):
-    """A topic to create; -1 stands for the broker's default. `assignments` maps partitions to
-    broker ids; it is empty if the broker assigns them."""
+    """A topic to create. -1 stands for the broker's default. `assignments` maps partitions to
+    broker ids, and is empty if the broker assigns replicas."""
 
     name: str
     partitions: int
@@ -54,9 +54,9 @@ def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = 
 
 
 def check_not_reserved(name: str) -> None:
-    """Reject changes to the topics of coordinators: the number of their partitions determines the
-    partition of each group and transactional id, and the coordinators have them open. (Kafka allows
-    such changes, but then loses groups.)"""
+    """Reject changes to the coordinators' topics, because the number of their partitions determines
+    the partition of each group and transactional id, and the coordinators have the partitions open.
+    (Kafka allows such changes, but then loses groups.)"""
     if is_reserved(name):
         message = f"Topic '{name}' is reserved by the broker."
         raise ApiError(ErrorCode.invalid_topic_exception, message)
@@ -117,7 +117,7 @@ def check_new_partitions(
 
 
 def default_partitions(topics: TopicRegistry) -> int:
-    """Return the default number of partitions, for topics created without one."""
+    """Return the default number of partitions of new topics."""
     return static_number(topics.configs.broker, "num.partitions")
 
 
@@ -176,8 +176,8 @@ def check_reassignment(
     *,
     allows_factor_change: bool,
 ) -> None:
-    """Validate that a partition already has these replicas, because it cannot get others. None
-    cancels its reassignment."""
+    """Validate that a partition already has these replicas, because it cannot get other replicas.
+    None cancels its reassignment."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."
@@ -204,7 +204,7 @@ def _check_replicas(
     broker_ids: Iterable[int], registered: Container[int], factor: int | None = None
 ) -> None:
     """Validate that the replicas are existing nodes, without duplicates, and as many as in the
-    first partition. They are only validated: in kohort all nodes are replicas (topic.py)."""
+    first partition. They are not stored, because all nodes are replicas (topic.py)."""
     replicas = sorted(broker_ids)
     problem = next(_problems_of(replicas, registered), None)
     if not replicas:

@@ -39,10 +39,10 @@ def alter_configs(
     validate_only: bool,
     authorize: Callable[[], None] = lambda: None,
 ) -> None:
-    """Change some keys of the resource; with `replace`, reset all others. `node_id` is the node
-    that received the request; each node changes only its own configuration. `authorize` raises
-    ApiError if the client is not authorized. It is called where a Kafka broker would forward the
-    request to its controller, which authorizes it."""
+    """Change some keys of the resource. If `replace`, reset all other keys. `node_id` is the node
+    that received the request, because each node changes only its own configuration. `authorize`
+    raises ApiError if the client is not authorized. It is called at the point where a Kafka broker
+    would forward the request to its controller, which authorizes it."""
     changes = list(changes)
     check_changes(changes)
     kind, name = resource
@@ -62,7 +62,7 @@ def alter_configs(
         authorize()
         check_operations(changes, "Unknown operation {} for config {}")
         before = {} if replace else topics.configs.client_metrics.get(name, {})
-        # Kafka's controller does not know the types of these keys, so it treats none as a list.
+        # Kafka's controller does not know the types of these keys, so it treats no key as a list.
         _configure_client_metrics(topics, name, changed({}, before, changes), validate_only)
     elif kind == ResourceType.BROKER_LOGGER and not replace:
         authorize()
@@ -125,7 +125,7 @@ def _configure_topic(
 def _configure_group(
     topics: TopicRegistry, group_id: str, overrides: Mapping[str, str], validate_only: bool
 ) -> None:
-    """Configure a group. It need not exist, and its deletion does not delete its configuration."""
+    """Configure a group, which need not exist. Its deletion does not delete its configuration."""
     if not group_id:
         raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
     try:

@@ -1,7 +1,7 @@
-"""Changes of a broker's configuration: which keys can be changed, and to which values.
+"""Validates changes of a broker's configuration, both the changed keys and their values.
 
-Upstream: DynamicBrokerConfig, in its order and with its messages. The broker validates the values;
-the controller then validates min.insync.replicas.
+Upstream: DynamicBrokerConfig, in its order and with its messages. In Kafka, the broker validates
+the values, and the controller then validates min.insync.replicas.
 """
 
 import re
@@ -66,8 +66,8 @@ def configure_broker(
     validate_only: bool,
 ) -> None:
     """Replace the dynamic values of a node or, if `resource` is EVERY_BROKER, of all nodes. `named`
-    are the keys in the request. `authorize` is called before the validation that Kafka's controller
-    does. Raises ApiError."""
+    contains the keys in the request. `authorize` is called before the validations of Kafka's
+    controller. Raises ApiError."""
     try:
         _validate(topics, topics.configs.at(node_id), resource, overrides, named)
     except InvalidConfigValue as error:
@@ -130,7 +130,7 @@ def _fixed(keys: ConfigDef, overrides: Collection[str], named: Iterable[str]) ->
 
 
 def key_of(keys: ConfigDef, name: str) -> ConfigKey | None:
-    """Return the key that `name` sets, perhaps for one listener, or for one of its mechanisms."""
+    """Return the key that `name` sets, possibly for one listener or one of its mechanisms."""
     match = _OF_LISTENER.fullmatch(name)
     if match is None:
         return keys.get(name)
@@ -139,7 +139,7 @@ def key_of(keys: ConfigDef, name: str) -> ConfigKey | None:
 
 def _parsed(keys: ConfigDef, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Return the parsed values by name. As in Kafka, unknown keys and read-only keys of a listener
-    may have any value; they are left out."""
+    may have any value, so they are omitted."""
     values: dict[str, Value] = {}
     for name, text in overrides.items():
         key = key_of(keys, name)
@@ -161,9 +161,9 @@ def _belongs_to_one_broker(keys: ConfigDef, name: str) -> bool:
 
 def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]) -> bool:
     """Whether the key can change in Kafka but not in kohort. The current value is accepted, with
-    two exceptions: for a single listener, because Kafka reads a TLS file again even if its location
-    is unchanged; and for passwords, because permissions are checked later, so that clients without
-    permission could guess them."""
+    two exceptions. For a single listener, Kafka reads a TLS file again even if its location is
+    unchanged. For passwords, permissions are checked later, so clients without permission could
+    guess them."""
     key = key_of(configs.broker.config_def, name)
     if key is None or not key.at_startup:
         return False
@@ -173,7 +173,7 @@ def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]
 
 
 def _validate_requirements(after: Configs, values: Mapping[str, Value]) -> None:
-    """Validate values that depend on others, as Kafka also does at startup."""
+    """Validate values that depend on other values, which Kafka also does at startup."""
     per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
     if after.broker_number(per_ip) == 0 and not after.broker_text(overrides):
         message = f"{per_ip} can be set to zero only if {overrides} property is set."
@@ -269,8 +269,8 @@ def _problems_of_value(key: ConfigKey, text: str) -> Iterator[str]:
 def _problems_of_listeners(
     before: Configs, overrides: Mapping[str, str], values: Mapping[str, Value]
 ) -> Iterator[str]:
-    """Yield problems of limits and threads that are set for all listeners or for an existing one.
-    Zero is allowed only at startup."""
+    """Yield problems of limits and threads that are set for all listeners or for an existing
+    listener. Zero is allowed only at startup."""
     for name, text in overrides.items():
         match = _OF_LISTENER.fullmatch(name)
         if match is not None and match[1] not in before.listener_names:

@@ -2,8 +2,8 @@
 (KIP-412).
 
 Upstream: LoggingController, ConfigAdminManager.validateLogLevelConfigs. `root` is the logger
-`kohort`, the parent of the broker's other loggers: in a test process, Python's root logger belongs
-to the test.
+`kohort`, the parent of the broker's other loggers, because Python's root logger belongs to the test
+in a test process.
 """
 
 import logging

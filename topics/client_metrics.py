@@ -1,6 +1,6 @@
 """The keys of client metrics subscriptions (KIP-714): type, default, validation.
 
-Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies them.
+Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies subscriptions.
 """
 
 import re
@@ -31,7 +31,7 @@ CLIENT_METRICS_KEYS: Final = config_def(
             ConfigType.LIST,
             (),
             no_empty_items,
-            "Prefixes of metric names; `*` stands for all.",
+            "Prefixes of metric names. `*` stands for all names.",
         ),
         ConfigKey(
             "interval.ms",

@@ -1,4 +1,4 @@
-"""Changes of a configuration: each sets, removes or edits the value of one key (KIP-339)."""
+"""Changes of a configuration. Each change sets, removes or edits the value of one key (KIP-339)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ class Operation(IntEnum):
 
 
 OPERATIONS: Final = frozenset(Operation)
-# Replication quotas, which Kafka keeps apart from the broker's other keys (upstream:
+# Replication quotas, which Kafka defines separately from the broker's other keys (upstream:
 # DynamicConfig.Broker).
 _QUOTAS: Final = (
     "follower.replication.throttled.rate",
@@ -46,8 +46,8 @@ def check_changes(changes: list[ConfigChange]) -> None:
 
 
 def check_operations(changes: Iterable[ConfigChange], message: str) -> None:
-    """Raise ApiError for an unknown operation. `message` has placeholders for its number and its
-    key."""
+    """Raise ApiError for an unknown operation. `message` has placeholders for the operation's
+    number and the key."""
     for key, operation, _ in changes:
         if operation not in OPERATIONS:
             raise ApiError(ErrorCode.invalid_request, message.format(operation, key))
@@ -56,8 +56,7 @@ def check_operations(changes: Iterable[ConfigChange], message: str) -> None:
 def changed(
     keys: ConfigDef, before: Mapping[str, str], changes: Iterable[ConfigChange]
 ) -> dict[str, str]:
-    """Return the values after the changes. Raises ApiError if a change is not possible for its
-    key."""
+    """Return the values after the changes. Raises ApiError if a key does not support its change."""
     after = dict(before)
     for change in changes:
         if change.operation == Operation.DELETE:
@@ -87,8 +86,8 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
 
 
 def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
-    """Return the error message; in Kafka, topic and group configs are validated by the controller
-    and broker configs by the broker, with different messages."""
+    """Return the error message. In Kafka, the controller validates topic and group configs, and the
+    broker validates broker configs, with different messages."""
     if keys is TOPIC_KEYS or keys is GROUP_KEYS or not keys:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if name not in keys or name in _QUOTAS:
@@ -97,7 +96,7 @@ def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Like Java's String.split, which drops empty trailing items; an empty string yields one
+    """Like Java's String.split, which drops empty trailing items. An empty string yields one
     item."""
     if not text:
         return [""]

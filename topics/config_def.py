@@ -1,6 +1,6 @@
-"""Typed configuration keys: parsing, validation, and the messages for invalid values.
+"""Typed configuration keys: parsing, validation, and messages for invalid values.
 
-Topics and the broker each have a `ConfigDef`, a set of keys. The error messages are those of
+Topics and the broker each have a `ConfigDef`, a set of keys. The error messages are taken from
 Kafka's ConfigDef.
 """
 
@@ -16,7 +16,7 @@ Value = bool | int | float | str | tuple[str, ...] | None
 """A parsed value. Lists are tuples. None means that the key has no value (`log.retention.ms`)."""
 
 Validator = Callable[[str, Value], None]
-"""Called with a key's name and a parsed value; raises InvalidConfigValue."""
+"""Called with a key's name and a parsed value. Raises InvalidConfigValue."""
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -66,7 +66,7 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
     ConfigType.INT: (-INT_MAX - 1, INT_MAX),
     ConfigType.LONG: (-LONG_MAX - 1, LONG_MAX),
 }
-# 64-bit numbers have at most nineteen digits; longer texts are rejected without being parsed.
+# 64-bit numbers have at most nineteen digits. Longer texts are rejected without being parsed.
 INTEGER: Final = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
 # Double.parseDouble's grammar.
 DECIMAL: Final = re.compile(
@@ -77,7 +77,7 @@ HEXADECIMAL: Final = re.compile(
 )
 # Characters removed by String.trim (not the no-break space).
 BLANK: Final = "".join(map(chr, range(ord(" ") + 1)))
-# Java's \s: whitespace around the commas of a list.
+# The characters of Java's \s, which are removed around the commas of a list.
 WHITESPACE: Final = " \t\n\r\f\v"
 
 
@@ -109,7 +109,7 @@ def _decimal_text(value: float) -> str:
 
 
 def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
-    """Like Integer.parseInt and Long.parseLong (digits of any script); return None if Java would
+    """Like Integer.parseInt and Long.parseLong (digits of any script). Return None if Java would
     throw an exception."""
     low, high = BOUNDS[kind]
     match = INTEGER.fullmatch(text)
@@ -118,7 +118,7 @@ def parse_integer(text: str, kind: ConfigType = ConfigType.INT) -> int | None:
 
 
 def parse_decimal(text: str) -> float | None:
-    """Like Double.parseDouble; return None if Java would throw an exception."""
+    """Like Double.parseDouble. Return None if Java would throw an exception."""
     if match := HEXADECIMAL.fullmatch(text):
         try:
             return float.fromhex(match[1])
@@ -136,8 +136,8 @@ def split_list(text: str) -> tuple[str, ...]:
 class ConfigKey:
     """A configuration key. A `nullable` key may be unset. A `read_only` key cannot change while the
     broker runs. `no_effect` is the reason why a key that is accepted and validated has no effect.
-    An `at_startup` key can change in Kafka, but kohort reads it only when it starts. An `internal`
-    key is not returned by DescribeConfigs."""
+    An `at_startup` key can change in Kafka, but kohort reads it only when it starts.
+    DescribeConfigs does not return an `internal` key."""
 
     name: str
     type: ConfigType

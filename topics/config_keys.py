@@ -1,4 +1,4 @@
-"""Every topic key of Kafka 4.3: type, default, limits, and the broker's synonyms. Data only."""
+"""Every topic key of Kafka 4.3: type, default, limits, and the broker's synonyms."""
 
 import re
 from typing import Final
@@ -59,11 +59,11 @@ def _list(name: str, default: tuple[str, ...], check: Validator, doc: str) -> Co
     return ConfigKey(name, ConfigType.LIST, default, check, doc)
 
 
-_NO_TIERS: Final = "Accepted without effect: there is no tiered storage."
-_ONE_REPLICA: Final = "Accepted without effect: all nodes share one copy of the data."
-_NOT_RECOMPRESSED: Final = "Accepted without effect: batches are stored as they were sent."
+_NO_TIERS: Final = "Accepted without effect, because there is no tiered storage."
+_ONE_REPLICA: Final = "Accepted without effect, because all nodes share one copy of the data."
+_NOT_RECOMPRESSED: Final = "Accepted without effect, because batches are stored as they were sent."
 
-# In the order of upstream's LogConfig: of several invalid values, the first one is reported.
+# In the order of upstream's LogConfig, in which the first invalid value is reported.
 TOPIC_KEYS: Final = config_def(
     (
         _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
@@ -77,14 +77,12 @@ TOPIC_KEYS: Final = config_def(
             "Number of records after which the log is synced.",
         ),
         _long("flush.ms", LONG_MAX, at_least(0), "Time after which the log is synced."),
-        _long(
-            "retention.bytes", -1, None, "Log size above which segments expire; -1 for no limit."
-        ),
+        _long("retention.bytes", -1, None, "Log size above which segments expire. -1: no limit."),
         _long(
             "retention.ms",
             168 * HOUR_MS,
             at_least(-1),
-            "Age at which segments expire; -1 for no limit.",
+            "Age at which segments expire. -1: no limit.",
         ),
         _int("max.message.bytes", 1_048_588, at_least(0), "Maximum size of a record batch."),
         _int("index.interval.bytes", 4096, at_least(0), "Bytes of log between two index entries."),
@@ -142,7 +140,7 @@ TOPIC_KEYS: Final = config_def(
         ),
         _list("leader.replication.throttled.replicas", (), _throttled_replicas, _ONE_REPLICA),
         _list("follower.replication.throttled.replicas", (), _throttled_replicas, _ONE_REPLICA),
-        _bool("remote.storage.enable", False, "Must be false: there is no tiered storage."),
+        _bool("remote.storage.enable", False, "Must be false, because there is no tiered storage."),
         _long("local.retention.ms", -2, at_least(-2), _NO_TIERS),
         _long("local.retention.bytes", -2, at_least(-2), _NO_TIERS),
         _bool("remote.log.copy.disable", False, _NO_TIERS),

@@ -31,8 +31,8 @@ def static_number(broker: StaticBrokerConfig, key: str) -> int:
 
 
 class ConfigSynonym(NamedTuple):
-    """A source of a key's value. `factor` converts it to the unit of the topic key; `text` is the
-    value as a client wrote it, if a client set it."""
+    """A source of a key's value. `factor` converts the value to the unit of the topic key. `text`
+    is the value as a client wrote it, if a client set it."""
 
     name: str
     value: Value
@@ -98,12 +98,12 @@ class Configs:
         self.broker = broker
         self.node_id = node_id
         self.dynamic: dict[str, dict[str, str]] = {}
-        """Resource name (a node id or EVERY_BROKER) -> key -> text."""
+        """Texts by resource name (a node id or EVERY_BROKER) and key."""
         self.groups: dict[str, dict[str, str]] = {}
-        """Group id -> key -> text, of groups with overrides."""
+        """Texts by group id and key, for groups with overrides."""
         self.client_metrics: dict[str, dict[str, str]] = {}
-        """Subscription -> key -> text."""
-        # Node and group id (None for all groups without overrides) -> effective values.
+        """Texts by subscription and key."""
+        # Effective values by node and group id (None for all groups without overrides).
         self._consumer_groups: dict[tuple[int, str | None], ConsumerGroupConfig] = {}
 
     def at(self, node_id: int, broker: StaticBrokerConfig | None = None) -> "Configs":
@@ -117,8 +117,7 @@ class Configs:
         return other
 
     def with_dynamic(self, resource: str, texts: Mapping[str, str]) -> "Configs":
-        """Return the configs as they would be with these dynamic values of a node, or of
-        EVERY_BROKER."""
+        """Return a copy with these dynamic values of a node, or of EVERY_BROKER."""
         changed = Configs(self.broker, self.node_id)
         changed.dynamic = {**self.dynamic, resource: dict(texts)}
         return changed
@@ -143,7 +142,7 @@ class Configs:
             self.client_metrics.pop(name, None)
 
     def clear(self) -> None:
-        """Remove everything that clients have configured, except the overrides of topics."""
+        """Remove all configs that clients have set, except the overrides of topics."""
         for overrides in (self.dynamic, self.groups, self.client_metrics, self._consumer_groups):
             overrides.clear()
 
@@ -151,7 +150,7 @@ class Configs:
 
     @property
     def every_broker(self) -> dict[str, str]:
-        """Cluster-wide dynamic broker configs. Since Kafka 4.1 the controller always stores
+        """Cluster-wide dynamic broker configs. Since Kafka 4.1, the controller always stores
         min.insync.replicas here (KIP-966)."""
         stored = self.dynamic.get(EVERY_BROKER, {})
         in_sync = format_value(self.broker[MIN_INSYNC_REPLICAS])
@@ -219,7 +218,7 @@ class Configs:
         names = BROKER_SYNONYMS.get(key, ())
         sources = self._sources(names)
         if names and names[0][0] not in self.broker:
-            # For broker keys that kohort lacks, the topic's default is used.
+            # The topic's default is used for broker keys that kohort lacks.
             sources = [ConfigSynonym(names[0][0], TOPIC_KEYS[key].default, ConfigSource.DEFAULT)]
         listed = _listed(names[0][0], sources) if names else []
         return _override(TOPIC_KEYS, key, overrides, ConfigSource.DYNAMIC_TOPIC) + listed
@@ -267,14 +266,14 @@ class Configs:
         name = broker_synonym(key)
         if name is not None and name in self.broker:
             return override + self.broker_synonyms(name)
-        # For broker keys that kohort lacks, the group's default is used.
+        # The group's default is used for broker keys that kohort lacks.
         return [
             *override,
             ConfigSynonym(name or key, GROUP_KEYS[key].default, ConfigSource.DEFAULT),
         ]
 
     def consumer_group(self, group_id: str) -> ConsumerGroupConfig:
-        """Return the effective values for a group of the consumer protocol. They are cached."""
+        """Return the effective values for a group of the consumer protocol, which are cached."""
         at = self.node_id, group_id if group_id in self.groups else None
         resolved = self._consumer_groups.get(at)
         if resolved is None:
@@ -340,12 +339,12 @@ def _override(
 
 
 def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
-    """Drop sources before the first one with exactly this name: log.retention.hours is listed only
-    if log.retention.ms is set (upstream: ConfigHelper.configSynonyms)."""
+    """Drop sources before the first one with exactly this name. For example, log.retention.hours is
+    listed only if log.retention.ms is set (upstream: ConfigHelper.configSynonyms)."""
     return list(dropwhile(lambda source: source.name != name, sources))
 
 
-# The minimum of a topic's segment.bytes; offsets.topic.segment.bytes may be lower.
+# The minimum of a topic's segment.bytes. offsets.topic.segment.bytes may be lower.
 _SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
 

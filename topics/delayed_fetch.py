@@ -1,7 +1,7 @@
-"""Delayed fetches, which wait for more bytes. No clock and no I/O.
+"""Delayed fetches, which wait for more bytes. Uses no clock and no I/O.
 
 Each append reports its size to the partition's delayed fetches, so that logs need not be read
-again, as they are by Kafka's DelayedFetch.
+again. Kafka's DelayedFetch reads them again.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class DelayedFetches:
         self.waiting: dict[DelayedFetch, int] = {}
 
     def on_append(self, size: int) -> None:
-        """Report `size` appended bytes; complete fetches that now have enough."""
+        """Report `size` appended bytes, and complete fetches that now have enough."""
         for fetch, room in list(self.waiting.items()):
             counted = min(size, room)
             self.waiting[fetch] = room - counted

@@ -1,4 +1,4 @@
-"""Reads stored batches for consumers, complete and unmodified, within byte limits.
+"""Reads stored batches for consumers within byte limits. Batches are complete and unmodified.
 
 The first batch found is returned whatever its size, so that a consumer always makes progress
 (KIP-74). Upstream: ReplicaManager.readFromLog.
@@ -20,7 +20,7 @@ _NONE = ErrorCode.none
 
 class PartitionRequest(NamedTuple):
     """A consumer's request for a partition. `error` is set if validation failed. `last_epoch` is
-    the leader epoch of the consumer's last record (last_fetched_epoch); NO_EPOCH if it was not
+    the leader epoch of the consumer's last record (last_fetched_epoch), or NO_EPOCH if it was not
     sent."""
 
     partition_index: int
@@ -32,8 +32,8 @@ class PartitionRequest(NamedTuple):
 
 
 class DivergingEpoch(NamedTuple):
-    """The diverging epoch and its end offset in this log: the consumer has read records that do not
-    exist here (KIP-595)."""
+    """The diverging epoch and its end offset in this log. The consumer has read records that are
+    not in this log (KIP-595)."""
 
     epoch: int
     end_offset: int
@@ -70,8 +70,8 @@ def read_partitions(
     *,
     committed_only: bool = False,
 ) -> tuple[list[PartitionData], int]:
-    """Read each partition in order; return the data and the total size, including the `total`
-    already read. With `committed_only`, read up to the last stable offset and include the aborted
+    """Read each partition in order. Return the data and the total size, including the `total`
+    already read. If `committed_only`, read up to the last stable offset and include the aborted
     transactions."""
     responses = []
     bytes_left = max(bytes_max - total, 0) if total else bytes_max
@@ -86,8 +86,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
-    """Return the bytes that count towards fetch.min.bytes. If the data was limited, this is the
-    limit itself, even if the complete batches are smaller (upstream: DelayedFetch)."""
+    """Return the bytes that count towards fetch.min.bytes. If the data was limited, the limit
+    counts, even if the complete batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0

@@ -1,7 +1,7 @@
 """Every group key of Kafka 4.3: type, default, bounds, and the validation of overrides.
 
-Upstream: GroupConfig. kohort has no share or streams groups: their keys are validated, stored and
-described, but have no effect.
+Upstream: GroupConfig. kohort has no share or streams groups, so their keys are validated, stored
+and described, but have no effect.
 """
 
 import re
@@ -24,7 +24,7 @@ from .config_def import (
 _NO_SHARE_GROUPS: Final = "there are no share groups"
 _NO_STREAMS_GROUPS: Final = "there are no streams groups"
 
-# java.time.Duration.parse, with the digits of a Long.
+# The syntax of java.time.Duration.parse, with the digits of a Long.
 _DURATION: Final = re.compile(
     r"([+-]?)P(?:([+-]?\d{1,19})D)?"
     r"(T(?=[+\-\d])(?:([+-]?\d{1,19})H)?(?:([+-]?\d{1,19})M)?"
@@ -47,7 +47,7 @@ def _offset_reset(name: str, value: Value) -> None:
 
 
 def _is_duration(text: str) -> bool:
-    """Whether Java can parse the duration and it is not negative."""
+    """Whether Java can parse the duration and the duration is not negative."""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.group(2, 3)):
         return False

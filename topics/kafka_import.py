@@ -1,9 +1,9 @@
 """Imports topics, users, ACLs and client quotas from a data directory written by Kafka.
 
-Topics keep their ids. The import is done once, while the registry is empty; afterwards the registry
-is authoritative. The clean-shutdown marker and the recovery points are removed so that a Kafka
-broker started here later checks every log. If they reappear, Kafka has used the directory in the
-meantime, and cache files may be stale.
+Topics keep their ids. The import is done once, while the registry is empty. Afterwards, the
+registry is authoritative. The clean-shutdown marker and the recovery points are removed, so that a
+Kafka broker that is started later on the directory checks every log. If these files reappear, Kafka
+has used the directory in the meantime, and cache files may be stale.
 """
 
 import logging
@@ -44,8 +44,8 @@ _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
 _UNSUPPORTED_TOPICS: Final = frozenset({"__share_group_state"})
 _MISLEADING_FILES: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 _UNLIMITED_RETENTION: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-# Start of producer ids if Kafka's allocation is unknown: far above what Kafka (1,000 at a time from
-# 0) can have reached.
+# Start of producer ids if Kafka's allocation is unknown, far above any id that Kafka (1,000 at a
+# time from 0) can have reached.
 PRODUCER_IDS_UNKNOWN: Final = 1 << 40
 
 # --- the import
@@ -59,8 +59,8 @@ def import_kafka_folder(
     new_id: Callable[[], uuid.UUID],
     now_ms: int,
 ) -> None:
-    """Import the topics found in the folder into the empty registry. Must run before the registry
-    is read. Skipped data is logged. Raises OSError, LogError."""
+    """Import the topics found in the folder into the empty registry. Called before the registry is
+    read. Skipped data is logged. Raises OSError, LogError."""
     misleading = [name for name in _MISLEADING_FILES if files.exists(folder / name)]
     is_new = not registry_log.end_offset
     partitions = _list_partitions(folder, files) if is_new or misleading else {}
@@ -97,7 +97,7 @@ def _counts(imported: Iterable[RegistryRecord]) -> str:
 
 
 def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
-    """Return topic -> partitions, according to the folders. The offsets topic comes first."""
+    """Return the partitions by topic, according to the folders. The offsets topic comes first."""
     partitions: dict[str, list[int]] = {}
     for name in files.list(folder):
         match = _PARTITION.fullmatch(name)
@@ -130,7 +130,7 @@ def _records(
             _log.warning("%d of %d partitions of %s are missing", missing, count, name)
         imported.append(TopicRecord(name, id_, count, _overrides(name, known, configs)))
         for index in sorted(indexes):
-            # Clients reject epochs lower than those they have seen from Kafka.
+            # Clients reject epochs that are lower than epochs they have seen from Kafka.
             epoch = _last_epoch(folder / f"{name}-{index}", files)
             imported.append(LeaderRecord(name, id_, index, NO_LEADER, epoch))
     producer_ids_end = metadata.producer_ids_end if metadata else PRODUCER_IDS_UNKNOWN
@@ -164,7 +164,7 @@ def _log_skipped(topic: str, reason: str) -> None:
 def _topic_id(
     name: str, indexes: list[int], known: KafkaTopic | None, folder: Path, files: Files
 ) -> uuid.UUID | None:
-    """Determine the topic id from the metadata and the partition folders; None if unknown."""
+    """Return the topic id in the metadata and the partition folders, or None if it is unknown."""
     ids = {read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
     if known is not None:
         ids.add(known.id)
@@ -177,7 +177,7 @@ def _topic_id(
 
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
     if known is None:
-        # The retention is unknown, so everything is kept.
+        # The retention is unknown, so all records are kept.
         if name == OFFSETS_TOPIC:
             return offsets_topic(configs.broker)[1]
         if name == TRANSACTION_TOPIC:
@@ -193,7 +193,7 @@ def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[st
 
 
 def _last_epoch(folder: Path, files: Files) -> int:
-    """Return the last leader epoch in Kafka's checkpoint, otherwise in the log."""
+    """Return the last leader epoch in Kafka's checkpoint, or else in the log."""
     if (epoch := read_last_leader_epoch(folder, files)) is not None:
         return epoch
     log = Log.open(folder, files, read_only=True)

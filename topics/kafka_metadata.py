@@ -11,10 +11,9 @@
               operation int8, permission int8
            19 ACL removed: id
 
-Fields are flexible (compact strings, bytes and arrays); fields after those listed are ignored. A
-snapshot (`OFFSET-EPOCH.checkpoint`) contains batches like the log's; the log continues at the end
-of the snapshot. Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde,
-Snapshots.
+Fields are flexible (compact strings, bytes and arrays). Fields that are not listed are ignored. A
+snapshot (`OFFSET-EPOCH.checkpoint`) contains batches like the log, which continues at the end of
+the snapshot. Upstream: metadata/src/main/resources/common/metadata, MetadataRecordSerde, Snapshots.
 """
 
 import re
@@ -167,7 +166,7 @@ def _quota_entity(fields: Reader, buffer: bytes) -> QuotaEntity:
 
 
 def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
-    """Read the metadata in a data folder; return None if there is no metadata. Raises OSError,
+    """Return the metadata in a data folder, or None if there is no metadata. Raises OSError,
     LogError."""
     folder = data_folder / METADATA_FOLDER
     if not files.exists(folder):
@@ -195,7 +194,7 @@ def _batches(folder: Path, files: Files) -> Iterator[bytes]:
                 yield batch
     log = Log.open(folder, files, read_only=True)
     try:
-        # A snapshot ends where a batch does (upstream: KafkaRaftLog.createNewSnapshot).
+        # A snapshot ends at the end of a batch (upstream: KafkaRaftLog.createNewSnapshot).
         for header, batch in log.batches(max(start_offset, log.start_offset)):
             if not header.is_control:
                 yield batch

@@ -1,4 +1,4 @@
-"""Topic names: which are valid, internal or reserved. Upstream: internals.Topic."""
+"""Valid, internal and reserved topic names. Upstream: internals.Topic."""
 
 import re
 from typing import Final
@@ -9,16 +9,16 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_TOPIC: Final = "__share_group_state"
 KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
-"""The log of Kafka's controllers; in kohort, the log of the topic registry replaces it."""
+"""The log of Kafka's controllers. In kohort, the log of the topic registry replaces it."""
 # Reserved, because the registry's folder is next to the folders of the topics.
 REGISTRY_TOPIC: Final = "__kohort_topics"
-# Kafka's limit: with `-<partition>` and a suffix, a folder name has at most 255 bytes.
+# Kafka's limit. With `-<partition>` and a suffix, a folder name has at most 255 bytes.
 NAME_LENGTH_MAX: Final = 249
 VALID: Final = re.compile(r"[a-zA-Z0-9._-]++", re.ASCII)
 
 
 def topic_name_error(name: str) -> str | None:
-    """Return why `name` is invalid, in Kafka's wording; None if it is valid."""
+    """Return why `name` is invalid, in Kafka's wording, or None if it is valid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -38,7 +38,7 @@ def topic_name_error(name: str) -> str | None:
 
 
 def validate_topic_name(name: str, value: Value) -> None:
-    """Validate the value of a config key that names a topic; "" is allowed. Raises
+    """Validate the value of a config key that names a topic. "" is allowed. Raises
     InvalidConfigValue."""
     if value and (error := topic_name_error(str(value))):
         raise InvalidConfigValue.of(name, value, error)
@@ -52,10 +52,10 @@ def collision_key(name: str) -> str:
 
 
 def is_internal(name: str) -> bool:
-    """Whether the topic is internal: clients may not write to it."""
+    """Whether the topic is internal, so that clients may not write to it."""
     return is_reserved(name) or name == SHARE_TOPIC
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the topic belongs to a coordinator; only the broker itself creates it."""
+    """Whether the topic belongs to a coordinator, and only the broker itself creates it."""
     return name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)

@@ -1,9 +1,9 @@
-"""Validates and appends a producer's batch, stored as received and decompressed only if the topic's
-configuration requires it.
+"""Validates and appends a producer's batch, which is stored as received and decompressed only if
+the topic's configuration requires it.
 
-The header and the checksum are validated; records are decoded only for keys of compacted topics
-and to find the records with invalid timestamps.
-Upstream: ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
+The header and the checksum are validated. Records are decoded only to check the keys of compacted
+topics and to find records with invalid timestamps. Upstream: ProduceRequest.validateRecords,
+UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +40,7 @@ from ..protocol.budgets import (
 from ..protocol.errors import ApiError, ErrorCode
 from .topic import Partition
 
-# Kafka reads this many bytes before it has the batch size; a shorter remainder is ignored
+# Kafka reads this many bytes before it has the batch size, and ignores a shorter remainder
 # (upstream: ByteBufferLogInputStream).
 SIZE_AND_MAGIC_BYTES: Final = 17
 MAGIC_AT: Final = 16
@@ -79,9 +79,9 @@ class AppendError(ApiError):
 
 
 class ProduceContext(NamedTuple):
-    """What the batches of a request share. `now_ms` is monotonic, for the expiration of producers;
-    `wall_ms` is the system clock's time, which is compared with timestamps. `zstd_allowed` is True
-    since Produce v7: clients that use it can be expected to have consumers with zstd (KIP-110)."""
+    """The values that the batches of a request share. `now_ms` is monotonic, for the expiration of
+    producers. `wall_ms` is the system clock's time, for comparisons with timestamps. `zstd_allowed`
+    is True since Produce v7, whose clients probably have consumers with zstd (KIP-110)."""
 
     now_ms: int
     wall_ms: int
@@ -111,12 +111,12 @@ def append_in_steps(
     context: ProduceContext,
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
-    """Like `append`, as a task: many records are validated in steps, then the batch is appended in
-    a single step. `verification` proves that the partition is in the producer's transaction. It is
-    not needed if the partition already has records of the transaction."""
+    """Like `append`, but as a task. Many records are validated in steps, then the batch is appended
+    in a single step. `verification` proves that the partition is in the producer's transaction. No
+    proof is needed if the partition already has records of the transaction."""
     batch, header = _read_batch(data or b"")
     try:
-        # Open the log first: as in Kafka its error takes precedence.
+        # Open the log first, because its error takes precedence, as in Kafka.
         start_offset = partition.start_offset
         try:
             yield from _validate(partition, batch, header, context)
@@ -165,7 +165,7 @@ def _append(
 
 
 def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """Return the batch in `data` and its header; since Produce v3 there must be exactly one
+    """Return the batch in `data` and its header. Since Produce v3, there must be exactly one
     batch."""
     size = len(data)
     if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
@@ -229,7 +229,7 @@ def _validate_records(
     high = context.wall_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
     # With default limits, batches are not decoded. Records that are too old can only be detected by
-    # decoding: the header has the first timestamp, not the minimum.
+    # decoding, because the header has the first timestamp, not the minimum.
     may_be_invalid = (
         header.timestamp_type if is_append_time else header.max_timestamp > high or low > 0
     )
@@ -287,8 +287,8 @@ def _validate_each(
 
 
 def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
-    """Return the decompressed records; None if they are too large to decompress inline, or
-    invalid."""
+    """Return the decompressed records, or None if they are invalid or too large to decompress
+    inline."""
     compressed = memoryview(batch)[HEADER_BYTES:]
     try:
         return decompress(header.codec, compressed, INLINE_BYTES_MAX)
@@ -299,7 +299,7 @@ def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
 def _decompress_many(
     batch: bytes, header: BatchHeader, message_bytes_max: int
 ) -> CooperativeTask[bytes]:
-    """Return the decompressed records, from a thread. Raises InvalidRecord."""
+    """Decompress the records in a thread. Raises InvalidRecord."""
     compressed = memoryview(batch)[HEADER_BYTES:]
     bytes_max = min(message_bytes_max * EXPANSION_MAX, DECOMPRESSED_BYTES_MAX)
     return (yield from in_thread(lambda: decompress(header.codec, compressed, bytes_max)))

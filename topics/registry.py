@@ -1,8 +1,8 @@
 """The topic registry, and the view of it that clients have.
 
-The registry's log is the source of truth; `_apply` is the only writer of the state, both live and
+The registry's log is the source of truth. `_apply` is the only writer of the state, both live and
 on replay. Changes are appended and applied synchronously, and become durable later (`on_durable`).
-Folders of a deleted topic are kept until the deletion is durable, so a failed write loses nothing.
+Folders of a deleted topic are kept until the deletion is durable, so a failed write loses no data.
 The name becomes available once all of the topic's data has been removed.
 """
 
@@ -51,7 +51,7 @@ from .topic_deletion import FolderDeletion
 
 _log = logging.getLogger("kohort.topics")
 
-# Like Kafka's ProducerIdsBlock: one record per thousand ids; a restart skips the rest.
+# As in Kafka (ProducerIdsBlock), a record reserves a thousand ids, and a restart skips the rest.
 PRODUCER_IDS_PER_RECORD: Final = 1000
 
 # Minimum time between attempts to recover the log, as for other partitions.
@@ -60,7 +60,7 @@ RETRY_FAILED_MS: Final = 1_000
 
 class TopicRegistry:
     """All topics, in order of creation. `folder` is the data directory, `new_id` generates topic
-    ids, `call_soon` is the method of the event loop. Raises OSError, LogError,
+    ids, and `call_soon` is the event loop's method. Raises OSError, LogError,
     UndecodableRegistryRecord."""
 
     def __init__(
@@ -82,8 +82,8 @@ class TopicRegistry:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, tuple[str, ...]] = {}
-        # `_deleting` are topics whose deletion is not durable yet; `_removing` are topics whose
-        # data is still being removed.
+        # `_deleting` contains topics whose deletion is not durable yet, and `_removing` topics
+        # whose data is still being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that may still have folders or offsets, unless recreated."""
@@ -94,23 +94,23 @@ class TopicRegistry:
         self._folders = FolderDeletion(
             folder, files, group_commit.fail_pending, checkpoints, self.deleted_names, call_soon
         )
-        # Hook: called when the deletion of a topic is durable; must call back once all external
-        # data of the topic is gone.
+        # Hook: called when the deletion of a topic is durable. Must call back once all external
+        # data of the topic is removed.
         self.on_deleted: Callable[[str, Callable[[], None]], None] = lambda _name, done: done()
         # Hook: returns whether external data of a deleted topic with that name may remain.
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
-        # Hook: called with (partition, previous leader id).
+        # Hook: called with (topic, partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Hook: called when configs of brokers may have changed.
         self.on_broker_config_change: Callable[[], None] = lambda: None
-        # Incremented on each change, for invalidating derived caches; and its value when a topic
-        # was last created.
+        # A number that is incremented on each change, to invalidate derived caches, and its value
+        # when a topic was last created.
         self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
-        # Increases across restarts: groups store it (KIP-848).
+        # Increases across restarts, because groups store it (KIP-848).
         self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
 
@@ -143,8 +143,8 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
-            # Retry here: a repeated request may only wait for an earlier change, without changing
-            # anything.
+            # Retry here, because a repeated request may only wait for an earlier change without
+            # making a change.
             self._recover_again()
             callback(error)
         else:
@@ -169,10 +169,10 @@ class TopicRegistry:
         return any(each in ("*", self.log_dir, *configs.log_dirs) for each in configs.cordoned)
 
     def disk_space(self) -> tuple[int, int]:
-        """Return the total and the usable bytes of the data folder's volume; -1 if unknown."""
+        """Return the total and the usable bytes of the data folder's volume, or -1 if unknown."""
         return self._files.disk_space(self.folder)
 
-    # --- changes; requests of clients are validated in admin.py
+    # --- changes (admin.py validates clients' requests)
 
     def ensure_offsets_topic(self) -> Topic:
         """Return the offsets topic, creating it if necessary; see `on_durable`."""
@@ -189,22 +189,22 @@ class TopicRegistry:
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Create a topic. Raises OSError if folders of that name cannot be removed or renamed."""
+        """Create a topic. Raises OSError if folders of its name cannot be removed or renamed."""
         self._folders.clear_all(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
         return topic
 
     def add_partitions(self, topic: Topic, partitions: int) -> None:
-        """Add partitions up to a total of `partitions`. Raises OSError as `create` does."""
+        """Add partitions up to a total of `partitions`. Raises OSError like `create`."""
         count = len(topic.partitions)
         self._folders.clear_all(topic.name, range(count, partitions))
         self._change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
         self._store_leaders(topic, count)
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
-        """Store explicit leaders for partitions whose preferred leader is down: it may be up when
-        the log is replayed."""
+        """Store explicit leaders for partitions whose preferred leader is down, because it may be
+        up when the log is replayed."""
         for partition in topic.partitions[first:]:
             index, leader_id = partition.index, partition.leader_id
             if leader_id != self.nodes.replicas(index)[0]:
@@ -222,13 +222,13 @@ class TopicRegistry:
         self._change(GroupConfigRecord(group_id, configs))
 
     def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
-        """Set the configs of a client metrics subscription; empty configs delete it."""
+        """Set the configs of a client metrics subscription. Empty configs delete it."""
         self._change(ClientMetricsRecord(name, configs))
 
     def set_scram_credential(
         self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None
     ) -> None:
-        """Create or replace a credential; None deletes it."""
+        """Create or replace a credential. None deletes it."""
         self._change(ScramCredentialRecord(user, mechanism, credential))
 
     def set_client_quotas(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
@@ -244,7 +244,7 @@ class TopicRegistry:
             self._change(AclDeletedRecord(acl))
 
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
-        """Delete the topic; `on_removed` receives the error, or None once all its data is gone."""
+        """Delete the topic. `on_removed` receives the error, or None once all data is removed."""
         self._deleting[topic.name] = topic
         self._change(TopicDeletedRecord(topic.name))
         self._group_commit.on_durable(
@@ -252,7 +252,7 @@ class TopicRegistry:
         )
 
     def forget_deleted_names(self, names: Iterable[str]) -> None:
-        """Forget names of deleted topics whose data is completely removed."""
+        """Remove the names of deleted topics whose data is completely removed."""
         for name in names:
             is_used = (
                 self.is_being_deleted(name)
@@ -263,7 +263,7 @@ class TopicRegistry:
                 self._change(TopicPurgedRecord(name))
 
     def elect_leader(self, topic: Topic, partition: Partition, leader_id: int) -> None:
-        """Make another node the leader; with NO_LEADER, the partition has no leader."""
+        """Make another node the leader. With NO_LEADER, the partition has no leader."""
         before_id, epoch = partition.leader_id, partition.leader_epoch + 1
         self._change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
         self._on_leader_changed(topic, partition, before_id)
@@ -274,7 +274,7 @@ class TopicRegistry:
         self.on_leader_change(topic, partition, before_id)
 
     def allocate_producer_id(self) -> int:
-        """Allocate a producer id. The caller may respond with it only once it is durable."""
+        """Allocate a producer id. The caller may respond with the id only once it is durable."""
         producer_id = self._next_producer_id
         if producer_id >= self._producer_ids_end:
             self._reserve_producer_ids()
@@ -283,8 +283,8 @@ class TopicRegistry:
 
     @property
     def has_durable_producer_id(self) -> bool:
-        """Whether the next producer id may be stored elsewhere immediately: it is durably reserved,
-        so that it is not allocated again after a crash."""
+        """Whether the next producer id may be stored elsewhere immediately, because it is durably
+        reserved and is not allocated again after a crash."""
         return self._next_producer_id < self._durable_producer_ids_end
 
     def reserve_producer_ids(self, callback: OnDurable) -> None:
@@ -436,12 +436,12 @@ class TopicRegistry:
         self._next_producer_id = self._durable_producer_ids_end = self._producer_ids_end
 
     def _recover_again(self) -> None:
-        """Retry a failed recovery: the disk may work again."""
+        """Retry a failed recovery, because the disk may work again."""
         if self._now_ms() >= self._retry_ms:
             self._undo_if_failed(LogFailed(str(self._registry_log.failed)))
 
     def _undo_if_failed(self, error: OSError | None) -> None:
-        """After a failed write, restore the state from the log; callbacks receive the error."""
+        """After a failed write, restore the state from the log. Callbacks receive the error."""
         if error is None or self._last_failure is error:
             return
         self._last_failure = error  # a flush reports its failure once per change
@@ -466,7 +466,7 @@ class TopicRegistry:
         self.on_broker_config_change()
         self.security.on_client_quota_change(None)
         for topic in before:
-            # Keep existing Partition objects: others reference them and their open logs.
+            # Keep existing Partition objects, because others reference them and their logs.
             restored = self._by_id.get(topic.id)
             for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
                 partition.close()
@@ -478,11 +478,11 @@ class TopicRegistry:
 
 
 class TopicsView:
-    """The topics that clients can read: the topics of the registry, and the mirror.
+    """The topics that clients can read, which are the registry's topics and the mirror.
 
     The mirror is the offsets topic under a second, non-internal name, for readers that ignore
-    internal topics, such as Spark's Kafka connector. It shares the logs. It is not in the registry,
-    and therefore read-only. Without a `mirror_name` there is no mirror.
+    internal topics, such as Spark's Kafka connector. The mirror shares the logs. It is not in the
+    registry, and is therefore read-only. Without a `mirror_name`, there is no mirror.
     """
 
     __slots__ = ("_mirror", "_mirror_name", "_topics")
@@ -494,13 +494,13 @@ class TopicsView:
 
     @property
     def mirror(self) -> Topic | None:
-        """The mirror; None if it is disabled or if the offsets topic does not exist yet."""
+        """The mirror, or None if it is disabled or if the offsets topic does not exist yet."""
         offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
         if offsets_topic is None:
             return None
-        # After a reload the registry has a new object for the offsets topic.
+        # After a reload, the registry has a new object for the offsets topic.
         if self._mirror is None or self._mirror.partitions is not offsets_topic.partitions:
-            # Stable across restarts: consumers treat a different id as a different topic.
+            # Stable across restarts, because consumers treat a different id as a different topic.
             id_ = uuid.uuid5(offsets_topic.id, self._mirror_name)
             self._mirror = Topic(self._mirror_name, id_, self._topics.configs)
             self._mirror.partitions = offsets_topic.partitions

@@ -1,6 +1,6 @@
-"""The registry's log: its records, opening, compaction, and the check for corruption.
+"""The registry's log: records, opening, compaction, and the check for corruption.
 
-Records are JSON for readability. Keys identify the object; the newest record of a key wins.
+Records are JSON for readability. A key identifies an object, and the newest record of a key wins.
 """
 
 import base64
@@ -42,7 +42,7 @@ class TopicDeletedRecord(NamedTuple):
 
 
 class TopicPurgedRecord(NamedTuple):
-    """A deleted topic's data (folders, committed offsets) is gone; its name is forgotten."""
+    """A deleted topic's data (folders, offsets) was removed. Its name is no longer stored."""
 
     name: str
 
@@ -58,21 +58,21 @@ class LeaderRecord(NamedTuple):
 
 
 class BrokerConfigRecord(NamedTuple):
-    """Dynamic broker configs; `resource` is a node id or "" for every broker."""
+    """Dynamic broker configs. `resource` is a node id, or "" for every broker."""
 
     resource: str
     configs: Mapping[str, str]
 
 
 class GroupConfigRecord(NamedTuple):
-    """Configs of a group; empty if it has none."""
+    """Configs of a group, empty if it has none."""
 
     group_id: str
     configs: Mapping[str, str]
 
 
 class ClientMetricsRecord(NamedTuple):
-    """A client metrics subscription (KIP-714); `configs` is empty if it was deleted."""
+    """A client metrics subscription (KIP-714). `configs` is empty if it was deleted."""
 
     name: str
     configs: Mapping[str, str]
@@ -80,11 +80,11 @@ class ClientMetricsRecord(NamedTuple):
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 """The clients to which a quota applies, as pairs of type and name, sorted by type. The types are
-user and client-id, or ip. The name None stands for all clients without a quota of their own."""
+user and client-id, or ip. The name None stands for all clients without a separate quota."""
 
 
 class ClientQuotaRecord(NamedTuple):
-    """Quotas of an entity, by key; empty if it has none."""
+    """Quotas of an entity by key, empty if it has none."""
 
     entity: QuotaEntity
     quotas: Mapping[str, float]
@@ -107,7 +107,7 @@ class ProducerIdsRecord(NamedTuple):
 
 
 class ScramCredentialRecord(NamedTuple):
-    """The SCRAM credential of a user for one mechanism; None if it was deleted."""
+    """The SCRAM credential of a user for one mechanism, or None if it was deleted."""
 
     user: str
     mechanism: ScramMechanism
@@ -130,11 +130,11 @@ RegistryRecord = (
 
 
 class UndecodableRegistryRecord(Exception):
-    """A record that this version of kohort cannot decode; the message contains its key."""
+    """A record that this version of kohort cannot decode. The message contains its key."""
 
 
 def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
-    """Return (key, value); a value of None is a tombstone."""
+    """Return (key, value). A value of None is a tombstone."""
     match record:
         case TopicRecord(name, id_, partitions, configs):
             value = {"id": str(id_), "partitions": partitions, "configs": dict(configs)}
@@ -266,7 +266,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
     "scram": _decode_scram,
     "producer_ids": lambda _name, content: ProducerIdsRecord(int(content["end"])),
 }
-"""The function decode(name, content) of each kind of record; the content of a tombstone is None."""
+"""The function decode(name, content) by kind of record. The content of a tombstone is None."""
 
 
 def read_registry(log: Log) -> Iterator[RegistryRecord]:
@@ -293,11 +293,11 @@ def open_registry(folder: Path, files: Files, truncate_to: int | None = None) ->
 
 
 def recover_registry(log: Log, *, is_synced: bool) -> Log:
-    """Recover the log after a failed write, dropping that write. Raises OSError, LogError."""
+    """Recover the log after a failed write, which is discarded. Raises OSError, LogError."""
     if is_synced:
         log.reopen()
     elif log.failed is not None:
-        # The log is not synced: the OS has the valid bytes, and possibly bytes of a failed write
+        # The log is not synced, so the OS has the valid bytes, and possibly bytes of a failed write
         # that could not be truncated.
         end_offset = log.end_offset
         log.close()
@@ -306,17 +306,17 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
 
 
 def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
-    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete: it is read
-    completely on startup, and would otherwise contain every topic that ever existed. Return the log
-    and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
+    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete, because it
+    is read completely on startup, and would otherwise contain every topic that ever existed. Return
+    the log and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
     stored = list(read_registry(log))
     latest = latest_records(stored)
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
         return log, latest
     folder, files = log.folder, log.files
-    # Never leave the log empty: an empty registry means a new data directory.
+    # Never leave the log empty, because an empty registry means a new data directory.
     kept = latest or [ProducerIdsRecord(0)]
-    # Keep the end offset, so the new segment replaces all others.
+    # Keep the end offset, so that the new segment replaces all other segments.
     first_offset = log.end_offset - len(kept)
     base_offset = log.segments[0].base_offset
     log.close()
@@ -329,15 +329,15 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
 
 
 def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
-    """Return a batch with only this record: a corrupt last batch is treated as torn and truncated,
-    which should lose only one record."""
+    """Return a batch with only this record, because a corrupt last batch is treated as torn and
+    truncated, which should lose only one record."""
     batch = BatchBuilder()
     batch.add(*encode(record), now_ms)
     return batch.finish(offset)
 
 
 def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
-    """Return the live records in a canonical order: topics by creation, leaders after their
+    """Return the live records in a canonical order, with topics by creation and leaders after their
     topic."""
     latest: dict[tuple[Any, ...], RegistryRecord] = {}
     for record in stored:
@@ -416,8 +416,8 @@ class CorruptRegistry(LogError):
 
 def check_registry(folder: Path, files: Files) -> None:
     """Raise CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end.
-    This only reads the log, whereas opening it would truncate it at the corruption and lose all
-    later topics. A torn tail is harmless: its requests were never acknowledged. Raises OSError."""
+    This only reads the log; opening it would truncate it at the corruption and lose later topics. A
+    torn tail is harmless, because its requests were never acknowledged. Raises OSError."""
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
     for name in names:
@@ -443,11 +443,11 @@ def _is_torn_tail(file: File, corruption: Corruption) -> bool:
         return False
     header = header_at(file, corruption.position)
     if header is None:
-        return True  # cut off, or its length is unknown
+        return True  # the batch is cut off, or its length is unknown
     batch = file.read(corruption.position, header.size)
     try:
         check(batch, 0, len(batch))
     except LogError:
         # A torn batch may be followed by preallocated zeros.
         return is_zero_from(file, corruption.position + header.size)
-    return False  # only its offsets are wrong
+    return False  # only the offsets of the batch are wrong

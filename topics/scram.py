@@ -1,4 +1,4 @@
-"""SCRAM credentials (RFC 5802), as Kafka stores them: without the password itself.
+"""SCRAM credentials (RFC 5802), which, as in Kafka, do not contain the password itself.
 
 Upstream: ScramCredential, ScramFormatter.
 """
@@ -40,7 +40,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """What a broker needs to verify a user's password."""
+    """The data with which a broker verifies a user's password."""
 
     salt: bytes
     iterations: int

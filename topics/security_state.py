@@ -22,10 +22,10 @@ class SecurityState:
     def __init__(self) -> None:
         self.acls = Acls()
         self.scram_credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
-        """The credentials of each user, at least one."""
+        """The credentials of each user who has any."""
         self.client_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         self.on_client_quota_change: Callable[[QuotaEntity | None], None] = lambda _entity: None
-        """Hook: called with the entity whose quotas have changed, or with None if all may have
+        """Hook: called with the entity whose quotas have changed, or with None if any may have
         changed."""
 
     def apply(self, record: SecurityRecord) -> None:
@@ -52,7 +52,7 @@ class SecurityState:
             del self.scram_credentials[record.user]
 
     def clear(self) -> None:
-        """Forget everything, before the log is read again."""
+        """Clear the state before the log is read again."""
         self.scram_credentials.clear()
         self.client_quotas.clear()
         self.acls.clear()

@@ -1,7 +1,7 @@
-"""Topics and partitions: log, producer state, delayed fetches and leader of each partition.
+"""Topics and their partitions, with log, producer state, delayed fetches and leader.
 
-All nodes share one data directory, so every node is a replica of every partition and any live node
-can lead. (In Kafka each replica is a copy.)
+All nodes share one data directory, so every node is a replica of every partition, and any live node
+can lead. (In Kafka, each replica is a copy.)
 """
 
 import uuid
@@ -23,7 +23,7 @@ UNKNOWN_EPOCH: Final = -1
 
 
 class Nodes:
-    """The nodes of this process, with ids in port order. Initially all are up."""
+    """The nodes of this process, with ids in port order. Initially, all nodes are up."""
 
     def __init__(self, ids: Sequence[int]) -> None:
         self.ids = tuple(ids)
@@ -31,8 +31,8 @@ class Nodes:
 
     @property
     def quorum_leader_id(self) -> int:
-        """The id of the only controller of the KRaft cluster: the first node, even while it is
-        stopped, because the topic registry keeps running."""
+        """The id of the KRaft cluster's only controller. It is the first node, even while this node
+        is stopped, because the topic registry keeps running."""
         return self.ids[0]
 
     def replicas(self, index: int) -> tuple[int, ...]:
@@ -48,7 +48,7 @@ class Nodes:
         return tuple(id_ for id_ in self.replicas(index) if id_ not in self.up)
 
     def elect(self, index: int) -> int:
-        """Return the first replica that is up; NO_LEADER if none is."""
+        """Return the first replica that is up, or NO_LEADER if no replica is up."""
         for id_ in self.replicas(index):
             if id_ in self.up:
                 return id_
@@ -56,9 +56,9 @@ class Nodes:
 
 
 class Partition:
-    """A partition; its log is opened on first use, because a broker may have many unused
-    partitions. With `durable_reads_only`, readers see only records that survive a power loss.
-    Methods that access the log may raise OSError or LogError."""
+    """A partition, whose log is opened on first use, because a broker may have many unused
+    partitions. If `durable_reads_only`, readers see only records that survive a power loss. Methods
+    that access the log may raise OSError or LogError."""
 
     def __init__(
         self,
@@ -78,14 +78,14 @@ class Partition:
         self.index = index
         self.settings = settings
         self.leader_id = leader_id
-        """Leader node id; NO_LEADER if no node is up."""
+        """The leader's node id, or NO_LEADER if no node is up."""
         self.leader_epoch = 0
         """Incremented with each change of the leader."""
         self.delayed_fetches = DelayedFetches()
         self.unflushed_records = 0
         self.awaiting_sync: list[int] = []
         """Base offsets, in order, of the batches that are acknowledged only after a sync. Readers
-        see only the batches before the first of them."""
+        see only the batches before the first of these."""
         self.flush_is_scheduled = False
         """Whether the flush.ms timer is set."""
         self._data_folder = data_folder
@@ -104,7 +104,7 @@ class Partition:
 
     @property
     def folder(self) -> Path:
-        # Not an attribute: it would take half the time of creating 10,000 partitions.
+        # Not an attribute, which would take half the time of creating 10,000 partitions.
         return self._data_folder / self.name
 
     @property
@@ -129,8 +129,8 @@ class Partition:
 
     def reopen(self, end_offset: int | None = None) -> Log:
         """Reopen the log from its files. The caller ensures that nothing uses the open log. Appends
-        from `end_offset` on were rejected, and are truncated. If that fails, the next opening
-        retries it; until then nothing may read or compact the log."""
+        from `end_offset` on were rejected, and are truncated. If the truncation fails, the next
+        opening retries it. Until then, the log must not be read or compacted."""
         if end_offset is not None:
             self._truncate_to = end_offset
         self.close()
@@ -154,14 +154,14 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """End offset for readers: the log's end, or its durable end if `durable_reads_only`, but at
-        most the first batch in `awaiting_sync`."""
+        """End offset for readers, which is the log's end, or its durable end if
+        `durable_reads_only`, but at most the first offset in `awaiting_sync`."""
         end = self.log.synced_offset if self._durable_reads_only else self.log.end_offset
         return min(end, self.awaiting_sync[0]) if self.awaiting_sync else end
 
     @property
     def last_stable_offset(self) -> int:
-        """End offset for readers with read_committed: all transactions below it have ended."""
+        """End offset for readers with read_committed, below which all transactions have ended."""
         high_watermark = self.high_watermark
         first_unstable = self.log.producers.first_unstable_offset(high_watermark)
         if first_unstable is None:
@@ -172,8 +172,8 @@ class Partition:
     def read(
         self, offset: int, max_bytes: int, *, minimum_one: bool, up_to: int
     ) -> bytes | FileSlice:
-        """Return complete batches before `up_to`, the high watermark or the last stable offset;
-        large reads as a FileSlice. Also raises OffsetOutOfRange."""
+        """Return complete batches before `up_to`, the high watermark or the last stable offset. A
+        large read returns a FileSlice. Also raises OffsetOutOfRange."""
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
     def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
@@ -181,8 +181,8 @@ class Partition:
         return self.log.producers.aborted_between(offset, end)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return (the largest epoch <= `epoch`, its end offset); both UNKNOWN_EPOCH if unknown. An
-        epoch older than all others ends at the start of the first one. Upstream:
+        """Return (the largest epoch <= `epoch`, its end offset), both UNKNOWN_EPOCH if unknown. An
+        epoch older than all known epochs ends at the start of the first one. Upstream:
         LeaderEpochFileCache.endOffsetFor."""
         epochs = self.log.leader_epochs()
         if epoch == epochs[-1][0]:
@@ -193,7 +193,7 @@ class Partition:
         return max((each for each, _ in epochs if each <= epoch), default=epoch), later
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch at `offset`; UNKNOWN_EPOCH below the first known epoch."""
+        """Return the leader epoch at `offset`, or UNKNOWN_EPOCH below the first known epoch."""
         epochs = self.log.leader_epochs()
         return max((epoch for epoch, begin in epochs if begin <= offset), default=UNKNOWN_EPOCH)
 
@@ -210,14 +210,14 @@ class Partition:
             self.awaiting_sync = []
 
     def close(self) -> None:
-        """Close the files; they are reopened on next use."""
+        """Close the files, which are reopened on next use."""
         if self._log is not None:
             self._log.close()
         self._log = None
 
     def delete(self) -> None:
         """Remove the log and its folder."""
-        # No need to open and recover a log just to delete it.
+        # A log need not be opened and recovered to be deleted.
         log = self._log or Log(self.folder, self._files, LogConfig(), read_only=True)
         self._log = None
         log.delete()
@@ -229,7 +229,7 @@ class Partition:
             # The active segment cannot be compacted, so max.compaction.lag.ms also rolls segments
             # (upstream: LogConfig.maxSegmentMs).
             segment_ms = min(segment_ms, settings.max_compaction_lag_ms)
-        # As in Kafka, ordinary topics are not synced by default, not even when they are opened.
+        # As in Kafka, ordinary topics are not synced by default, even when they are opened.
         return LogConfig(
             segment_bytes=settings.segment_bytes,
             segment_ms=segment_ms,
@@ -242,7 +242,7 @@ class Partition:
 
 
 class Topic:
-    """A topic; modified only by the registry. `overrides` is its dynamic configuration."""
+    """A topic, which only the registry modifies. `overrides` is its dynamic configuration."""
 
     def __init__(self, name: str, id_: uuid.UUID, configs: Configs) -> None:
         self.name = name
@@ -257,7 +257,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def settings_at(self, node_id: int) -> TopicSettings:
-        """Return the settings of partitions led by this node; nodes may have different defaults."""
+        """Return the settings of partitions led by this node. Nodes may have different defaults."""
         if node_id not in self._settings:
             self._settings[node_id] = self._configs.at(node_id).settings(self.overrides)
         return self._settings[node_id]
@@ -276,12 +276,12 @@ class Topic:
         partition.configure(self.settings_at(leader_id), leader_id, epoch)
 
     def adopt(self, partitions: list[Partition]) -> list[Partition]:
-        """After a registry reload, reuse the previous Partition objects; return those removed."""
+        """After a registry reload, reuse the previous Partition objects. Return removed ones."""
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
             if leader_id != stored.leader_id:
-                # Bump the epoch: clients may have seen the old one with another leader.
+                # Bump the epoch, because clients may have seen the old one with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)
             self.set_leader(partition, leader_id, epoch)
         self.partitions[: len(kept)] = kept

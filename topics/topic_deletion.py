@@ -1,6 +1,6 @@
 """Removes the folders of deleted topics, a few per iteration of the event loop.
 
-Only folders known to belong to a deleted topic are removed; any other folder that conflicts with a
+Only folders known to belong to a deleted topic are removed. Any other folder that conflicts with a
 new partition is renamed.
 """
 
@@ -19,17 +19,17 @@ from .topic import Partition
 
 _log = logging.getLogger("kohort.topics")
 
-# Partitions per iteration. Each takes 0.4 ms, plus a sync if it has a folder.
+# Number of partitions in one iteration. Each takes 0.4 ms, plus a sync if it has a folder.
 SLICE_PARTITIONS: Final = 5
 
-# Maximum number of folders that are looked up one by one, in 20 µs each. For more, the data folder
-# is listed.
+# Maximum number of folders that are looked up one by one, in 20 µs each. For more folders, the data
+# folder is listed.
 LOOKED_UP_MAX: Final = 100
 
 
 class FolderDeletion:
-    """Removes the folders of partitions. `deleted_names` are deleted topics that may still have
-    folders; `call_soon` schedules a callback on the event loop."""
+    """Removes the folders of partitions. `deleted_names` contains deleted topics that may still
+    have folders. `call_soon` schedules a callback on the event loop."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class FolderDeletion:
         """Deleted topics with folders that could not be removed since startup."""
 
     def remove(self, partitions: Sequence[Partition], done: Callable[[], None]) -> None:
-        """Remove the partitions and their folders, then call `done`. A folder that cannot be
-        removed is logged; it is removed before a topic of the same name is created."""
+        """Remove the partitions and their folders, then call `done`. A folder whose removal fails
+        is removed before a topic of the same name is created."""
         # Remove all checkpoint entries in one write. Deleting a partition retries this.
         with suppress(OSError):
             self._checkpoints.remove(*(each.name for each in partitions))
@@ -97,8 +97,8 @@ class FolderDeletion:
         self._checkpoints.remove(partition)
 
     def _is_deleted(self, topic: str) -> bool:
-        """Whether the folder belongs to a deleted topic. False if the registry lost its tail, since
-        the topic may have been recreated."""
+        """Whether the folder belongs to a deleted topic. False if the registry lost its tail,
+        because the topic may have been recreated."""
         registry = self._files.list(self._folder / f"{REGISTRY_TOPIC}-0")
         return topic in self._deleted_names and not any(name.endswith(".cut") for name in registry)
 

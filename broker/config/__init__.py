@@ -1,4 +1,4 @@
-"""Broker configuration: Kafka's server.properties keys, each value with its origin.
+"""Broker configuration: the keys of Kafka's server.properties, and the origin of each value.
 
 broker_config.py   BrokerConfig: the values a broker runs with, validated
 keys.py            every key: type, default, bounds

@@ -1,7 +1,7 @@
-"""BrokerConfig: Kafka's server.properties keys with typed, validated values and their origins.
+"""BrokerConfig: the keys of Kafka's server.properties, with validated values and their origins.
 
-Precedence: flags, `-o`, environment (KAFKA_...), file, default. Every problem is a `ConfigError`
-with a one-line message. The only I/O is reading the file.
+Precedence, highest first: flags, `-o`, environment (KAFKA_...), file, default. Every problem is a
+`ConfigError` with a one-line message. The only I/O is reading the file.
 """
 
 import copy
@@ -31,7 +31,7 @@ from .sources import (
 
 __all__ = ["BrokerConfig", "ConfigError", "Setting"]
 
-# The methods below that are named after types shadow those types inside the class.
+# Some methods of the class have names of types, which they shadow inside the class.
 Int = int
 Bool = bool
 Str = str
@@ -48,7 +48,7 @@ _DEFAULTS: Final = {key: Setting(each.default, "default") for key, each in ALL_K
 
 
 class BrokerConfig(Mapping[str, Value]):
-    """Key -> value, for every key in ALL_KEYS. `int`, `bool`, … return a value of the key's type.
+    """The value of every key in ALL_KEYS. `int`, `bool`, … return a value of the key's type.
     `BrokerConfig({"num.partitions": "6"})` is for tests, `load` for the command line."""
 
     config_def = ALL_KEYS
@@ -56,8 +56,8 @@ class BrokerConfig(Mapping[str, Value]):
     def __init__(
         self, values: Mapping[Str, Str] | None = None, origins: Mapping[Str, Str] | None = None
     ) -> None:
-        """`values` override the defaults. Their origins are in `origins`; the origin of all others
-        is `code`. Raises ConfigError."""
+        """`values` override the defaults. `origins` contains origins by key; the default is `code`.
+        Raises ConfigError."""
         of = origins or {}
         self._settings = dict(_DEFAULTS)
         # Values by their complete names: listener.name.NAME.KEY.
@@ -95,8 +95,8 @@ class BrokerConfig(Mapping[str, Value]):
 
     def for_listener(self, listener: Listener, mechanism: Str = "") -> Self:
         """Return a copy in which the values of this listener, set with its prefix
-        (`listener.name.client.ssl.client.auth`, KIP-103), replace the general ones. With a SASL
-        `mechanism`, its values (`listener.name.client.plain.sasl.jaas.config`) replace both."""
+        (`listener.name.client.ssl.client.auth`, KIP-103), replace the general ones. The values of a
+        SASL `mechanism` (`listener.name.client.plain.sasl.jaas.config`) replace both."""
         own = copy.copy(self)
         own._settings = dict(self._settings)
         own._override(listener.prefix)
@@ -136,7 +136,7 @@ class BrokerConfig(Mapping[str, Value]):
         return ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
 
     def text(self, key: Str) -> Str | None:
-        """Return the value in properties syntax; None if unset. Passwords are hidden."""
+        """Return the value in properties syntax, or None if it is unset. Passwords are hidden."""
         value = self[key]
         if value is not None and ALL_KEYS[key].type is ConfigType.PASSWORD:
             return HIDDEN
@@ -153,13 +153,13 @@ class BrokerConfig(Mapping[str, Value]):
         return value
 
     def str(self, key: Str) -> Str:
-        """Return the value, "" if unset."""
+        """Return the value, or "" if it is unset."""
         value = self[key]
         assert value is None or type(value) is Str, f"{key} is not a string"
         return value or ""
 
     def list(self, key: Str) -> tuple[Str, ...]:
-        """Return the value, () if unset."""
+        """Return the value, or () if it is unset."""
         value = self[key]
         assert value is None or isinstance(value, tuple), f"{key} is not a list"
         return value or ()
@@ -176,7 +176,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def data_dir(self) -> Path | None:
-        """The data folder; None with durability `none`, which keeps all data in memory."""
+        """The data folder, or None with durability `none`, which keeps all data in memory."""
         if self.durability == "none":
             return None
         (folder,) = self.list("log.dirs") or self.list("log.dir")
@@ -191,8 +191,8 @@ class BrokerConfig(Mapping[str, Value]):
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
         """The addresses advertised to clients, by listener. Port 0 is replaced by the bound port.
-        By default they are the addresses of the listeners or, for a listener on all interfaces, the
-        host name, as in Kafka."""
+        The default is the listener's address or, for a listener on all interfaces, the host name,
+        as in Kafka."""
         key = "advertised.listeners"
         if not self.list(key):
             return tuple(each._replace(host=reachable(each.host)) for each in self.listeners)
@@ -267,9 +267,9 @@ class BrokerConfig(Mapping[str, Value]):
         )
 
     def unknown_keys(self, *, in_environment: Bool = True) -> Iterator[Str]:
-        """Yield one line for each key unknown to both kohort and Kafka. Without `in_environment`,
-        environment variables such as KAFKA_BOOTSTRAP_SERVERS, which may be for other programs, are
-        ignored."""
+        """Yield one line for each key that is unknown to both kohort and Kafka. Without
+        `in_environment`, environment variables such as KAFKA_BOOTSTRAP_SERVERS, which may be for
+        other programs, are ignored."""
         for key, _, origin in self._unknown.values():
             is_variable = origin.startswith(VARIABLE_PREFIX)
             if not is_ignored(key) and (in_environment or not is_variable):
@@ -297,7 +297,7 @@ class BrokerConfig(Mapping[str, Value]):
         self._validate()
 
     def _unify_node_id(self) -> None:
-        """Give `node.id` and its older name `broker.id` the same value, whichever was set
+        """Give `node.id` and its older name `broker.id` the value of the one that was set
         (upstream: AbstractKafkaConfig.populateSynonyms)."""
         node, broker = self._settings["node.id"], self._settings["broker.id"]
         is_broker_set = broker.origin not in ("default", "node.id") and self.int("broker.id") >= 0
@@ -307,7 +307,7 @@ class BrokerConfig(Mapping[str, Value]):
             self._settings["broker.id"] = Setting(node.value, "node.id")
 
     def _validate(self) -> None:
-        """Validate constraints across keys, and value syntax."""
+        """Validate constraints across keys, and the syntax of values."""
         folders = "log.dirs" if self.list("log.dirs") else "log.dir"
         count = len(self.list(folders))
         if count != 1:

@@ -1,6 +1,6 @@
 """Keys of Kafka features that kohort lacks: replication, controllers, share and streams groups,
-tiered storage. A server.properties may contain them. Clients can describe the keys of Kafka 4.3,
-and change the dynamic ones.
+tiered storage. A server.properties file may contain these keys. Clients can describe the keys of
+Kafka 4.3, and change the dynamic ones.
 
 Source: AbstractKafkaConfig.CONFIG_DEF of Kafka 4.3, and KafkaConfig.configNames of Kafka 3.9, the
 last version with ZooKeeper.

@@ -1,8 +1,8 @@
-"""Every broker key: name, type, default, bounds, documentation. Keys are declared only here.
+"""Every broker key: name, type, default, bounds, documentation. No other file declares broker keys.
 
-Names, types, bounds and defaults are Kafka 4.3's; the documentation states where a default differs.
-A key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type,
-default and bounds from the topic key (topics/config_keys.py).
+Names, types, bounds and defaults are Kafka 4.3's; the documentation states which defaults differ. A
+key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type, default
+and bounds from the topic key (topics/config_keys.py).
 """
 
 from collections.abc import Callable
@@ -44,14 +44,13 @@ __all__ = [
     "similar_key",
 ]
 
-# The same value as in log/group_commit.py, which takes too long to import just for reading a
-# configuration.
+# As in log/group_commit.py, which takes too long to import just for reading a configuration.
 Durability = Literal["fsync", "os", "none"]
 
 # The SASL mechanisms. Kafka also supports GSSAPI (Kerberos).
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
-# Why a key has no effect.
+# Reasons why keys have no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
 NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -60,8 +59,8 @@ NO_JITTER: Final = "segments are rolled without jitter"
 
 def _key(type_: ConfigType) -> Callable[..., ConfigKey]:
     """Return a constructor for keys of this type. A key with the default None may be unset.
-    `dynamic` keys can be changed while a broker runs; kohort reads those that are `at_startup` only
-    when it starts."""
+    `dynamic` keys can be changed while a broker runs, but kohort reads `at_startup` keys only when
+    it starts."""
 
     def key(
         name: str,
@@ -100,7 +99,7 @@ def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigK
 
 
 def _group_default(name: str, *, dynamic: bool = False) -> ConfigKey:
-    """Return the key for the default of a key of consumer groups, with its type and bounds."""
+    """Return the key for the default of a consumer group key, with its type and bounds."""
     key = GROUP_KEYS[name.removeprefix("group.")]
     doc = f"Default of the group key `{key.name}`. {key.doc}"
     return replace(key, name=name, doc=doc, read_only=not dynamic)
@@ -172,24 +171,24 @@ KOHORT: Final = (
     _text(
         "kohort.events",
         "on",
-        "The event log in the folder `events` of the data folder: `off`; `on`: rebalances and "
-        "member changes with their causes, and aborted transactions; `all`: also every accepted "
-        "commit and every change of a transaction. With durability `none` there is no event log.",
+        "Whether events are written to the folder `events` of the data folder. `on` includes "
+        "rebalances and member changes with their causes, and aborted transactions. `all` adds "
+        "accepted commits and all changes of transactions. Disabled with durability `none`.",
         one_of("off", "on", "all"),
     ),
     _int(
         "kohort.events.files",
         16,  # 1 GiB, about 2.5 million lines
-        "Number of event log files to keep, of 64 MiB each; 0 keeps all.",
+        "Maximum number of event log files, of 64 MiB each. 0 means no limit.",
         at_least(0),
     ),
     _int(
         "kohort.cache.offsets",
         0,
-        "How many committed offsets to keep in memory, across all groups; all of them if this is 0 "
-        "or with durability `none`. Each takes about 120 bytes in a group with ten offsets and 360 "
-        "in a group with one, plus its metadata. The others are read from files next to the log "
-        "when they are needed, and take 210 bytes per group.",
+        "Maximum number of committed offsets in memory, over all groups. 0 and durability `none` "
+        "mean no limit. An offset takes about 120 bytes in a group with ten offsets and 360 bytes "
+        "in a group with one offset, plus its metadata. Other offsets are read from files next to "
+        "the log when they are needed, and take 210 bytes per group.",
         at_least(0),
     ),
     _text(
@@ -202,8 +201,8 @@ KOHORT: Final = (
     _int(
         "kohort.nodes",
         1,
-        "Number of nodes in this process. Their ports are consecutive, and so are their ids, which "
-        "begin with `node.id`.",
+        "Number of nodes in this process. Their ports and ids are consecutive, and the ids begin "
+        "with `node.id`.",
         between(1, 64),
     ),
     _bool(
@@ -225,7 +224,7 @@ KOHORT: Final = (
         True,
         "Recognize requests that a client repeats (heartbeats, commits, offset fetches) by their "
         "bytes instead of decoding them again. Takes at most 64 KiB of memory per connection. "
-        "`false` affects only speed.",
+        "`false` affects only the speed.",
     ),
     _password(
         "kohort.users",
@@ -270,8 +269,8 @@ NETWORK: Final = (
         "queued.max.request.bytes",
         -1,
         "Bytes of requests in memory that are incomplete or wait to be handled, over all "
-        "connections; above that, the connection that has sent nothing for the longest time is "
-        "closed. -1 means twice socket.request.max.bytes.",
+        "connections. Above this limit, the connection that has sent no data for the longest time "
+        "is closed. -1 means twice socket.request.max.bytes.",
         at_least(-1),
     ),
     _int(
@@ -279,7 +278,7 @@ NETWORK: Final = (
         50,
         "Maximum number of connections waiting to be accepted.",
         at_least(1),
-        no_effect="fixed at 1,024: all clients of a test suite may connect at the same time",
+        no_effect="fixed at 1,024, because all clients of a test suite may connect at once",
     ),
     _long(
         "connections.max.idle.ms",
@@ -290,16 +289,16 @@ NETWORK: Final = (
     _int(
         "max.connections",
         INT_MAX,
-        "Maximum number of connections of a node; a listener can have a lower limit. At the limit "
-        "no more are accepted, except on `inter.broker.listener.name`: for these, the least "
-        "recently used connections of other listeners are closed.",
+        "Maximum number of connections of a node. A listener can have a lower limit. At the limit, "
+        "only `inter.broker.listener.name` accepts connections, for which the least recently used "
+        "connections of other listeners are closed.",
         at_least(0),
         dynamic=True,
     ),
     _int(
         "max.connections.per.ip",
         INT_MAX,
-        "Maximum number of connections of an IP address; further ones are closed immediately.",
+        "Maximum number of connections of an IP address. Others are closed immediately.",
         at_least(0),
         dynamic=True,
     ),
@@ -313,8 +312,8 @@ NETWORK: Final = (
     _int(
         "max.connection.creation.rate",
         INT_MAX,
-        "Maximum number of new connections of a node per second; a listener can have a lower "
-        "limit. Further ones are accepted later. Limits for IP addresses are quotas.",
+        "Maximum number of new connections of a node per second. A listener can have a lower "
+        "limit. Further connections are accepted later. Limits for IP addresses are quotas.",
         at_least(0),
         dynamic=True,
     ),
@@ -338,7 +337,7 @@ STORAGE: Final = (
         ("kohort-data",),
         "The data folder, unless `log.dirs` is set. Kafka's default is in /tmp.",
     ),
-    _list("log.dirs", None, "The data folder; only one is supported. `--data-dir` sets it too."),
+    _list("log.dirs", None, "The data folder, only one. `--data-dir` also sets it."),
     _topic_default("log.segment.bytes"),
     _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
     _int(
@@ -363,7 +362,7 @@ STORAGE: Final = (
     ),
     _topic_default(
         "log.preallocate",
-        no_effect="files grow as they are written, with durability fsync by 64 KiB at a time",
+        no_effect="files grow as they are written (by 64 KiB with durability fsync)",
     ),
     _topic_default("log.index.interval.bytes"),
     _topic_default(
@@ -376,7 +375,7 @@ STORAGE: Final = (
         "log.flush.scheduler.interval.ms",
         validator=None,
         read_only=True,
-        doc="Time after which the log is synced; used if `log.flush.interval.ms` is not set.",
+        doc="Time after which the log is synced, if `log.flush.interval.ms` is not set.",
     ),
     _topic_default("log.cleanup.policy"),
     _topic_default(
@@ -707,7 +706,7 @@ SASL: Final = (
     _list(
         "sasl.enabled.mechanisms",
         ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-        "The mechanisms of SASL listeners. OAUTHBEARER is supported, too. Kafka's default is "
+        "The mechanisms of SASL listeners. OAUTHBEARER is also supported. Kafka's default is "
         "GSSAPI.",
         list_of(*MECHANISMS, may_be_empty=False),
         dynamic=True,
@@ -715,8 +714,8 @@ SASL: Final = (
     _password(
         "sasl.jaas.config",
         None,
-        'Users of PLAIN (`user_alice="alice-secret"`) or options of OAUTHBEARER. As in Kafka, it '
-        "must be set as `listener.name.NAME.MECHANISM.sasl.jaas.config`.",
+        'Users of PLAIN (`user_alice="alice-secret"`) or options of OAUTHBEARER. As in Kafka, '
+        "only `listener.name.NAME.MECHANISM.sasl.jaas.config` has an effect.",
         dynamic=True,
     ),
     _class(
@@ -740,29 +739,29 @@ SASL: Final = (
     _long(
         "connections.max.reauth.ms",
         0,
-        "How long a client may use a connection without authenticating again (KIP-368); 0 means as "
+        "How long a client may use a connection without authenticating again (KIP-368). 0 means as "
         "long as its credentials are valid.",
     ),
     _text(
         "sasl.oauthbearer.jwks.endpoint.url",
         None,
         "A file with the keys of signed tokens (JWKS), as a URL: `file:///etc/jwks.json`. It is "
-        "read when the broker starts. Without this key, tokens are not signed.",
+        "read when the broker starts. Without this file, tokens are not signed.",
     ),
     _list(
         "sasl.oauthbearer.expected.audience",
         (),
-        "Signed tokens must be for one of these audiences; any audience if unset.",
+        "The audiences of signed tokens. If unset, any audience is accepted.",
     ),
     _text(
         "sasl.oauthbearer.expected.issuer",
         None,
-        "The issuer of signed tokens; any issuer if unset.",
+        "The issuer of signed tokens. If unset, any issuer is accepted.",
     ),
     _int(
         "sasl.oauthbearer.clock.skew.seconds",
         30,
-        "How much the issuer's clock may differ from the broker's, for signed tokens.",
+        "Maximum difference between the clocks of the broker and the issuer of signed tokens.",
         at_least(0),
     ),
     _text(
@@ -810,7 +809,7 @@ ACLS: Final = (
     _bool(
         "allow.everyone.if.no.acl.found",
         False,
-        "Whether every client may use the resources that no ACL applies to.",
+        "Whether every client may use resources to which no ACL applies.",
         internal=True,
     ),
 )
@@ -834,7 +833,7 @@ BROKER_KEYS: Final = config_def(
 )
 
 ALL_KEYS: Final[ConfigDef] = {**BROKER_KEYS, **DESCRIBED_KEYS}
-"""All keys, including those of Kafka that have no effect in kohort: clients can describe them."""
+"""All keys that clients can describe, including Kafka's keys without effect in kohort."""
 
 LISTENER_PREFIX: Final = "listener.name."
 LISTENER_KEYS: Final = (
@@ -843,7 +842,7 @@ LISTENER_KEYS: Final = (
     "max.connection.creation.rate",
 )
 """Keys that can have a different value for each listener: `listener.name.client.ssl.client.auth`.
-SASL keys can have one for each mechanism:
+SASL keys can have a different value for each mechanism:
 `listener.name.client.plain.connections.max.reauth.ms`."""
 
 
@@ -862,7 +861,7 @@ def is_ignored(name: str) -> bool:
 
 
 def similar_key(name: str) -> str:
-    """Return `: did you mean num.partitions?`; empty if no key is similar."""
+    """Return a text such as `: did you mean num.partitions?`, or "" if no key is similar."""
     known = [*BROKER_KEYS, *IGNORED_KEYS]
     if name.startswith(LISTENER_PREFIX):
         listener = ".".join(name.split(".")[:3])

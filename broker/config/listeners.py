@@ -1,5 +1,5 @@
-"""`listeners` and `advertised.listeners`: where to listen, with which security protocol, and the
-addresses that clients receive.
+"""`listeners` and `advertised.listeners`: the addresses and security protocols of listeners, and
+the addresses that clients receive.
 
 Controller listeners in a KRaft server.properties are ignored.
 """
@@ -17,7 +17,7 @@ from .sources import ConfigError
 __all__ = ["EXAMPLE", "Listener", "SecurityProtocol", "parse_listeners", "reachable"]
 
 ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]*\]|[^\[\]/:]*):(\d{1,5})")
-ALL_INTERFACES: Final = ("", "0.0.0.0", "::")  # noqa: S104 (compared with, not bound)
+ALL_INTERFACES: Final = ("", "0.0.0.0", "::")  # noqa: S104 (only compared, not bound)
 EXAMPLE: Final = "PLAINTEXT://127.0.0.1:9092"
 
 
@@ -65,9 +65,9 @@ def reachable(host: str) -> str:
 def parse_listeners(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
 ) -> tuple[Listener, ...]:
-    """Parse the client listeners; there must be at least one. `ignored` are the names of controller
-    listeners, `where` is the key of the endpoints and its origin. Names are in upper case, as in
-    Kafka. Raises ConfigError."""
+    """Parse the client listeners, of which there must be at least one. `ignored` contains the names
+    of controller listeners; `where` is the key of the endpoints with its origin. Names are in upper
+    case, as in Kafka. Raises ConfigError."""
     protocols = _parse_protocols(protocol_map)
     parsed = [
         _parse_endpoint(endpoint.strip(), protocols, ignored, where) for endpoint in endpoints

@@ -28,7 +28,7 @@ SCRIPT_VARIABLES: Final = re.compile(
 
 
 class ConfigError(ValueError):
-    """An invalid setting. The message is one line: the problem, the value with its origin, the
+    """An invalid setting. The message is one line with the problem, the value, its origin, and the
     remedy."""
 
 
@@ -41,7 +41,7 @@ class RawSetting(NamedTuple):
 
 
 def key_of(variable: str) -> str:
-    """Return the key of a variable by the rule of Kafka's images: KAFKA_NUM_PARTITIONS stands for
+    """Return the key of a variable as in Kafka's images: KAFKA_NUM_PARTITIONS stands for
     num.partitions, and `__` for `_`."""
     name = variable.removeprefix(VARIABLE_PREFIX).lower().replace("___", "-").replace("__", "\0")
     return name.replace("_", ".").replace("\0", "_")

@@ -1,6 +1,6 @@
 """Users and their passwords as text: the key `kohort.users`.
 
-Nothing here prints a password, not even in errors.
+Errors do not contain passwords.
 """
 
 import re
@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["format_users", "parse_users"]
 
-# An item of `kohort.users`; commas, colons and backslashes are escaped by a backslash.
+# An item of `kohort.users`. Commas, colons and backslashes are escaped with a backslash.
 USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")
@@ -33,6 +33,6 @@ def parse_users(text: str) -> dict[str, str]:
 
 
 def format_users(users: Mapping[str, str]) -> str:
-    """Return the text from which `parse_users` returns these users."""
+    """Return the text that `parse_users` parses to these users."""
     pairs = ([SPECIAL.sub(r"\\\g<0>", each) for each in item] for item in users.items())
     return ",".join(map(":".join, pairs))

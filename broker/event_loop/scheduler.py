@@ -115,7 +115,7 @@ class Scheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no task is runnable; tasks may be waiting for a thread."""
+        """Whether no task is runnable. Tasks may be waiting for a thread."""
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:

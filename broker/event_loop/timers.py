@@ -103,7 +103,7 @@ class Timers:
             while (popped := self._deadlines.pop_due(now)) is not None:
                 popped[0].callback()
         finally:
-            # Even if a callback has raised an exception.
+            # Arm it even if a callback has raised an exception.
             self._arm()
 
     def _fire_slice(self) -> None:

@@ -27,7 +27,7 @@ BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 class CallbackTimes(NamedTuple):
     """`below` contains (bound in milliseconds, number of callbacks from the previous bound up to
-    this one); the bound None means unbounded."""
+    this one). The bound None means unbounded."""
 
     total: int
     longest_ms: float

@@ -1,7 +1,7 @@
-"""What the client of a request may do. Without an authorizer, it may do everything.
+"""What the client of a request may do. Without an authorizer, clients may do everything.
 
-Denials are logged, except where the response merely omits the resource, as in lists.
-Upstream: AuthHelper.
+Denials are logged, except if the response only omits the resource, as in lists. Upstream:
+AuthHelper.
 """
 
 from typing import Final
@@ -95,7 +95,7 @@ def allows_cluster(
 def config_denial(
     context: RequestContext, node: Node, operation: AclOperation, type_: int, name: str
 ) -> ErrorCode | None:
-    """Return the error if the client may not describe or alter the configuration of a resource. The
+    """Return the error if the client may not describe or alter a resource's configuration. The
     configurations of brokers, their loggers and client metrics belong to the cluster."""
     match type_:
         case ResourceType.TOPIC:
@@ -118,7 +118,7 @@ def cluster_denial(context: RequestContext, operation: AclOperation) -> tuple[Er
 
 
 def topic_filter(context: RequestContext, node: Node) -> TopicFilter | None:
-    """Return a function with which coordinators filter the topics that the client may describe;
+    """Return the filter by which coordinators select the topics that the client may describe, or
     None if there is no authorizer."""
     authorizer = node.security.authorizer
     if authorizer is None:
@@ -142,7 +142,7 @@ def group_operations(context: RequestContext, node: Node, group_id: str) -> int:
 
 
 def cluster_operations(context: RequestContext, node: Node) -> int:
-    """Return the bit field of the operations; 0 if the client may not even describe the cluster."""
+    """Return the bit field of the operations, or 0 if the client may not describe the cluster."""
     if not allows_cluster(context, node, AclOperation.DESCRIBE):
         return 0
     return _allowed_operations(context, node, CLUSTER)

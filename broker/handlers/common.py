@@ -1,4 +1,4 @@
-"""Helpers of handlers: leaders and brokers, failed responses, failed authentication."""
+"""Helpers for handlers: leaders and brokers, failed responses, failed authentication."""
 
 import logging
 from collections.abc import Iterable
@@ -35,9 +35,8 @@ ERROR_MESSAGES: Final = {
 
 
 def fits(message: str | None) -> bool:
-    """Return whether a response can contain the message, which repeats text from the client and may
-    be too long. In that case Kafka fails to encode the response, and responds with
-    UNKNOWN_SERVER_ERROR for the request."""
+    """Return whether the message, which repeats text from the client, is short enough for a
+    response. If not, Kafka fails to encode the response, and responds with UNKNOWN_SERVER_ERROR."""
     return message is None or len(message.encode()) <= STRING_BYTES_MAX
 
 
@@ -52,8 +51,8 @@ class BrokerResponse(NamedTuple):
 
 
 class CurrentLeader(NamedTuple):
-    """The current leader, for the response to a client that contacted the wrong node (KIP-951).
-    NO_LEADER if all nodes are down."""
+    """The current leader, for the response to a client that contacted the wrong node (KIP-951). The
+    id is NO_LEADER if all nodes are down."""
 
     leader_id: int
     leader_epoch: int
@@ -64,8 +63,8 @@ def current_leader(partition: Partition) -> CurrentLeader:
 
 
 def brokers(context: RequestContext, node: Node) -> list[BrokerResponse]:
-    """Return every node that is up, with its address for clients of the same listener. Empty if the
-    listener is not advertised."""
+    """Return every node that is up, with its address for clients of the same listener. The list is
+    empty if the listener is not advertised."""
     listener = context.client.listener.name
     rack = node.config.str("broker.rack") or None
     return [
@@ -88,7 +87,7 @@ def fail_unless_durable(
     responses: list[Response], error: OSError | None, *, keys: int = 1
 ) -> list[Response]:
     """Return `responses`, with successes replaced by a storage error if the change did not become
-    durable. Each begins with `keys` identifying fields, the error code and the error message."""
+    durable. A response begins with `keys` identifying fields, error code and error message."""
     if error is None:
         return responses
     new: Any = type(responses[0]) if responses else None
@@ -111,7 +110,7 @@ def warn_once(context: RequestContext, node: Node, problem: str) -> None:
 
 def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -> bool:
     """Return whether the client is in the middle of a SASL exchange and must not send this request.
-    If so, it gets the response and the connection is closed."""
+    If so, the client gets the response, and the connection is closed."""
     sasl = context.client.sasl
     if sasl is None or not sasl.is_exchanging:
         return False
@@ -121,8 +120,8 @@ def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -
 
 def fail_authentication(context: RequestContext, node: Node, reason: str, response: Any) -> None:
     """Close the connection after the response, which is delayed (`connection.failed.
-    authentication.delay.ms`), so that passwords cannot be guessed quickly. If the response is None,
-    none is sent."""
+    authentication.delay.ms`), so that passwords cannot be guessed quickly. If `response` is None,
+    no response is sent."""
     sasl = context.client.sasl
     assert sasl is not None
     context.channel.close_after_responses(str(sasl.failure(reason)))

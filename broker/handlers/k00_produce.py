@@ -40,12 +40,12 @@ from .common import (
 from .transactions import VerificationSupport, verify
 
 NO_ACKS = 0
-# The lower byte of a batch's attributes, so that only transactional batches are read twice.
+# The lower byte of a batch's attributes shows which batches are transactional and read twice.
 ATTRIBUTES_AT = 22
-# Acks=1 or all: equivalent here, since there is only one copy.
+# Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
 VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Errors of the transaction coordinator that older clients do not retry. They get
+# Errors of the transaction coordinator that older clients do not retry. These clients get
 # NOT_ENOUGH_REPLICAS instead, which they retry (upstream: ReplicaManager.handleProduceAppend).
 RETRIED_ERRORS = (
     ErrorCode.coordinator_load_in_progress,
@@ -75,8 +75,8 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition. A separate type, so that the encoder can skip the
-    tagged-field comparison for all other responses."""
+    """Another node leads the partition. With a separate type, the encoder skips the tagged-field
+    comparison for all other responses."""
 
     current_leader: CurrentLeader = field(kw_only=True)
 
@@ -146,7 +146,7 @@ class _Produce:
                 rejection.error,
                 log_start_offset=rejection.log_start_offset,
                 record_errors=rejection.record_errors,
-                # As in Kafka: without invalid records there is no message.
+                # As in Kafka, there is no message without invalid records.
                 error_message=rejection.message if rejection.record_errors else None,
             )
         except ApiError as rejection:
@@ -177,15 +177,15 @@ class _Produce:
         return partition
 
     def _must_sync(self, partition: Partition, done: AppendResult) -> bool:
-        """Whether the response waits for a sync. As in Kafka, records of ordinary topics are synced
-        only if flush.messages or flush.ms require it: Kafka relies on replication instead. Records
-        of a transaction are always synced with durability `fsync`: otherwise, after a power loss,
-        its producer could commit it without records that were acknowledged."""
+        """Whether the response waits for a sync. As in Kafka, which relies on replication, records
+        of ordinary topics are synced only if flush.messages or flush.ms require a sync. With
+        durability `fsync`, records of a transaction are always synced; otherwise, after a power
+        loss, the transaction could be committed without acknowledged records."""
         settings = partition.settings
         if self._node.group_commit.durability == "none":
             return False
         if partition.awaiting_sync:
-            # It may be the duplicate of a batch whose sync fails, or follow such a batch and be
+            # The batch may duplicate a batch whose sync fails, or follow such a batch and be
             # truncated with it.
             return done.base_offset >= partition.awaiting_sync[0]
         if self._syncs_all or partition.unflushed_records >= settings.flush_messages:
@@ -222,7 +222,7 @@ class _Produce:
         self._node.group_commit.sync(partition.log, on_synced)
 
     def finish(self, topics: list[TopicResponse]) -> None:
-        """Respond, once everything is synced."""
+        """Respond once all batches are synced."""
         # Called after all appends, so that a delayed fetch on several partitions sees all of them.
         for partition, size in self._appended:
             partition.delayed_fetches.on_append(size)
@@ -274,9 +274,9 @@ def _append_all(
     node: Node,
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """Append all batches, then respond. `verified` contains the errors of partitions that are not
-    in the producer's transaction, and the verifications of those that are. A partition that is
-    missing from it already has records of the transaction."""
+    """Append all batches, then respond. `verified` contains errors for partitions that are not in
+    the producer's transaction, and verifications for partitions that are. Partitions without an
+    entry already have records of the transaction."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -371,8 +371,8 @@ def _verify(
     verifications: Mapping[TopicPartition, Verification],
     rejected: Mapping[TopicPartition, ErrorCode],
 ) -> None:
-    """Verify that the partitions are in the producer's transaction, or add them to it; then append.
-    `header` is the header of one of the producer's batches."""
+    """Verify that the partitions are in the producer's transaction, or add them, then append.
+    `header` belongs to one of the producer's batches."""
     support = _support(context)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -413,10 +413,10 @@ def _reject(context: RequestContext, error: ErrorCode, message: str | None = Non
 
 
 def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
-    """Return each partition of the request once, by its topic's name or id. The last entry of a
-    duplicate partition wins, as in Kafka: the earlier ones are neither appended nor in the
-    response. (If exactly one of them is malformed, Kafka appends the other but still responds with
-    the error.)"""
+    """Return each partition of the request once, by its topic's name or id. If a partition is
+    repeated, its last entry wins, as in Kafka; earlier entries are neither appended nor in the
+    response. (If exactly one entry is malformed, Kafka appends the other one, but still responds
+    with the error.)"""
     topics: dict[Any, dict[int, Any]] = {}
     for topic in context.request.topic_data:
         key = topic.topic_id if context.version >= 13 else topic.name
@@ -443,7 +443,7 @@ def _sync_at_deadline(node: Node, partition: Partition) -> None:
 
 
 def _errors(response: ProduceResponse) -> str:
-    """Describe the errors of a request with acks=0 for the log; its client gets no response."""
+    """Describe errors for the log, because the client of a request with acks=0 gets no response."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
         for topic in response.responses

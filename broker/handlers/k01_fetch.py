@@ -114,7 +114,7 @@ class _Fetch:
         self.timer: Timer | None = None
         self.parked = 0
         # Number of partitions that existed when the delayed fetch started. Errors of other
-        # partitions may be returned when it ends.
+        # partitions may be returned when the fetch ends.
         self.known = 0
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
@@ -126,7 +126,7 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
-        # Decided only once: a delayed fetch is not authorized again.
+        # Decided only once, because a delayed fetch is not authorized again.
         self._authorizes = node.security.authorizer is not None
         self._allowed: dict[str | None, bool] = {}
 
@@ -183,7 +183,7 @@ class _Fetch:
         run_in_slices(self.context, self.node, self._attempt_again())
 
     def _attempt_again(self) -> Iterator[None]:
-        # Resolved on each attempt: the topic may be deleted while the fetch waits.
+        # Resolved on each attempt, because the topic may be deleted while the fetch waits.
         requests = yield from self._look_up()
         yield from self._attempt(requests)
 
@@ -442,7 +442,7 @@ def _missing_rank(request: PartitionRequest) -> int:
 
 
 def _unknown_server_error(context: RequestContext) -> FetchResponse:
-    """Return the response to a request that fails as a whole. Since v13 it has no partitions."""
+    """Return the response to a request that fails as a whole. Since v13, it has no partitions."""
     error = ErrorCode.unknown_server_error
     request = context.request
     topics = []

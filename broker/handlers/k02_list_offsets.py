@@ -54,7 +54,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     committed_only = context.version >= 2 and request.isolation_level == READ_COMMITTED
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics: list[Message] = []
-    # Partition -> what is requested; a topic that is requested twice is returned once.
+    # Requested partitions by index. A topic that is requested twice is returned once.
     allowed: dict[str, dict[int, Any]] = {}
     for topic in request.topics:
         if not allows_topic(context, node, AclOperation.DESCRIBE, topic.name):
@@ -103,13 +103,13 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 
 def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int]:
-    """Return (timestamp, offset) of the first record at or after `timestamp`, or for a special
-    timestamp; UNKNOWN if there is none. With `committed_only`, only records below the last stable
-    offset are considered."""
+    """Return (timestamp, offset) of the first record at or after `timestamp`, or the offset for a
+    special timestamp, or UNKNOWN if there is none. With `committed_only`, only records below the
+    last stable offset are considered."""
     end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp == LATEST:
         return UNKNOWN, end_offset
-    # Without tiered storage all offsets are local.
+    # Without tiered storage, all offsets are local.
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return UNKNOWN, partition.start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):

@@ -78,7 +78,7 @@ class MetadataResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     requested = request.topics
-    # v0 cannot send null: an empty list means all topics.
+    # v0 cannot send null, so an empty list means all topics.
     if requested is None or (context.version == 0 and not requested):
         topics = []
         for topic in list(node.view):
@@ -132,7 +132,7 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
         each.name is None or each.topic_id is not None for each in topics
     ):
         return ErrorCode.invalid_request
-    # If any topic has an id, topics without a name are ignored; otherwise Kafka throws.
+    # If any topic has an id, topics without a name are ignored. Otherwise, Kafka throws.
     if all(getattr(each, "topic_id", None) is None for each in topics) and any(
         each.name is None for each in topics
     ):
@@ -141,7 +141,7 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
 
 
 def _distinct(topics: Iterable[Any]) -> Iterable[Any]:
-    """De-duplicate topics; if ids are present, names are ignored."""
+    """Return each requested topic once. If ids are present, names are ignored."""
     by_id = {each.topic_id: each for each in topics if getattr(each, "topic_id", None) is not None}
     return (by_id or {each.name: each for each in topics}).values()
 
@@ -183,7 +183,7 @@ def _find(context: RequestContext, node: Node, requested: Any, created: set[str]
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:
-    """Whether both client and broker want topics to be created."""
+    """Whether both the client and the broker allow topics to be created."""
     # Clients before v4 cannot disable auto-creation.
     allowed = getattr(context.request, "allow_auto_topic_creation", True)
     return allowed and node.config.bool("auto.create.topics.enable")
@@ -197,9 +197,9 @@ def _is_creator(context: RequestContext, node: Node, name: str) -> bool:
 
 
 def _create(context: RequestContext, node: Node, name: str, created: set[str]) -> Topic | None:
-    """Create the topic with the broker's defaults. Return None if it cannot be created, or not yet.
-    As in Kafka, which responds before it creates topics, the client gets no reason. `created` are
-    the topics that this request has created."""
+    """Create the topic with the broker's defaults. Return None if it cannot be created now or at
+    all. As in Kafka, which responds before it creates topics, the client gets no reason. `created`
+    contains the topics that this request has created."""
     if name == OFFSETS_TOPIC:
         return node.topics.ensure_offsets_topic()
     if name == TRANSACTION_TOPIC:
@@ -207,7 +207,7 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
     try:
         node.view.check_new_topic(name)
         check_new_topic(node.topics, name, created)
-        if name == SHARE_TOPIC:  # has a replication factor of its own
+        if name == SHARE_TOPIC:  # has a separate replication factor
             check_placement(node.topics)
         else:
             check_replication_factor(node.topics)

@@ -17,9 +17,9 @@ from ..network.gather import Gather
 from ..network.request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_group, allows_topic
 
-# Responses longer than this are not cached: a tiny request can request all offsets of a group.
+# Longer responses are not cached, because a tiny request can request all offsets of a group.
 KEPT_RESPONSE_BYTES_MAX = 1024
-# Groups and topics that are authorized in one step, which takes about 0.3 ms.
+# Number of groups and topics that are authorized in one step, which takes about 0.3 ms.
 AUTHORIZED_MAX = 100
 
 
@@ -49,9 +49,9 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _allows_all(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe everything that the request names. Also False for a request
-    for all topics, because these may have changed when it is repeated, and for too many names to
-    authorize at once."""
+    """Whether the client may describe all groups and topics that the request names. Also False for
+    a request for all topics, because the topics may have changed when the request is repeated, and
+    for too many names to authorize at once."""
     if node.security.authorizer is None:
         return True
     request, describe = context.request, AclOperation.DESCRIBE
@@ -245,7 +245,7 @@ def _uncached_groups(
             if group.topics is None:
                 topics = [each for each in topics if _describes(context, node, each.name)]
             if context.version >= 10:
-                # Topics that were deleted in the meantime are omitted: there is no id to return.
+                # Topics that were deleted in the meantime are omitted, because they have no id.
                 found = ((each, node.view.get(each.name)) for each in topics)
                 topics = [each._replace(topic_id=topic.id) for each, topic in found if topic]
             response = response._replace(topics=topics + rejected_topics)

@@ -21,7 +21,7 @@ GROUP, TRANSACTION, SHARE = 0, 1, 2
 
 
 class CoordinatorResponse(NamedTuple):
-    """One key since v4; the whole response before."""
+    """The response for one key (since v4), or the whole response (before v4)."""
 
     key: str
     node_id: int
@@ -38,7 +38,7 @@ DESCRIBED = {
         ErrorCode.transactional_id_authorization_failed,
     ),
 }
-"""The resource that the client must be allowed to describe, and the error if it is not."""
+"""The resource that the client must be allowed to describe, and the error otherwise."""
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -67,8 +67,7 @@ def _find(
     ensure: Callable[[], object],
     coordinator: Callable[[Node, str], Node | None],
 ) -> None:
-    """Create the topic of the coordinators, if it does not exist, and respond once it is
-    durable."""
+    """Create the coordinators' topic if it does not exist, and respond once it is durable."""
     is_new = node.topics.get(topic) is None
     if not is_new or _may_create(context, node):
         ensure()
@@ -76,7 +75,7 @@ def _find(
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe any of the keys; as in Kafka, other clients create no
+    """Whether the client may describe any of the keys. As in Kafka, other clients create no
     topic."""
     request = context.request
     keys = request.coordinator_keys if context.version >= 4 else (request.key,)
@@ -90,8 +89,8 @@ def _respond_with_leaders(
     is_new: bool,
     error: OSError | None,
 ) -> None:
-    """Respond once the topic is durable. `is_new` means that this request has created it; Kafka
-    creates it only after it has responded."""
+    """Respond once the topic is durable. `is_new` means that this request has created the topic,
+    which Kafka does only after the response."""
     if error is not None or (is_new and not node.config.bool("kohort.auto.create.immediate")):
         # Clients retry.
         _respond(context, node, lambda _key: None)
@@ -110,8 +109,8 @@ def _respond(
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """`error` and `message` are for keys without a coordinator. Before v4 every response has a
-    message, even for NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
+    """Respond. `error` and `message` are for keys without a coordinator. Before v4 every response
+    has a message, even for NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
     success_message = ""
     if context.version < 4:
         message, success_message = ERROR_MESSAGES[error], "NONE"

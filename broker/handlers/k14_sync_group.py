@@ -31,17 +31,17 @@ def handle(context: RequestContext, node: Node) -> None:
         return
     else:
         command = _command(context.request)
-        if not command.assignments:  # not cached: a leader's assignments differ each time
+        if not command.assignments:  # not cached, because a leader's assignments differ each time
             context.prepared = command
     ticket = node.coordinators.submit(command, RequestContext.respond, context)
     context.mute_channel()
-    # As in Kafka, the member stays in the group; only its response is dropped.
+    # As in Kafka, the member stays in the group, and only its response is dropped.
     context.on_disconnect(partial(node.coordinators.forget, ticket))
 
 
 def _has_protocol(request: Any) -> bool:
-    """Whether protocol type and name are set; mandatory since v5, although nullable in the schema
-    (upstream: KafkaApis, KIP-559)."""
+    """Whether protocol type and name are set, which is mandatory since v5, although the schema
+    allows null (upstream: KafkaApis, KIP-559)."""
     return request.protocol_type is not None and request.protocol_name is not None
 
 

@@ -31,7 +31,7 @@ class GroupResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate group ids are described once, and their responses are copies."""
+    """Describe groups. Duplicate group ids are described once, and their responses are copies."""
     groups = list(dict.fromkeys(context.request.groups))
     respond = partial(_respond, context, node)
     results = Gather(len(groups), respond)
@@ -66,7 +66,7 @@ def _response(
 ) -> GroupResponse:
     error, state, protocol_type, protocol_name, members, message = result
     if error is ErrorCode.group_id_not_found and context.version < 6:
-        error, message = ErrorCode.none, None  # before v6 a group that does not exist is Dead
+        error, message = ErrorCode.none, None  # before v6, a group that does not exist is Dead
     requested = getattr(context.request, "include_authorized_operations", False)
     return GroupResponse(
         error,

@@ -1,8 +1,8 @@
 """ApiVersions (key 18).
 
-v1 throttle_time · v3 flexible, client software, features · v4 features from version 0 on.
-The response header is always v0: a client must be able to decode the response before it knows the
-broker's versions (KIP-511).
+v1 throttle_time · v3 flexible, client software, features · v4 features from version 0 on. The
+response header is always v0, because a client must be able to decode the response before it knows
+the broker's versions (KIP-511).
 """
 
 import re
@@ -69,7 +69,7 @@ def _response(name: str, *, all_features: bool) -> ApiVersionsResponse:
     )
 
 
-# Responses by profile and version. Encoding sixty APIs would take most of the time of a request.
+# Responses by profile and version. Encoding sixty APIs would take most of a request's time.
 _encoded: dict[tuple[str, int], EncodedResponse] = {}
 
 ILLEGAL = ApiVersionsResponse(ErrorCode.illegal_sasl_state, ())

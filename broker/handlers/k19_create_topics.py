@@ -41,8 +41,8 @@ class TopicResponse(NamedTuple):
 
 
 class HiddenTopicResponse(NamedTuple):
-    """A topic whose configuration the client may not describe. A separate type, so that the encoder
-    can skip the tagged-field comparison for all other responses."""
+    """A topic whose configuration the client may not describe. With a separate type, the encoder
+    skips the tagged-field comparison for all other responses."""
 
     name: str
     error_code: ErrorCode = ErrorCode.none
@@ -62,14 +62,13 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if milliseconds(request.timeout) <= 0 and any(
         count == 1 and name not in denied for name, count in counts.items()
     ):
-        # After the timeout Kafka's controller creates nothing; duplicates are rejected before that
+        # After the timeout, Kafka's controller creates no topics. It rejects duplicates before that
         # check.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(topics=late))
         return
     responses: list[TopicResponse | HiddenTopicResponse] = []
-    # A configuration has thirty values, which are mostly the same: topics with the same overrides
-    # share it.
+    # Topics with the same overrides share one configuration, which has thirty values.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
     created = set[str]()

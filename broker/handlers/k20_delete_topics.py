@@ -80,7 +80,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses.append(TopicResponse(topic.name, topic.id))
         yield
     if not deleted:
-        # Wait for durability: rejections may be based on changes that are not durable yet.
+        # Wait for durability, because rejections may be based on changes that are not durable yet.
         node.topics.on_durable(lambda _error: context.respond(Message(responses=responses)))
         return
     results = Gather(len(deleted), partial(_respond, context, responses, list(deleted)))
@@ -96,7 +96,7 @@ def _requested(context: RequestContext) -> Iterator[_Requested]:
 
 
 def _check_deletion(context: RequestContext, node: Node, topic: Topic) -> None:
-    """Raise ApiError if the topic cannot be deleted, or cannot be deleted now."""
+    """Raise ApiError if the topic cannot be deleted at all or at this time."""
     if not node.config.bool("delete.topic.enable"):
         raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
     check_not_reserved(topic.name)

@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21, KIP-107): deletes the records before an offset.
+"""DeleteRecords (key 21, KIP-107): deletes records before an offset.
 
 v1 nothing new · v2 flexible.
 """
@@ -19,7 +19,7 @@ from .authorization import allows_topic
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
-# The number of start offsets that are stored on the event loop, which takes a millisecond.
+# Maximum number of start offsets that are stored on the event loop, which takes 1 ms.
 INLINE_OFFSETS_MAX: Final = 100
 
 
@@ -31,7 +31,7 @@ class PartitionResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
-    """Delete records; the last entry of a duplicate partition wins, as in Kafka."""
+    """Delete records. If a partition is repeated, its last entry wins, as in Kafka."""
     responses: dict[tuple[str, int], PartitionResponse] = {}
     deletions: dict[tuple[str, int], tuple[Partition, int]] = {}
     for topic in context.request.topics:
@@ -83,8 +83,8 @@ def _delete(
     deletions: dict[tuple[str, int], tuple[Partition, int]],
     responses: dict[tuple[str, int], PartitionResponse],
 ) -> CooperativeTask[None]:
-    """Store the new start offsets in one write, then delete the records of each partition. The
-    write is done in a thread if it is long."""
+    """Store the new start offsets in one write, then delete the records of each partition. A long
+    write is done in a thread."""
     offsets = {partition.name: at for partition, at in deletions.values()}
     advance = partial(node.topics.checkpoints.start_offsets.advance, offsets)
     try:

@@ -47,7 +47,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
         )
         submit(node, command, _respond_with_producer, context)
         return
-    # Idempotent producers always get a new id; the previous one is ignored.
+    # Idempotent producers always get a new id. The previous id is ignored.
     producer_id = node.topics.allocate_producer_id()
     node.topics.on_durable(partial(_respond, context, producer_id))
 
@@ -78,5 +78,5 @@ def _respond(context: RequestContext, producer_id: int, error: OSError | None) -
     if error is None:
         context.respond(InitProducerIdResponse(ErrorCode.none, producer_id, FIRST_EPOCH))
     else:
-        # Every client retries this error (upstream: while no block of ids has been allocated).
+        # Every client retries this error (upstream: no block of ids is allocated yet).
         context.respond(InitProducerIdResponse(ErrorCode.coordinator_load_in_progress))

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (key 24): clients up to v3, brokers since v4.
+"""AddPartitionsToTxn (key 24), sent by clients up to v3 and by brokers since v4.
 
 v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, verify_only (KIP-890) ·
 v5 TRANSACTION_ABORTABLE.
@@ -18,7 +18,7 @@ from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, allows_topic, allows_transactional_id
 from .transactions import submit
 
-# Since this version only brokers send it.
+# Since this version, only brokers send the request.
 BROKERS_SINCE = 4
 
 
@@ -91,7 +91,7 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
                 error = ErrorCode.unknown_topic_or_partition
             errors[topic.name, index] = error
     if any(errors.values()):
-        # One invalid partition makes all fail.
+        # One invalid partition makes all partitions fail.
         not_attempted = ErrorCode.operation_not_attempted
         done(_response(transaction, {p: error or not_attempted for p, error in errors.items()}))
         return
@@ -116,8 +116,8 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
-    """Return the response. It has the topics and partitions of the request, including empty and
-    repeated ones."""
+    """Return the response with the request's topics and partitions, including empty and repeated
+    ones."""
     responses = [
         TopicResponse(
             topic.name,

@@ -84,8 +84,8 @@ def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> Creatio
 
 
 def _can_exist(acl: Any) -> bool:
-    """Whether Kafka can create an ACL object from this entry: values that are only for filters are
-    not allowed."""
+    """Whether Kafka can create an ACL object from this entry, which must not contain values that
+    are only for filters."""
     values = _values(acl)
     return values[1] is not PatternType.MATCH and all(value.name != "ANY" for value in values)
 
@@ -105,7 +105,7 @@ def _values(acl: Any) -> tuple[AclResourceType, PatternType, AclOperation, AclPe
 
 
 def _validated(requested: Any) -> Acl:
-    """Return the ACL. Raises ApiError; the checks are in Kafka's order (upstream: AclApis,
+    """Return the ACL. Raises ApiError. The checks are in Kafka's order (upstream: AclApis,
     AclControlManager.validateNewAcl)."""
     values = _values(requested)
     name, principal = requested.resource_name, requested.principal

@@ -28,8 +28,8 @@ class FilterResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Delete the ACLs that match any filter. An ACL that matches several filters is in the response
-    of each, as in Kafka."""
+    """Delete the ACLs that match any filter. An ACL that matches several filters is in each
+    filter's response, as in Kafka."""
     filters = context.request.filters
     if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")

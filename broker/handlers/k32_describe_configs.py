@@ -122,7 +122,7 @@ def _describe_loggers(node: Node, resource: Any) -> list[Message]:
             config_source=ConfigSource.DYNAMIC_BROKER_LOGGER,
             synonyms=[],
             config_type=ConfigType.UNKNOWN,
-            documentation="",  # also if it is not requested, as in Kafka
+            documentation="",  # even if it is not requested, as in Kafka
             is_sensitive=False,
         )
         for logger, level in logger_levels().items()
@@ -136,7 +136,7 @@ def _is_set(node: Node, key: str) -> bool:
 
 
 def _described(key: ConfigKey) -> ConfigKey:
-    """Return the key as Kafka describes it: it does not know the keys of its authorizer."""
+    """Return the key as Kafka describes it. Kafka's broker does not know its authorizer's keys."""
     return replace(key, type=ConfigType.UNKNOWN, read_only=True) if key.name in AUTHORIZER else key
 
 
@@ -193,7 +193,7 @@ def _describe_group(context: RequestContext, node: Node, resource: Any) -> list[
 
 
 def _describe_client_metrics(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Describe a client metrics subscription. Any name is valid, whether it exists or not."""
+    """Describe a client metrics subscription. Any name is valid, whether it is in use or not."""
     name = resource.resource_name
     if not name:
         message = "Client metrics subscription name must not be empty"
@@ -211,7 +211,7 @@ def _describe_client_metrics(context: RequestContext, node: Node, resource: Any)
 
 
 def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Return the cluster-wide dynamic defaults only; static values may differ per node."""
+    """Return only the cluster-wide dynamic defaults, because static values may differ per node."""
     keys = node.config.config_def
     values = node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
@@ -228,7 +228,7 @@ def _requested(
     resource: Any, keys: ConfigDef, is_set: Callable[[str], bool] = lambda _key: False
 ) -> list[str]:
     """Return the names of the requested keys. Null and an empty list both request all keys. Unknown
-    keys are ignored, as are internal keys that are not set."""
+    keys, and internal keys that are not set, are ignored."""
     requested = resource.configuration_keys or keys
     return [
         name

@@ -28,9 +28,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iterator[None]:
-    """Change each resource; respond when all changes are durable. Also handles
-    IncrementalAlterConfigs, whose requests specify an operation for each key. With `replace`, all
-    other keys are reset."""
+    """Change each resource, and respond when all changes are durable. If `replace`, reset all other
+    keys. Otherwise, the request is an IncrementalAlterConfigs, which specifies an operation for
+    each key."""
     request = context.request
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []

@@ -1,7 +1,7 @@
 """AlterReplicaLogDirs (key 34, KIP-113): moves replicas between log directories of a broker. v2
 flexible.
 
-There is only one data folder, so a replica can only be "moved" to the folder it is in.
+There is only one data folder, so a replica can only be "moved" to its current folder.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             yield
         context.respond(Message(results=results))
         return
-    # If a partition is listed in several directories, the last one counts.
+    # If a partition is listed in several directories, the last directory counts.
     paths: dict[str, dict[int, str]] = {}
     for each in dirs:
         for topic in each.topics:

@@ -49,7 +49,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _response(partition: Partition) -> Message:
-    # There is a single copy, which never lags and is never moved.
+    # There is a single copy of the data, which never lags and is never moved.
     lag = {"offset_lag": 0, "is_future_key": False}
     return Message(partition_index=partition.index, partition_size=partition.size, **lag)
 
@@ -57,7 +57,7 @@ def _response(partition: Partition) -> Message:
 def _requested(
     context: RequestContext, node: Node
 ) -> Generator[None, None, list[tuple[str, list[Partition]]]]:
-    """Return the requested partitions by topic. Those that do not exist are omitted, as in
+    """Return the requested partitions by topic, without partitions that do not exist, as in
     Kafka."""
     topics = context.request.topics
     if topics is None:

@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36, KIP-152): one token of an exchange.
 
-v1 session_lifetime (KIP-368) · v2 flexible. Also handles tokens without headers, which follow
-SaslHandshake v0.
+v1 session_lifetime (KIP-368) · v2 flexible. This module also handles the tokens without headers
+that follow SaslHandshake v0.
 """
 
 from datetime import timedelta

@@ -1,6 +1,6 @@
 """CreateDelegationToken (key 38, KIP-48). v2 flexible · v3 tokens for others (KIP-373).
 
-Delegation tokens are disabled: the responses are those of Kafka without
+Delegation tokens are disabled, so the responses are those of a Kafka broker without
 `delegation.token.secret.key`.
 """
 
@@ -59,7 +59,7 @@ def token_error(context: RequestContext) -> ErrorCode:
 
 
 def no_time(error: ErrorCode) -> datetime:
-    """Return the time in a response without a token: 0 from Kafka's controller, -1 from the broker
-    if it does not forward the request. kio does not allow null here."""
+    """Return the time in a response without a token. Kafka's controller sends 0, and a broker that
+    does not forward the request sends -1. kio does not allow null here."""
     is_forwarded = error is ErrorCode.delegation_token_auth_disabled
     return _EPOCH if is_forwarded else _EPOCH - timedelta(milliseconds=1)

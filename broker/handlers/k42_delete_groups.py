@@ -14,8 +14,8 @@ from .authorization import allows_group
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate group ids are deleted once and get one response, in request order (upstream: hash
-    order)."""
+    """Delete groups. Duplicate group ids get one response. Responses are in request order
+    (upstream: hash order)."""
     groups = list(dict.fromkeys(context.request.groups_names))
     results = Gather(len(groups), partial(_respond, context, groups))
     for index, group_id in enumerate(groups):

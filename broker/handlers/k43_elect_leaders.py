@@ -1,7 +1,7 @@
 """ElectLeaders (key 43). v1 election_type, error_code (KIP-460) · v2 flexible.
 
-Moves partitions back to their preferred leaders. `kafka-leader-election` requests this after a node
-has returned.
+Moves partitions back to their preferred leaders. `kafka-leader-election` sends this request after a
+node has returned.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -66,7 +66,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> ElectLeadersResponse:
     error, message = ErrorCode.invalid_request, f"Unknown election type {election}"
-    # Kafka copies the top-level error from a partition, so an empty list has no error.
+    # Kafka copies the top-level error from a partition, so a request without topics has no error.
     top_level = ErrorCode.none if topics == () else error
     return ElectLeadersResponse(top_level, _failed(topics, error, message))
 
@@ -89,7 +89,7 @@ def _elect_each(
 
 
 def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode, str | None]:
-    """Elect the preferred leader if possible; return the error and its message (upstream:
+    """Elect the preferred leader if possible. Return the error and its message (upstream:
     ReplicationControlManager.electLeader)."""
     if node.topics.get(topic) is None:
         return ErrorCode.unknown_topic_or_partition, f"No such topic as {topic}"

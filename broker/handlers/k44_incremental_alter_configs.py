@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44, KIP-339): changes single configurations. v1 flexible."""
+"""IncrementalAlterConfigs (key 44, KIP-339): changes individual configurations. v1 flexible."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45, KIP-455). v1 allow_replication_factor_change (KIP-860).
 
-Every node is a replica of every partition. A partition can only be reassigned to the replicas that
-it has, which is complete immediately, so there is never a reassignment to cancel.
+Every node is a replica of every partition. A partition can only be reassigned to its current
+replicas, which completes immediately, so there is never a reassignment to cancel.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator

@@ -1,5 +1,5 @@
-"""ListPartitionReassignments (key 46, KIP-455). No partition is ever being reassigned: see
-AlterPartitionReassignments.
+"""ListPartitionReassignments (key 46, KIP-455). No partition is ever being reassigned (see
+AlterPartitionReassignments).
 """
 
 from collections.abc import Iterator

@@ -27,7 +27,7 @@ class TopicResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Submit the command even without valid partitions: a group error takes precedence."""
+    """Submit the command even without valid partitions, because a group error takes precedence."""
     request = context.request
     if not allows_group(context, node, AclOperation.DELETE, request.group_id):
         context.respond(Message(error_code=ErrorCode.group_authorization_failed, topics=()))

@@ -33,7 +33,7 @@ from .common import ERROR_MESSAGES, fail_unless_durable
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
 # The order of a response, as in Kafka.
 TYPES = (CLIENT_ID, USER, IP)
-# The largest rounding error with which a 64-bit number is still taken for a whole number.
+# The largest rounding error with which a float still counts as a whole number.
 EPSILON = 1e-6
 
 
@@ -119,7 +119,7 @@ def changed_quotas(
     stored: Mapping[str, float],
     changes: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """Return the quotas of an entity after the changes; None removes one. Raises ApiError."""
+    """Return an entity's quotas after the changes (None: removed). Raises ApiError."""
     keys = IP_KEYS if IP in names else CLIENT_KEYS
     quotas = dict(stored)
     for key, value in changes.items():

@@ -32,8 +32,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _unauthorized(context: RequestContext) -> Message:
-    """Kafka's results do not contain the names of users, and it sends no response if all users are
-    requested."""
+    """Return the response to an unauthorized client, without user names, as in Kafka. (Kafka sends
+    no response if all users are requested.)"""
     failed = {"error_code": ErrorCode.cluster_authorization_failed, "error_message": None}
     result = Message(user="", **failed, credential_infos=())
     return Message(results=[result] * len(context.request.users or ()), **failed)

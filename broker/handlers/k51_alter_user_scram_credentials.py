@@ -28,8 +28,8 @@ class Change(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Change each valid credential; respond when all changes are durable. A user may occur only
-    once in the request; deletions are validated first."""
+    """Change each valid credential, and respond when all changes are durable. A user may occur only
+    once in the request. Deletions are validated first."""
     request = context.request
     if not allows_cluster(context, node, AclOperation.ALTER):
         denial = cluster_denial(context, AclOperation.ALTER)

@@ -1,8 +1,8 @@
 """DescribeQuorum (key 55, KIP-595). v1 times (KIP-836) · v2 error messages, directory ids, nodes
 (KIP-853).
 
-The metadata log is the log of the topic registry. Its only voter is the process, with the id of its
-first node; the other nodes read the same log. There are no controller listeners.
+The metadata log is the log of the topic registry. Its only voter is the process, with the id of the
+first node. The other nodes read the same log. There are no controller listeners.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 from .common import ERROR_MESSAGES
 
-# The epoch of all batches of the log: there are no elections.
+# The epoch of all batches in the log, because there are no elections.
 LEADER_EPOCH: Final = 0
 
 

@@ -1,7 +1,7 @@
 """UpdateFeatures (key 57, KIP-584). v1 upgrade types, validate_only (KIP-778) · v2 one error for
 all features.
 
-The features are always at their newest version: no other version can be finalized.
+The features are always at their newest version. No other version can be finalized.
 """
 
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ from .authorization import allows_topic
 from .common import ERROR_MESSAGES
 
 NO_TRANSACTION = -1
-# Producers per step, which takes about a millisecond.
+# Number of producers in one step, which takes about 1 ms.
 PRODUCERS_PER_STEP = 1_000
 
 
@@ -35,7 +35,7 @@ class PartitionResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate partitions are described once, and their responses are copies."""
+    """Describe producers. Duplicate partitions are described once; their responses are copies."""
     topics = []
     described: dict[tuple[str, int], PartitionResponse] = {}
     for topic in context.request.topics:

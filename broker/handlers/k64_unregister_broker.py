@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64, KIP-631): makes a cluster forget a broker that will not return.
+"""UnregisterBroker (key 64, KIP-631): removes a permanently stopped broker from a cluster.
 
 The nodes of the process are fixed, so none of them can be unregistered.
 """

@@ -18,7 +18,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate ids are described once, and their responses are copies."""
+    """Describe transactions. Duplicate ids are described once, and their responses are copies."""
     ids = list(dict.fromkeys(context.request.transactional_ids))
 
     def respond(descriptions: list[TransactionDescription]) -> Iterator[None]:
@@ -55,7 +55,7 @@ def _response(context: RequestContext, node: Node, description: TransactionDescr
         transactional_id=transactional_id,
         transaction_state=state.text if error is ErrorCode.none else "",
         transaction_timeout=timedelta(milliseconds=timeout_ms),
-        # -1 before the first transaction; kio does not allow null here.
+        # -1 before the first transaction, because kio does not allow null here.
         transaction_start_time=EPOCH + timedelta(milliseconds=start_ms),
         producer_id=description.producer_id,
         producer_epoch=description.producer_epoch,

@@ -17,7 +17,7 @@ from .authorization import allows
 # Upstream: TransactionState.
 STATES = tuple(state.text for state in TransactionState)
 NO_DURATION = -1
-# Transactions per step, which takes about a millisecond.
+# Number of transactions in one step, which takes about 1 ms.
 PER_STEP = 200
 
 
@@ -28,7 +28,7 @@ class ListedTransaction(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Empty fields do not filter; neither does a negative `duration_ms`."""
+    """Empty fields and a negative `duration_ms` do not filter."""
 
     states: frozenset[str]
     producer_ids: frozenset[int]
@@ -76,7 +76,7 @@ def _is_selected(filters: Filters, transaction: Transaction, now_ms: int) -> boo
         return False
     if producer_ids and metadata.producer_id not in producer_ids:
         return False
-    # As in Kafka, the state does not matter: a transaction that has not begun has the start time
+    # As in Kafka, the state does not matter. A transaction that has not begun has the start time
     # -1.
     return duration_ms < 0 or now_ms - metadata.start_ms > duration_ms
 

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (key 68, KIP-848).
 
-v1 subscribed_topic_regex; member ids are chosen by clients (KIP-1082).
+v1 subscribed_topic_regex, member ids chosen by clients (KIP-1082).
 """
 
 from collections.abc import Iterable
@@ -82,7 +82,7 @@ def _command(context: RequestContext, node: Node) -> ConsumerGroupHeartbeat:
 
 
 def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
-    """Return the owned partitions. Several items of the request may be of the same topic."""
+    """Return the owned partitions. Several items of the request may belong to the same topic."""
     owned: dict[Any, list[int]] = {}
     for topic in topics:
         owned.setdefault(topic.topic_id, []).extend(topic.partitions)
@@ -90,8 +90,8 @@ def _owned(topics: Iterable[Any]) -> tuple[TopicPartitions, ...]:
 
 
 class KeepAlive:
-    """A heartbeat without changes, which members repeat: the command, and the encoded response,
-    which is rebuilt only when the result differs."""
+    """A heartbeat without changes, which members repeat. Contains the command and the encoded
+    response, which is rebuilt only when the result differs."""
 
     __slots__ = ("_command", "_encoded", "_result")
 

@@ -27,7 +27,7 @@ UNAUTHORIZED_TOPIC = (
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    """Duplicate group ids are described once, and their responses are copies."""
+    """Describe groups. Duplicate group ids are described once, and their responses are copies."""
     group_ids = list(dict.fromkeys(context.request.group_ids))
     results = Gather(len(group_ids), partial(_respond, context, node))
     for index, group_id in enumerate(group_ids):

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (key 71, KIP-714): which metrics the client should push.
 
-Not listed in ApiVersions, because there is no receiver of metrics.
+ApiVersions does not list this API, because there is no receiver of metrics.
 """
 
 from datetime import timedelta
@@ -12,7 +12,7 @@ from ..client_telemetry import ClientInstance
 from ..cluster import Node
 from ..network.request import RequestContext
 
-# zstd, lz4, gzip, snappy: in Kafka's order of preference.
+# zstd, lz4, gzip and snappy, in Kafka's order of preference.
 ACCEPTED_COMPRESSION_TYPES = (4, 3, 1, 2)
 UNKNOWN_SOFTWARE = "unknown/unknown"
 
@@ -49,7 +49,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def instance_of(context: RequestContext, node: Node) -> ClientInstance:
-    """Return the client instance of the request, which is removed when the connection that has
+    """Return the client instance of the request. The instance is removed when the connection that
     created it is closed."""
     client = context.client
     software, _, version = (client.software or UNKNOWN_SOFTWARE).partition("/")

@@ -1,7 +1,7 @@
 """PushTelemetry (key 72, KIP-714): the metrics of a client, which are discarded.
 
-Not listed in ApiVersions, because there is no receiver of metrics. Even without a receiver, Kafka
-decompresses the metrics.
+ApiVersions does not list this API, because there is no receiver of metrics. Even without a
+receiver, Kafka decompresses the metrics.
 """
 
 from uuid import UUID
@@ -14,7 +14,7 @@ from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .k71_get_telemetry_subscriptions import instance_of
 
-# The second one is reserved, too (upstream: Uuid.RESERVED).
+# The second id is also reserved (upstream: Uuid.RESERVED).
 INVALID_INSTANCE_IDS = (None, UUID(int=1))
 
 
@@ -38,7 +38,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
 
 
 def _decompress(codec: int, metrics: bytes, node: Node) -> CooperativeTask[None]:
-    """Decompress the metrics, only to validate them. Raises InvalidRecord."""
+    """Decompress the metrics to validate them. Raises InvalidRecord."""
     limit = node.cluster.decompressions
     yield from begin(limit)
     try:

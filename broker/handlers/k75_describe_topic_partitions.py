@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (key 75, KIP-966): topics in pages of partitions. Always flexible.
 
 Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse. The lists
-of eligible leader replicas are empty, not null: Java's admin client rejects null.
+of eligible leader replicas are empty, because Java's admin client rejects null.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -18,7 +18,7 @@ from .k03_metadata import PartitionResponse, partition_response
 
 
 class DescribedPartition(PartitionResponse):
-    """A partition with the fields of Metadata plus those of this API."""
+    """A partition with the fields of Metadata and this API's additional fields."""
 
     eligible_leader_replicas: tuple[()] = ()
     last_known_elr: tuple[()] = ()
@@ -57,7 +57,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _names(context: RequestContext, node: Node) -> list[str]:
-    """Return the requested topics, or all topics, sorted, starting at the cursor."""
+    """Return the requested topics, or all topics, in ascending order from the cursor on."""
     request = context.request
     cursor = request.cursor
     requested = [each.name for each in request.topics] or [each.name for each in node.view]

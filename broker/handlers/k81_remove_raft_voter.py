@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (key 81, KIP-853). The voters are fixed: see AddRaftVoter."""
+"""RemoveRaftVoter (key 81, KIP-853). The voters are fixed (see AddRaftVoter)."""
 
 from ..cluster import Node
 from ..network.request import RequestContext

@@ -27,7 +27,7 @@ class VerificationSupport(IntEnum):
 
     DEFAULT_ERROR = 0
     GENERIC_ERROR = 1  # TRANSACTION_ABORTABLE
-    ADD_PARTITION = 2  # partitions are added, instead of verified
+    ADD_PARTITION = 2  # partitions are added instead of being verified
 
 
 Done = Callable[[Mapping[TopicPartition, ErrorCode]], None]
@@ -58,7 +58,7 @@ def verify(
     support: VerificationSupport,
     done: Done,
 ) -> None:
-    """Add the partitions to the transaction of the producer, or verify that they are in it."""
+    """Add the partitions to the producer's transaction, or verify that they are in it."""
     adds = support is VerificationSupport.ADD_PARTITION
     command = AddPartitions(
         transactional_id,

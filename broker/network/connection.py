@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = self._waits_to_read = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
-        # Whether a request has ended the connection: no frame after it is handled.
+        # Whether a request has ended the connection, so that no later frame is handled.
         self._is_ended = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 
@@ -229,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport = wrap(self._transport)
 
     def close(self) -> None:
-        """Close the connection after everything written has been sent."""
+        """Close the connection after all written data has been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -263,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests
 
     def _handle_frames(self, frames: list[Frame]) -> None:
-        """Handle frames in order; queue those that must wait."""
+        """Handle frames in order, and queue frames that must wait."""
         if self.client.sasl is not None:
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor

@@ -21,8 +21,8 @@ class Sender(Protocol):
 
 
 class Outbox:
-    """Connections with responses that are ready to be sent. In each iteration of the event loop all
-    of them are flushed, but only one of the connections that send records from files."""
+    """Connections with responses that are ready to be sent. Each iteration of the event loop
+    flushes all of them, but only one connection that sends records from files."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon

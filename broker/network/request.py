@@ -1,4 +1,4 @@
-"""A request between its connection and its handler: the route, the context, the response.
+"""A request between connection and handler: its route, its context and its response.
 
 `Routes` finds the decoder, handler and encoder of an API version. A handler gets a
 `RequestContext`. Responses do not depend on the version: a response can be any object with kio's
@@ -50,7 +50,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 # A response or a nested structure. Frequent responses are NamedTuples, which are created three
-# times as fast. Message is not a subclass, which would crash when compiled by mypyc.
+# times as fast. Message is an alias, because a subclass crashes when compiled by mypyc.
 Message: TypeAlias = SimpleNamespace
 
 
@@ -183,7 +183,7 @@ class Channel(Protocol):
 
 
 class RequestMeter(Protocol):
-    """The part of the meter of client quotas (security/metering.py) that handlers use."""
+    """The part of the client quota meter (security/metering.py) that handlers use."""
 
     @property
     def fetch_bytes_max(self) -> int:
@@ -232,7 +232,7 @@ class RequestContext:
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
 
-    `response` is the encoded frames, b"" if no response is sent, or None while it is pending.
+    `response` contains the encoded frames (b"" if no response is sent), or is None while pending.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ class RequestContext:
 
     @property
     def response_bytes(self) -> bytes:
-        """The response in one piece; empty if there is none."""
+        """The response in one piece, or b"" if there is none."""
         response = self.response or b""
         return b"".join(map(bytes, response)) if isinstance(response, list) else response
 
@@ -284,7 +284,7 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """The client's address as Kafka prints it: a slash before the number."""
+        """The client's address as Kafka prints it, with a slash before the number."""
         return self.channel.client.host
 
     @property
@@ -297,7 +297,7 @@ class RequestContext:
         self.respond_each([message] * len(self.correlation_ids))
 
     def respond_each(self, messages: Sequence[Any]) -> None:
-        """Respond to each of several requests with its own message."""
+        """Respond to several requests, each with a separate message."""
         try:
             self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
         except ManyItems:

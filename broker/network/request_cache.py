@@ -1,9 +1,9 @@
 """The request cache: repeated requests are recognized by their bytes instead of being decoded.
 
-Between rebalances a consumer repeats byte-identical heartbeats and offset fetches, and commits that
-differ only in offsets. Each frame is split into constant bytes and numbers (correlation id,
-VARYING_FIELD). Frames with equal constant bytes are the same request, so only the numbers are
-parsed. Consecutive pipelined frames of the same request are returned together.
+Between rebalances, a consumer repeats byte-identical heartbeats and offset fetches, and commits
+that differ only in offsets. Each frame is split into constant bytes and numbers (correlation id,
+VARYING_FIELD). Frames with equal constant bytes are repeated requests, of which only the numbers
+are parsed. Consecutive pipelined frames of the same request are returned together.
 
 With an authorizer, a request is cached only if its client is authorized for all of it. When the
 ACLs have changed, the cache is cleared, so that repeated requests are authorized again.
@@ -29,12 +29,12 @@ ENTRY_BYTES: Final = 1024
 
 
 class CachedRequest(NamedTuple):
-    """A repeated request: the arguments of its RequestContext."""
+    """The arguments of a repeated request's RequestContext."""
 
     route: Route
     client_id: str | None
     request: Any
-    """The first decoded request of this shape; its numbers are stale."""
+    """The first decoded request of this shape, whose numbers are stale."""
     prepared: Any
     """The `prepared` object of its context."""
 
@@ -118,7 +118,7 @@ def _count_same_size(frames: Sequence[Frame], size: int) -> int:
 
 
 def _equal_prefix_length(pieces: Sequence[bytes]) -> int:
-    """Return the length of the prefix of equal pieces."""
+    """Return how many pieces at the beginning are equal."""
     first = pieces[0]
     if pieces.count(first) == len(pieces):
         return len(pieces)

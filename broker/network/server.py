@@ -19,9 +19,9 @@ from .idle_connections import IdleConnections
 _log: Final = logging.getLogger("kohort.server")
 
 # How long a stopping server waits for clients to receive the responses already written, before it
-# aborts their connections. `kohort serve` promises to stop within two seconds.
+# aborts their connections, so that `kohort serve` stops within two seconds.
 CLOSE_SECONDS_MAX: Final = 1.0
-# All clients of a test suite may connect at once; Kafka's backlog is 50.
+# All clients of a test suite may connect at once. Kafka's backlog is 50.
 BACKLOG: Final = 1024
 # Number of connections that are accepted, in 50 µs each, before other clients are served. (uvloop's
 # own servers accept one connection per iteration of the event loop, which takes a minute for 1,000

@@ -5,6 +5,6 @@ transactions.py         runs commands of transaction coordinators
 transaction_markers.py  writes the markers that end transactions
 context.py              state per offsets partition
 loader.py               loads a partition
-snapshots.py            when snapshots are written
+snapshots.py            schedules snapshots
 offset_cleanup.py       removes the offsets of deleted topics
 """

@@ -44,8 +44,8 @@ class CoordinatorState(Enum):
     CLOSED = auto()
 
 
-# A module constant, because every command needs it: looking up an enum member costs as much as ten
-# calls.
+# A module constant, because every command needs it, and looking up an enum member costs as much as
+# ten calls.
 ACTIVE: Final = CoordinatorState.ACTIVE
 
 # Minimum time between attempts to open a partition whose log could not be opened.
@@ -140,7 +140,7 @@ class CoordinatorContext:
         # The timers of the coordinator's next deadline and of the deletion of expired offsets.
         self.timer: Timer | None = None
         self.retention_timer: Timer | None = None
-        # Replies that wait for the newest flush, which is pending or in progress.
+        # Replies that wait for `flush`, the newest flush, which is pending or in progress.
         self.replies: list[Reply] | None = None
         self.flush: object = None
         # The snapshot being written; the log end offset and time of the newest snapshot; the timer

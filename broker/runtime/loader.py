@@ -1,7 +1,7 @@
 """Loads offsets partitions by replaying their logs into their coordinators.
 
-Partitions are loaded one at a time, in steps between which requests are served; partitions that a
-request needs go first. Upstream: CoordinatorLoaderImpl.
+Partitions are loaded one at a time, first those that a request needs, in steps between which
+requests are served. Upstream: CoordinatorLoaderImpl.
 """
 
 from collections import deque
@@ -16,10 +16,10 @@ from ...offsets.store import OffsetsStore
 from ..event_loop.scheduler import ScheduledTask, Scheduler
 from .context import CoordinatorContext, CoordinatorState
 
-# Logs of at most this many records are loaded in one step, so that no client has to retry. Such a
-# step takes about 50 ms.
+# Logs of at most this many records are loaded in one step, which takes about 50 ms, so that no
+# client has to retry.
 EAGER_RECORDS = 10_000
-# Records per step of longer logs. A step takes about 5 ms.
+# Number of records in one step for longer logs, which takes about 5 ms.
 STEP_RECORDS = 1_000
 
 
@@ -114,7 +114,7 @@ class PartitionLoader:
             yield None
 
     def _replay(self, context: CoordinatorContext, count: int) -> bool:
-        """Apply at least `count` records; return whether the log is exhausted."""
+        """Apply at least `count` records. Return whether the log is exhausted."""
         if context.replay is None:
             return True  # cancelled in the meantime
         assert context.log is not None

@@ -4,7 +4,7 @@ The deletion of a topic is durable before its cleanup begins, and the name can b
 the cleanup is durable on all partitions (topics/registry.py). A cleanup that a crash or a failed
 write interrupts is repeated when the partition is next loaded, before it serves requests, so that a
 commit never refers to a newer topic of the same name. A partition that cannot be loaded does not
-block reuse: it serves no requests.
+block reuse, because it serves no requests.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
-"""The coordinator runtime of a node: decides commands, appends and applies their records, and
-replies once these are durable.
+"""A node's coordinator runtime: decides commands, appends and applies their records, and replies
+once the records are durable.
 
 There is no await between a decision and its effects, and no reply is sent before its records are
-durable. A reply without records waits for everything pending on its partition, so that no client
+durable. A reply without records waits for all pending records of its partition, so that no client
 reads data that a crash could undo (upstream: CoordinatorRuntime.append).
 """
 
@@ -46,16 +46,16 @@ from .transaction_markers import Written, marker_error
 
 _log = logging.getLogger("kohort.coordinator")
 
-# Maximum number of expired deadlines handled in a row. Each takes about 50 µs; some start a
-# rebalance.
+# Maximum number of expired deadlines that are handled in a row, in about 50 µs each. Some of them
+# start a rebalance.
 DEADLINES_PER_ITERATION: Final = 40
 
 
 class CoordinatorRuntime:
     """Drives the coordinators of the offsets partitions that a node leads.
 
-    `leads(partition)` returns whether this node leads it; when that changes, call `load` or
-    `unload`. `new_context(partition)` creates the context of a partition.
+    `leads(partition)` returns whether this node leads the partition. When the leader changes, call
+    `load` or `unload`. `new_context(partition)` creates the context of a partition.
     `new_coordinator(partition)` creates a coordinator and its offsets when a partition is reloaded.
     """
 
@@ -84,7 +84,7 @@ class CoordinatorRuntime:
         self._deleted_topics = deleted_topics
         self._retention_check_interval_ms = retention_check_interval_ms
         self._contexts: dict[int, CoordinatorContext] = {}
-        # ticket -> command, responder, request
+        # By ticket: command, responder, request.
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._last_ticket = 0
         self._loader = PartitionLoader(
@@ -97,7 +97,7 @@ class CoordinatorRuntime:
         )
         self._regex_matches = ConcurrencyLimit(REGEX_MATCHES_MAX)
         self._snapshots = Snapshots(store, clock, timers, scheduler, self._invalidate)
-        # Test hook: called when a log has been read; loading continues when `resume` is called.
+        # Test hook: called when a log has been read. Loading continues when `resume` is called.
         self.on_log_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
             resume()
         )
@@ -111,9 +111,8 @@ class CoordinatorRuntime:
         return self._store.partition_of(group_id)
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
-        """Decide `command` and call `respond(request, result)` once, now or later. It is not called
-        if a later request of the same member supersedes this one. Return the ticket, for
-        `forget`."""
+        """Decide `command` and call `respond(request, result)` once, now or later, or never if a
+        later request of the same member supersedes this one. Return the ticket, for `forget`."""
         partition = self._store.partition_of(command.group_id)
         context = self._contexts.get(partition)
         if context is None or context.state is not ACTIVE:
@@ -150,7 +149,7 @@ class CoordinatorRuntime:
                 results.put(place, errors[place])
 
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
-        """Apply the outcome of `decide(coordinator, now)`; return False if the group's partition is
+        """Apply the outcome of `decide(coordinator, now)`. Return False if the group's partition is
         not active on this node. For tests."""
         context = self._contexts.get(self._store.partition_of(group_id))
         if context is None or context.state is not ACTIVE:
@@ -229,7 +228,7 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # A flush in progress accepts no more replies: collect replies for the next one.
+                # A flush in progress accepts no more replies, so collect replies for the next one.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._on_flushed, context, context.coordinator, waiting)
@@ -243,10 +242,10 @@ class CoordinatorRuntime:
                 self._deliver(replies)
         for query in queries:
             task = self._match_regexes(context, context.coordinator, query)
-            # Eager: a few expressions are matched immediately, before the next request.
+            # Eager, so that a few expressions are matched immediately, before the next request.
             self._scheduler.spawn(task, eager=True)
         deadline = context.coordinator.next_deadline()
-        # If the timer fires early, nothing is due and it is rescheduled.
+        # If the timer fires early, no deadline is due, and the timer is rescheduled.
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
 
@@ -273,7 +272,7 @@ class CoordinatorRuntime:
             return
         coordinator = context.coordinator
         now = self._clock.now_ms()
-        # One deadline at a time: its records are applied before the next one is decided.
+        # One deadline at a time, because its records must be applied before the next decision.
         for _ in range(DEADLINES_PER_ITERATION):
             deadline = coordinator.next_deadline()
             if deadline is None or deadline > now:
@@ -322,7 +321,7 @@ class CoordinatorRuntime:
             if waiting is not None:
                 command, respond, request = waiting
                 respond(request, error_result(command, FAILED_WRITE_ERROR))
-        # Several flushes may depend on the lost bytes; only the first failure reloads the
+        # Several flushes may depend on the lost bytes. Only the first failure reloads the
         # partition.
         if context.coordinator is coordinator:
             self._reload(context, error)
@@ -355,9 +354,9 @@ class CoordinatorRuntime:
         self._loader.load_in_background(partitions)
 
     def unload(self, partition: int) -> None:
-        """Unload a partition that another node leads now; waiting requests fail with
-        NOT_COORDINATOR. Replies that wait for a flush are still sent; the next leader reads the log
-        after that flush."""
+        """Unload a partition that another node leads now. Waiting requests fail with
+        NOT_COORDINATOR. Replies that wait for a flush are still sent, and the next leader reads the
+        log after that flush."""
         context = self._contexts.pop(partition, None)
         if context is not None:
             context.state = CoordinatorState.CLOSED
@@ -375,7 +374,7 @@ class CoordinatorRuntime:
             context.cancel_timers()
 
     def close(self) -> None:
-        """Write snapshots and drop everything. All records must be durable."""
+        """Write snapshots and close all partitions. All records must be durable."""
         self._snapshots.write_all(self._contexts.values())
         for context in self._contexts.values():
             context.state = CoordinatorState.CLOSED
@@ -403,7 +402,7 @@ class CoordinatorRuntime:
         return any(p not in self._contexts and self._leads(p) for p in self._loader.background)
 
     def _is_active(self, context: CoordinatorContext) -> bool:
-        """Whether a partition is active. A failed one is loaded again after RETRY_FAILED_MS."""
+        """Whether a partition is active. A failed partition is reloaded after RETRY_FAILED_MS."""
         if (
             context.state is CoordinatorState.FAILED
             and self._clock.now_ms() >= context.failed_ms + RETRY_FAILED_MS
@@ -412,8 +411,7 @@ class CoordinatorRuntime:
         return context.state is ACTIVE
 
     def _error_unless_active(self, context: CoordinatorContext, command: Command) -> Any | None:
-        """Return the error of a command to a partition that is not active, or None if it is
-        active."""
+        """Return the error of a command if its partition is not active, otherwise None."""
         if self._is_active(context):
             return None
         if context.state is CoordinatorState.FAILED:
@@ -441,8 +439,8 @@ class CoordinatorRuntime:
     # --- failures
 
     def _reload(self, context: CoordinatorContext, error: OSError) -> None:
-        """Load the partition again after a failed flush: its state in memory is ahead of the
-        disk."""
+        """Load the partition again after a failed flush, because its state in memory is ahead of
+        the disk."""
         _log.debug(  # GroupCommit has logged the error
             "Reloading partition %d of __consumer_offsets after a failed flush: %s",
             context.partition,
@@ -450,7 +448,7 @@ class CoordinatorRuntime:
         )
         assert context.log is not None
         if context.state is CoordinatorState.CLOSED:
-            # Fail it now; otherwise the next leader would wait for the same lost bytes.
+            # Fail the flush now, because the next leader would otherwise wait for the lost bytes.
             self._store.fail_pending(context.log, error)
             return
         was_loading = context.state is CoordinatorState.LOADING
@@ -458,7 +456,7 @@ class CoordinatorRuntime:
         lost = self._reset(context)
         self._store.fail_pending(context.log, error)
         if was_loading:
-            # A flush failed while loading (the cleanup of deleted topics): do not retry forever.
+            # A flush failed while loading (the cleanup of deleted topics). Do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)
@@ -473,7 +471,7 @@ class CoordinatorRuntime:
         )
         log = context.log
         assert log is not None
-        # The log itself has not failed. It must not be recovered, which would truncate an unsynced
+        # The log itself has not failed, and must not be recovered, which would truncate an unsynced
         # flush.
         lost = self._reset(context)
         context.log = None
@@ -496,7 +494,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _reset(self, context: CoordinatorContext) -> Coordinator:
-        """Replace the coordinator and its offsets with new ones; return the old coordinator."""
+        """Replace the coordinator and its offsets with new ones. Return the old coordinator."""
         lost = context.coordinator
         self._snapshots.drop(context)
         context.replies = context.cleanup = context.replay = None
@@ -533,7 +531,7 @@ class CoordinatorRuntime:
                 self._clean_up(context)
 
     def has_cleaned_up(self, count: int) -> bool:
-        """Whether the offsets of the first `count` deleted topics are gone from every partition."""
+        """Whether every partition has removed the offsets of the first `count` deleted topics."""
         return not self._has_unopened() and all(
             context.state is CoordinatorState.FAILED
             or self._deleted_topics.cleaned(partition) >= count
@@ -545,7 +543,7 @@ class CoordinatorRuntime:
         if context.cleanup is None:
             token = context.cleanup = object()
             task = self._delete_offsets_of_topics(context, token)
-            # Eager: a partition without such offsets becomes active immediately.
+            # Eager, so that a partition without such offsets becomes active immediately.
             self._scheduler.spawn(task, eager=True)
 
     def _delete_offsets_of_topics(
@@ -574,7 +572,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
-        """Carry out the steps of a sweep; return False if the partition was reloaded or
+        """Carry out the steps of a sweep. Return False if the partition was reloaded or
         unloaded."""
         coordinator = context.coordinator
         try:

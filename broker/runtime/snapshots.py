@@ -19,16 +19,16 @@ from .context import CoordinatorContext, CoordinatorState
 
 _log = logging.getLogger("kohort.coordinator")
 
-# None of these is Final, because tests lower them and Final values are inlined in a compiled build.
+# These are not Final, because tests lower them and a compiled build inlines Final values.
 
-# A snapshot is due after this many appended records: replaying them takes about 50 ms.
+# A snapshot is due after this many appended records, whose replay takes about 50 ms.
 EVERY_RECORDS = 10_000
-# Minimum interval between snapshots: writing 20,000 offsets takes about 30 ms, and hundreds of
-# thousands of commits may arrive per second.
+# Minimum interval between snapshots, because writing 20,000 offsets takes about 30 ms, and hundreds
+# of thousands of commits may arrive per second.
 EVERY_MS = 60_000
 # When the broker stops, a log tail shorter than this is left to be replayed at the next start.
 AT_STOP_RECORDS = 1_000
-# Time limit for snapshots when the broker stops; the remaining partitions are skipped.
+# Time limit for snapshots when the broker stops. The remaining partitions are skipped.
 AT_STOP_SECONDS = 0.5
 
 
@@ -52,8 +52,8 @@ class Snapshots:
         self.every_records = EVERY_RECORDS
 
     def schedule(self, context: CoordinatorContext) -> None:
-        """Schedule a snapshot, because the log has grown by `every_records` records since the last
-        one. Does nothing if one is pending."""
+        """Schedule a snapshot, unless one is pending. Called when the log has grown by
+        `every_records` since the last one."""
         if not self._store.is_persistent:
             return
         if context.snapshot is None and context.snapshot_timer is None:
@@ -182,7 +182,7 @@ def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
             yield GroupMetadataRecord(group_id, group.stored)
     for consumer_group in list(coordinator.consumer_groups.values()):
         yield from list(consumer_group.records())
-    # Only the keys of the records of share and streams groups are needed.
+    # For share and streams groups, only the keys of records are needed.
     for other in list(coordinator.other_groups.groups.values()):
         for tombstone in other.tombstones():
             yield tombstone._replace(value=b"")

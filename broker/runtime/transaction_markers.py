@@ -32,8 +32,8 @@ _log = logging.getLogger("kohort.transactions")
 # partition has no leader (upstream: request.timeout.ms and retries of the sender).
 RETRY_MS: Final = 100
 
-# Partitions that are synced or get their marker in one step, which takes about 2 ms if their logs
-# have to be opened.
+# Number of partitions that are synced or get their marker in one step, which takes about 2 ms if
+# their logs have to be opened.
 PARTITIONS_PER_STEP: Final = 10
 
 Written = Callable[[ErrorCode], None]
@@ -48,7 +48,7 @@ class Done(Protocol):
 
 
 def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorCode:
-    """Validate the end marker of a producer against its state in the log; return the error."""
+    """Validate a producer's end marker against its state in the log. Return the error."""
     try:
         log.producers.validate_marker(producer.producer_id, producer.epoch, marker, log.folder.name)
     except InvalidProducerEpoch:
@@ -59,7 +59,7 @@ def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorC
 
 
 class EndOffsetTransactions(Protocol):
-    """Writes a marker to a partition of the offsets topic, and commits or drops its offsets."""
+    """Writes a marker to an offsets partition, and commits or drops the transaction's offsets."""
 
     def __call__(
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
@@ -67,7 +67,7 @@ class EndOffsetTransactions(Protocol):
 
 
 class MarkerWriter:
-    """Writes markers to all partitions; `end_offsets` writes those to the offsets topic."""
+    """Writes markers to all partitions. `end_offsets` writes markers to offsets partitions."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class MarkerWriter:
         self._end_offsets = end_offsets
         self._retries: set[Timer] = set()
         self._is_closed = False
-        # Test hook: whether to hold the markers back; `resume` writes them.
+        # Test hook that returns whether the markers are held back. `resume` writes them.
         self.holds: Callable[[Markers, Callable[[], None]], bool] = lambda _markers, _resume: False
 
     # --- records of a transaction
@@ -100,7 +100,7 @@ class MarkerWriter:
     def sync(
         self, partitions: Collection[TopicPartition], synced: Callable[[OSError | None], None]
     ) -> None:
-        """Sync the records of a transaction. Records of the offsets topic are synced anyway."""
+        """Sync a transaction's records, except in the offsets topic, which is always synced."""
         found = [
             partition
             for topic, index in partitions
@@ -145,8 +145,8 @@ class MarkerWriter:
         done: Done,
         is_current: Callable[[], bool],
     ) -> None:
-        """Write the markers to all partitions. Failed ones are retried until they succeed, their
-        partition is deleted, or the coordinator is no longer the current one."""
+        """Write the markers to all partitions. A failed write is retried until it succeeds, its
+        partition is deleted, or `is_current` returns False."""
 
         def write(partitions: Collection[TopicPartition]) -> None:
             if is_current():

@@ -1,8 +1,8 @@
-"""The transaction runtime of a node: decides commands of transactional ids, appends and applies
-their records, replies once these are durable, and starts the writing of markers.
+"""A node's transaction runtime: decides commands of transactional ids, appends and applies their
+records, replies once the records are durable, and starts the writing of markers.
 
-It works like the coordinator runtime (runtime.py), for __transaction_state, whose logs are usually
-short enough to be read in one step.
+It works like the coordinator runtime (runtime.py), but for __transaction_state, whose logs are
+usually short enough to be read in one step.
 """
 
 import logging
@@ -42,8 +42,8 @@ from .transaction_markers import MarkerWriter
 
 _log = logging.getLogger("kohort.transactions")
 
-# Maximum number of transactions that time out in one iteration of the event loop. With their
-# markers they take about 10 ms.
+# Maximum number of transactions that time out in one iteration of the event loop, which takes about
+# 10 ms with their markers.
 TIMEOUTS_PER_TURN: Final = 50
 
 
@@ -79,9 +79,9 @@ class ProducerIds(Protocol):
 class TransactionRuntime:
     """Drives the coordinators of the partitions of __transaction_state that a node leads.
 
-    `leads(partition)` returns whether this node leads it; when that changes, call `load` or
-    `unload`. While the next id of `producer_ids` is not durable, nothing is decided. Otherwise a
-    crash could leave a record with an id that is allocated again.
+    `leads(partition)` returns whether this node leads the partition. When the leader changes, call
+    `load` or `unload`. No command is decided while the next id of `producer_ids` is not durable,
+    because a crash could otherwise leave a record with an id that is allocated again.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class TransactionRuntime:
         if isinstance(command, EndTransaction) and command.commit:
             transaction = context.coordinator.transactions.get(command.transactional_id)
             if transaction is not None and self._markers.must_sync(transaction.partitions):
-                # Otherwise a power loss could undo records of a committed transaction.
+                # Otherwise, a power loss could undo records of a committed transaction.
                 synced = partial(self._records_synced, command, respond, request)
                 self._markers.sync(transaction.partitions, synced)
                 return
@@ -163,8 +163,8 @@ class TransactionRuntime:
         transactional_id: str,
         decide: Callable[[TransactionCoordinator, int], TransactionOutcome],
     ) -> bool:
-        """Apply the outcome of `decide(coordinator, now)`; return False if the partition of the id
-        is not active on this node. For tests."""
+        """Apply the outcome of `decide(coordinator, now)`. Return False if the id's partition is
+        not active on this node. For tests."""
         context = self._active(self._topic.partition_of(transactional_id))
         if isinstance(context, ErrorCode):
             return False
@@ -315,8 +315,8 @@ class TransactionRuntime:
         markers have been written or the first attempt has failed, before the completion is durable,
         so that its next transaction can begin.
 
-        Once the partition has moved or is loaded again, only the new coordinator writes markers: a
-        retry by this one could end the next transaction of the producer."""
+        Once the partition has moved or is loaded again, only the new coordinator writes markers,
+        because a retry by the old one could end the producer's next transaction."""
 
         def is_current() -> bool:
             return context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
@@ -344,7 +344,7 @@ class TransactionRuntime:
                 self._open(partition)
 
     def unload(self, partition: int) -> None:
-        """Unload a partition that another node leads now; waiting requests fail with
+        """Unload a partition that another node leads now. Waiting requests fail with
         NOT_COORDINATOR."""
         context = self._contexts.pop(partition, None)
         if context is not None:
@@ -431,8 +431,8 @@ class TransactionRuntime:
         self._schedule_expiration(context)
 
     def _fail(self, context: TransactionContext, error: Exception) -> None:
-        """Fail requests with NOT_COORDINATOR until the partition can be loaded. It is loaded again
-        even without a request, because its transactions must end."""
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded. The partition is
+        loaded again even without a request, because its transactions must end."""
         if not context.has_failed:
             context.has_failed = True
             _log.error(
@@ -445,8 +445,8 @@ class TransactionRuntime:
         context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     def _reload(self, context: TransactionContext, error: OSError) -> None:
-        """Load the partition again after a failed flush: its state in memory is ahead of the
-        disk."""
+        """Load the partition again after a failed flush, because its state in memory is ahead of
+        the disk."""
         assert context.log is not None
         is_closed = context.state is CoordinatorState.CLOSED
         context.coordinator = self._new_coordinator()

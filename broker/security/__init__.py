@@ -1,13 +1,13 @@
 """Authentication, authorization and limits of clients: TLS, SASL, ACLs, quotas, connections.
 
 tls.py          TLS of a listener; certificates.py: the broker's own certification authority
-session.py      what the broker knows about the client of a connection;  principal.py: its name
+session.py      what the broker knows about a connection's client;  principal.py: its identity
 distinguished_name.py  the name in a certificate
 security.py     the settings that the nodes share, and the credentials of users
 sasl.py         the authentication of one connection
 mechanism.py    the interface of mechanisms, and PLAIN;  scram.py, oauthbearer.py: the others
 authorizer.py   decides what a client may do, by ACLs
-quotas.py       which quota applies to a client, and how long it is throttled;  rates.py: rates
+quotas.py       the quotas of clients, and their throttle times;  rates.py: rates
 metering.py     measures requests, and throttles their clients
-connection_limits.py  limits how many connections a node has, and how many it accepts per second
+connection_limits.py  limits the number and the rate of a node's connections
 """

@@ -1,4 +1,4 @@
-"""The authorizer: decides what a client may do, by the ACLs of the cluster.
+"""The authorizer decides what a client may do, by the ACLs of the cluster.
 
 A client may do what an ACL allows, unless another ACL denies it. Upstream: StandardAuthorizer,
 StandardAuthorizerData, Authorizer.authorizeByResourceType.
@@ -97,8 +97,8 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allows_by_default = allows_by_default
         self._seconds = seconds
-        # The second in which denials were last logged, how many were logged in it, and how many
-        # were not logged since.
+        # The second in which denials were last logged, the number logged in it, and the number not
+        # logged since.
         self._logged_at, self._logged, self._unlogged = 0, 0, 0
         self.on_denied: Callable[[Denial], None] = lambda _denial: None
         """Hook: called with each denied request."""
@@ -141,7 +141,7 @@ class Authorizer:
         denied: set[tuple[str, PatternType]] = set()
         host = _address(client)
         for principal in (str(client.principal), EVERYONE):
-            for acl in list(self.acls.of(principal)):  # it may change between steps
+            for acl in list(self.acls.of(principal)):  # the ACLs may change between steps
                 applies = acl.resource_type is type_ and acl.host in (WILDCARD, host)
                 if applies and acl.operation in (operation, AclOperation.ALL):
                     is_denial = acl.permission is AclPermission.DENY

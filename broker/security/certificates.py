@@ -13,18 +13,18 @@ CA_FILE: Final = "ca.pem"
 KEY_FILE: Final = "ca-key.pem"
 
 VALID_FOR: Final = timedelta(days=397)
-"""Certificates are issued at each start; some clients reject server certificates that are valid for
+"""Certificates are issued at each start. Some clients reject server certificates that are valid for
 longer."""
-# Clients whose clock is slow or set to another time zone must also accept a new certificate.
+# Clients whose clocks are slow or use another time zone must also accept a new certificate.
 _VALID_BEFORE: Final = timedelta(days=1)
 
 
 class CertificateAuthority:
     """An authority in PEM files, in a folder that only its owner can read: `ca.pem`, which clients
-    trust, and its key `ca-key.pem`. Both are kept for the next start."""
+    trust, and its key `ca-key.pem`. Both files are kept for the next start."""
 
     def __init__(self, folder: Path) -> None:
-        """Load the authority of this folder, or create one. Raises OSError, ValueError;
+        """Load the authority of this folder, or create one. Raises OSError, ValueError, and
         ImportError without the extra `security`."""
         import trustme
 
@@ -47,9 +47,9 @@ class CertificateAuthority:
         common_name: str | None = None,
         until: datetime | None = None,
     ) -> Path:
-        """Write a private key (PKCS#8) and the certificate for it to a file of the folder, and
-        return its path. `names` are DNS names and addresses. `until` is the end of its validity; by
-        default it is valid for VALID_FOR."""
+        """Write a private key (PKCS#8) and its certificate to a file in the folder, and return the
+        path. `names` are DNS names and addresses. `until` is the end of the certificate's validity,
+        by default VALID_FOR from now."""
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,

@@ -1,9 +1,8 @@
-"""Limits on the connections of a node: their number, and how many may be opened per second.
+"""Limits on the number of a node's connections, and on the rate at which they are opened.
 
 Upstream: ConnectionQuotas. A listener that has reached a limit accepts no connection until it is
-below the limit again; clients wait in the socket's backlog. A connection from an IP address that
-has too many is closed immediately; one from an address that opens connections too fast is closed
-after a delay.
+below the limit again; clients wait in the socket's backlog. A connection is closed immediately if
+its IP address has too many, and after a delay if the address opens connections too fast.
 """
 
 import logging
@@ -31,12 +30,12 @@ PER_IP: Final = "max.connections.per.ip"
 PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 CREATION_RATE: Final = "max.connection.creation.rate"
 
-# Number of rates of IP addresses above which idle ones are removed.
+# Number of rates of IP addresses above which idle rates are removed.
 RATES_MAX: Final = 10_000
 
 
 class LimitedConnection(Protocol):
-    """The part of Connection that limits use. `last_active` is in seconds."""
+    """The part of Connection that the limits use. `last_active` is in seconds."""
 
     last_active: float
 
@@ -108,14 +107,14 @@ class ConnectionLimits:
         self._check_waiting()
 
     def _adopt_overrides(self, overrides: str) -> CooperativeTask[None]:
-        """Look up host names. Meanwhile the event loop continues."""
+        """Look up host names while the event loop continues."""
         maxima = yield from look_up(self._quotas.lookups, partial(_per_address, overrides))
         if overrides == self._overrides:
             self._ip_maxima = maxima
 
     def _per_ip(self) -> tuple[int, str]:
-        """Return the limit per address, and the overrides. Dynamic values with which no address
-        could connect are ignored, as in Kafka: no client could change them."""
+        """Return the limit per address, and the overrides. As in Kafka, dynamic values with which
+        no address could connect are ignored, because no client could change them."""
         count, overrides = self._number(PER_IP), self._configs.broker_text(PER_IP_OVERRIDES)
         if count == 0 and not overrides:
             return self._config.int(PER_IP), self._config.str(PER_IP_OVERRIDES)
@@ -151,7 +150,7 @@ class ConnectionLimits:
 
     def wait(self, name: str, delay_ms: int, proceed: Callable[[], None]) -> Callable[[], None]:
         """Call `proceed` after the delay, as soon as there is a slot. Return a function that
-        cancels this."""
+        cancels the call."""
         waiting = _Waiting(name, self._timers.now_ms() + delay_ms, proceed)
         self._waiting.append(waiting)
         self._timers.call_at(waiting.until_ms, self._check_waiting)
@@ -164,8 +163,8 @@ class ConnectionLimits:
                 each.proceed()
 
     def ip_delay_ms(self, address: str) -> int:
-        """Record a new connection of an IP address. If the address has opened too many, return the
-        time after which to close this one; 0 if it is accepted."""
+        """Record a new connection of an IP address. Return 0 if it is accepted, or the time after
+        which to close it because the address opens too many."""
         limit = self._quotas.connection_rate(address)
         if limit is None:
             return 0
@@ -213,8 +212,8 @@ class ConnectionLimits:
         return name == self._protected and len(self._listeners) > 1
 
     def _close_excess(self) -> None:
-        """Close the least recently used connections if there are more than `max.connections`: the
-        limit was lowered, or a protected listener has accepted another connection."""
+        """Close the least recently used connections if there are more than `max.connections`, after
+        the limit was lowered or a protected listener has accepted another connection."""
         excess = self._total - self._total_max
         if excess <= 0:
             return

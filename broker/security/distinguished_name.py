@@ -1,8 +1,8 @@
 """Formats the name of a certificate's subject as Java does, for ACLs and mapping rules.
 
 Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has names only
-for the attributes of RFC 2253. It writes others, such as an e-mail address, as the hexadecimal
-digits of their encoding.
+for the attributes of RFC 2253, and writes other attributes, such as an e-mail address, as the
+hexadecimal digits of their encoding.
 """
 
 import re
@@ -27,8 +27,8 @@ VERSION: Final = 0xA0
 
 
 def distinguished_name(certificate: bytes) -> str:
-    """Return the subject of a certificate (DER) that OpenSSL has verified, the most specific part
-    first: `CN=alice,O=Example`."""
+    """Return the subject of a certificate (DER) that OpenSSL has verified, with the most specific
+    part first: `CN=alice,O=Example`."""
     (_, body), *_ = _values(certificate)
     (_, content), *_ = _values(body)
     fields = [value for tag, value in _values(content) if tag != VERSION]
@@ -60,7 +60,7 @@ def _dotted(oid: bytes) -> str:
 
 def _escaped(value: str) -> str:
     escaped = re.sub(r'([,+"\\<>;=#])', r"\\\1", value).replace("\0", r"\00")
-    # All spaces at the beginning and the last space at the end.
+    # The first space at the beginning and the last space at the end.
     return re.sub(r"^ | $", r"\\\g<0>", escaped)
 
 

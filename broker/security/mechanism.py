@@ -1,4 +1,4 @@
-"""The interface of SASL mechanisms, and the simplest of them, PLAIN."""
+"""The interface of SASL mechanisms, and the simplest mechanism, PLAIN."""
 
 import hmac
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ class AuthenticationFailed(Exception):
 
 
 class InvalidCredentials(Exception):
-    """A failed authentication whose reason the client must not learn, for example that the user
-    does not exist (upstream: SaslException)."""
+    """A failed authentication whose reason must not be sent to the client, for example an unknown
+    user (upstream: SaslException)."""
 
 
 class Identity(NamedTuple):
     """The user that a client has authenticated as, and when its credentials expire (milliseconds
-    since 1970-01-01 UTC; None if they do not expire)."""
+    since 1970-01-01 UTC, or None if they do not expire)."""
 
     user: str
     expires_ms: int | None = None
@@ -37,8 +37,8 @@ class Exchange(Protocol):
 
 
 class PlainExchange:
-    """SASL/PLAIN (RFC 4616): one token with user and password (upstream: PlainSaslServer).
-    `passwords` maps users to their passwords."""
+    """An authentication with PLAIN (RFC 4616): one token with user and password (upstream:
+    PlainSaslServer). `passwords` maps users to their passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords

@@ -1,5 +1,5 @@
-"""Measures requests while there are client quotas, and throttles clients: the throttle time is in
-the response, and the connection is muted after it is sent (KIP-219).
+"""Measures requests while there are client quotas, and throttles clients. The response contains the
+throttle time, for which the connection is muted afterwards (KIP-219).
 
 `request_percentage` is a percentage of the event loop's time. It does not include decoding
 requests, or encoding and sending responses.
@@ -21,7 +21,7 @@ from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
 
 PRODUCE: Final = 0
-# Authentication is not limited: in Kafka it happens before quotas apply.
+# Authentication is not limited, because it precedes quotas in Kafka.
 UNTHROTTLED: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 
@@ -53,7 +53,7 @@ class Meter(WrappedChannel):
         self._begin, self._seconds = seconds(), 0.0
 
     def handled(self) -> None:
-        """Called when the handler has returned; it may respond later."""
+        """Called when the handler has returned. The response may follow later."""
         self._seconds = seconds() - self._begin
 
     # --- for handlers: RequestMeter
@@ -96,12 +96,12 @@ class Meter(WrappedChannel):
             percentage = 100 * (self._seconds or seconds() - self._begin)
             self._throttle(record(REQUEST_PERCENTAGE, self._client, percentage))
 
-    # --- for the request context: its channel
+    # --- for the request context, as its channel
 
     def response_ready(self, context: RequestContext) -> None:
         self._record_request()
         throttle_ms, response, route = self._throttle_ms, context.response, context.route
-        # Only Fetch responses are in buffers; they contain no records if the client is throttled.
+        # Only Fetch responses are in buffers, and these have no records if the client is throttled.
         if throttle_ms and response and isinstance(response, bytes):
             context.response = with_throttle_time(
                 route.api.key, route.version, response, throttle_ms

@@ -1,7 +1,7 @@
 """SASL/OAUTHBEARER (RFC 7628): one token, a JWT, with the client's identity in one of its claims.
 
 There are validators for unsecured tokens (upstream: OAuthBearerUnsecuredValidatorCallbackHandler)
-and for signed tokens, verified with keys from a file (upstream:
+and for signed tokens, which are verified with keys from a file (upstream:
 OAuthBearerValidatorCallbackHandler).
 """
 
@@ -33,7 +33,7 @@ CLIENT_RESPONSE: Final = re.compile(
 AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
 # The client's response to an error, which ends the exchange.
 ERROR_RECEIVED: Final = b"\x01"
-# Times in tokens are in seconds. Above this number (285 million years) a float is not exact.
+# Times in tokens are in seconds. Above this number (285 million years), floats are not exact.
 SECONDS_MAX: Final = 2**53
 # The algorithms of keys in a JWKS. They include neither `none` nor HMAC, whose key would be public.
 ALGORITHMS: Final = (
@@ -43,8 +43,8 @@ ALGORITHMS: Final = (
 
 
 class InvalidToken(Exception):
-    """The token is rejected; the message is for the log. `missing_scope` contains the scopes that
-    it lacks."""
+    """The token is rejected. The message is for the log. `missing_scope` contains the scopes that
+    the token lacks."""
 
     def __init__(self, message: str, missing_scope: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class InvalidToken(Exception):
 
     @property
     def response(self) -> str:
-        """What the client receives (upstream: OAuthBearerSaslServer.jsonErrorResponse)."""
+        """Return the response to the client (upstream: OAuthBearerSaslServer.jsonErrorResponse)."""
         if not self.missing_scope:
             return '{"status":"invalid_token"}'
         # Java prints a list in brackets.
@@ -67,7 +67,7 @@ class TokenValidator(Protocol):
 
 
 class OAuthBearerExchange:
-    """An OAUTHBEARER authentication. `now_ms` returns the current time of the system clock: a
+    """An OAUTHBEARER authentication. `now_ms` returns the time of the system clock, because a
     client may create its token after the handshake."""
 
     def __init__(self, validator: TokenValidator, now_ms: Callable[[], int]) -> None:
@@ -104,8 +104,8 @@ class OAuthBearerExchange:
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
-    """Tokens without a signature: anyone can create them. `skew_ms` is how much the clocks of
-    issuer and broker may differ."""
+    """Validates tokens without a signature, which anyone can create. `skew_ms` is the maximum
+    difference between the clocks of issuer and broker."""
 
     principal_claim: str = "sub"
     scope_claim: str = "scope"
@@ -132,8 +132,8 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class SignedTokens:
-    """Tokens that are signed with one of `keys`. Any audience and issuer is accepted if `audiences`
-    or `issuer` is empty."""
+    """Validates tokens that are signed with one of `keys`. Any audience and issuer is accepted if
+    `audiences` or `issuer` is empty."""
 
     keys: Sequence["jwt.PyJWK"]
     principal_claim: str
@@ -177,15 +177,15 @@ class SignedTokens:
                     audience=self.audiences or None,
                     issuer=self.issuer or None,
                 )
-            # TypeError: the algorithm does not fit the type of the key.
+            # TypeError means that the algorithm does not fit the type of the key.
             except (jwt.InvalidTokenError, TypeError) as failure:
                 error = failure
         raise InvalidToken(str(error or f"no key with the id {key_id!r}")) from error
 
 
 def load_jwks(path: Path) -> list["jwt.PyJWK"]:
-    """Load the signature keys of a JWKS file. Raises OSError, ValueError; ImportError without the
-    extra `security`."""
+    """Load the signature keys of a JWKS file. Raises OSError, ValueError, and ImportError without
+    the extra `security`."""
     import jwt
 
     content = json.loads(path.read_text(encoding="utf-8"))
@@ -252,7 +252,8 @@ def _user(claims: Mapping[str, Any], name: str) -> str:
 
 
 def _scope(value: object) -> set[str]:
-    """A string is one scope, even if it contains spaces (upstream: OAuthBearerUnsecuredJws)."""
+    """Return the scopes. A string is one scope, even with spaces (upstream:
+    OAuthBearerUnsecuredJws)."""
     items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if value is not None and not isinstance(value, str | list):
         raise InvalidToken("the token has an invalid scope")

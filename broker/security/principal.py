@@ -1,4 +1,4 @@
-"""The identity of a client, which may come from the name in its certificate (upstream:
+"""A client's identity, which may be derived from the name in its certificate (upstream:
 KafkaPrincipal, SslPrincipalMapper)."""
 
 import re
@@ -25,8 +25,8 @@ ANONYMOUS: Final = user("ANONYMOUS")
 """A client that did not authenticate."""
 
 INTERNAL: Final = Principal("Internal", "kohort")
-"""A client inside this process, such as a test's fake member: it may do everything. No client can
-authenticate as this principal type."""
+"""A client inside this process, such as a test's fake member, which may do everything. No client
+can authenticate as a principal of this type."""
 
 
 class _Rule(NamedTuple):
@@ -95,7 +95,7 @@ def _template(replacement: str, pattern: "re.Pattern[str]") -> str:
             raise ValueError(f"invalid replacement '{replacement}': $ without a group")
         escaped, name, digits, text = match.groups()
         position = match.end()
-        # Take as many digits as still form the number of an existing group.
+        # Take as many digits as form the number of an existing group.
         while digits and len(digits) > 1 and int(digits) > pattern.groups:
             digits, position = digits[:-1], position - 1
         if (name and name in pattern.groupindex) or (digits and int(digits) <= pattern.groups):

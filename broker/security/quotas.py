@@ -1,9 +1,9 @@
-"""Client quotas: which quota applies to a client, and how long a client that exceeds it is
+"""Client quotas: the quotas that apply to a client, and how long a client that exceeds them is
 throttled (KIP-13, KIP-124, KIP-546, KIP-599).
 
 Upstream: ClientQuotaManager, ClientRequestQuotaManager, ControllerMutationQuotaManager. As in
-Kafka, each node measures its own rates, and a default quota gives each user or client id a rate of
-its own."""
+Kafka, each node measures its own rates, and a default quota applies to each user or client id
+separately."""
 
 import math
 import socket
@@ -48,14 +48,14 @@ CLIENT_KEYS: Final = {
 }
 IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
 
-# Clients whose quotas are cached; the cache is cleared when full.
+# Maximum number of clients whose quotas are cached. The cache is cleared when it is full.
 CLIENTS_MAX: Final = 10_000
 # Idle rates are removed when there are twice as many rates as after the last removal, and at least
 # this many.
 RATES_MIN: Final = 1_000
 
 SharedBy: TypeAlias = tuple[str, str]
-"""User and client id of the clients that share a rate; "" for any."""
+"""User and client id of the clients that share a rate, "" for any."""
 
 R = TypeVar("R", Rate, TokenBucket)
 T = TypeVar("T")
@@ -79,8 +79,8 @@ def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 class _Rates(Generic[R]):
-    """The rates of all clients that have a quota. When there are too many, idle rates are removed:
-    they are equal to new ones."""
+    """The rates of all clients that have a quota. When there are too many, idle rates are removed,
+    which are equal to new rates."""
 
     def __init__(self, new: Callable[[], R]) -> None:
         self._new: Callable[[], R] = new
@@ -99,7 +99,7 @@ class _Rates(Generic[R]):
 
 
 class ClientQuotas:
-    """The quotas of users and client ids, and the rates of the clients that have one. `stored`
+    """The quotas of users and client ids, and the rates of the clients that have a quota. `stored`
     belongs to the registry; `changed` must be called when it has changed. `now_ms` is the wall
     clock."""
 
@@ -119,12 +119,12 @@ class ClientQuotas:
         self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # with the keys of its quotas
         # How many entities of these types have a quota with the key.
         self._counts = Counter[tuple[str, tuple[str, ...]]]()
-        # The addresses of IP entities; None for all addresses without quotas of their own. If
+        # The addresses of IP entities; None stands for all addresses without separate quotas. If
         # several entities have the same address, the one that changed last counts.
         self._addresses: dict[str | None, Sequence[str | None]] = {}
         self._of_addresses: dict[str | None, dict[str | None, Mapping[str, float]]] = {}
         self.is_active = False
-        """Whether any user or client id has a quota; if not, no request is measured."""
+        """Whether any user or client id has a quota. If not, no request is measured."""
         self.lookups = ConcurrencyLimit(HOST_LOOKUPS_MAX)
         """The addresses of host names; see `look_up`."""
         self.changed()
@@ -163,8 +163,7 @@ class ClientQuotas:
                 self._of_addresses.setdefault(address, {})[name] = quotas
 
     def connection_rate(self, address: str) -> float | None:
-        """Return the limit of the rate of new connections of an IP address; None if there is no
-        limit."""
+        """Return the limit for the rate of new connections of an IP address, or None."""
         for each in (address, None):
             if of_address := self._of_addresses.get(each):
                 return of_address[next(reversed(of_address))].get(CONNECTION_CREATION_RATE)
@@ -182,19 +181,19 @@ class ClientQuotas:
         if limit.value == math.inf:
             return 0
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
-        # Only request_percentage has a bound; other throttle times last until the rate is back at
+        # Only request_percentage has a bound. Other throttle times last until the rate is back at
         # the limit.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
 
     def unrecord(self, key: str, client: Client, value: float) -> None:
-        """Take back what was recorded for a response that is not sent."""
+        """Subtract the value that was recorded for a response that is not sent."""
         if (limit := self._limit(key, client)) is not None:
             now_ms = self._now_ms()
             self._rates.get(key, client, limit.shared_by, now_ms).record(-value, now_ms)
 
     def record_mutations(self, client: Client, count: int, *, is_strict: bool) -> int:
         """Record the partitions that a request creates or deletes, and return how long to throttle
-        its client. With `is_strict`, nothing is recorded if the client is already over its quota,
+        its client. If `is_strict` and the client is already over its quota, nothing is recorded,
         and the request must be rejected."""
         limit = self._limit(CONTROLLER_MUTATION_RATE, client)
         if limit is None:
@@ -230,9 +229,9 @@ class ClientQuotas:
         return self._unlimited(key, client)
 
     def _unlimited(self, key: str, client: Client) -> Limit | None:
-        """Return the rate of a client without a quota. It is measured as long as other clients have
-        a quota (upstream: quotaTypesEnabled), so that a quota that is set later applies to it. A
-        token bucket need not be measured before, because it starts full."""
+        """Return the rate of a client without a quota, which is measured as long as other clients
+        have a quota (upstream: quotaTypesEnabled), so that a quota that is set later applies to it.
+        Token buckets need no earlier measurements, because they start full."""
         both = tuple(sorted((USER, CLIENT_ID)))
         found = [types for types in ((USER,), (CLIENT_ID,), both) if self._counts[key, types]]
         if not found or key == CONTROLLER_MUTATION_RATE:
@@ -243,8 +242,8 @@ class ClientQuotas:
 
 
 def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
-    """Yield the entities that a client belongs to, in order of precedence, each with the clients
-    that share a rate. As in Kafka, a missing client id is the same as an empty one and matches no
+    """Yield the entities to which a client belongs, in order of precedence, each with the clients
+    that share a rate. As in Kafka, a missing client id is equivalent to an empty one and matches no
     quota of client ids."""
     _, user, client_id = client
     ids = (client_id, None) if client_id else ()
@@ -267,8 +266,8 @@ def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTa
 
 @lru_cache(HOSTS_MAX)
 def addresses_of(host: str) -> Sequence[str]:
-    """Return the IP addresses of a host; empty if its name is unknown. May block for seconds."""
-    with suppress(ValueError):  # it is a name
+    """Return the IP addresses of a host, none if its name is unknown. May block for seconds."""
+    with suppress(ValueError):  # a name, not an address
         return (str(ip_address(host)),)
     try:
         found = socket.getaddrinfo(host, None)

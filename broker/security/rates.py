@@ -13,8 +13,8 @@ __all__ = ["Rate", "TokenBucket", "Window"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window over which a rate is measured: `samples` samples of `sample_ms` each, of which the
-    last is incomplete."""
+    """The window over which a rate is measured. It has `samples` samples of `sample_ms` each, of
+    which the last is incomplete."""
 
     samples: int
     sample_ms: int
@@ -34,7 +34,7 @@ class Rate:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        # One more sample than the window has: the oldest may begin before the window.
+        # One more sample than the window has, because the oldest may begin before the window.
         self._samples: list[_Sample] = []
         self._current = 0
 
@@ -63,10 +63,10 @@ class Rate:
         return total / (self._length_ms(now_ms) / 1000)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return the time without requests after which the rate is back at the limit; 0 if it is
-        not above the limit."""
+        """Return the time without requests after which the rate is back at the limit, or 0 if the
+        rate is not above the limit."""
         excess = self.measure(now_ms) - limit
-        if not excess > 0:  # also if the limit is NaN
+        if not excess > 0:  # including a limit of NaN
             return 0
         if not limit:
             return INT_MAX
@@ -85,8 +85,8 @@ class Rate:
                 self._samples[place] = _Sample(now_ms, now_ms)
 
     def _length_ms(self, now_ms: int) -> int:
-        """Return the length of the window: at least all complete samples, so that a new client is
-        not throttled for its first requests."""
+        """Return the window's length, which is at least the length of all complete samples, so that
+        a new client is not throttled for its first requests."""
         sample_ms = self._window.sample_ms
         begin_ms = min((each.begin_ms for each in self._samples), default=now_ms)
         length_ms = now_ms - begin_ms
@@ -110,8 +110,8 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return the time until the number of tokens is no longer negative; 0 if it is not negative
-        now."""
+        """Return the time until the number of tokens is no longer negative, or 0 if it is not
+        negative."""
         missing = -self._refilled(limit, now_ms)
         return min(math.floor(missing / limit * 1000 + 0.5), INT_MAX) if missing > 0 else 0
 

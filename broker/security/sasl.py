@@ -1,8 +1,8 @@
-"""SASL: the authentication of a connection, and the SASL settings of a listener.
+"""SASL: the authentication of a connection, and a listener's SASL settings.
 
     INITIAL      ApiVersions, once, then SaslHandshake with the name of a mechanism
     EXCHANGE     SaslAuthenticate, or tokens without headers after SaslHandshake v0
-    COMPLETE     every request, until the session expires; SaslHandshake begins again (KIP-368)
+    COMPLETE     every request until the session expires; SaslHandshake re-authenticates (KIP-368)
 
 Any other request closes the connection; ApiVersions and SaslHandshake in an EXCHANGE first get the
 error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, which has the same messages.
@@ -38,7 +38,7 @@ REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of a listener. `max_reauth_ms` is the longest session; 0 means no limit. In
+    """A listener's mechanism. `max_reauth_ms` is the longest session; 0 means no limit. In
     `new_exchange(now_ms)`, `now_ms` returns the time of the system clock."""
 
     new_exchange: Callable[[Callable[[], int]], Exchange]
@@ -56,8 +56,8 @@ class SaslListener:
 
 
 class AuthenticationError(ProtocolError):
-    """A failed authentication to which no response is sent: the connection is closed after a delay,
-    so that passwords cannot be guessed quickly."""
+    """A failed authentication without a response. The connection is closed after a delay, so that
+    passwords cannot be guessed quickly."""
 
     def __init__(self, reason: str, close_delay_ms: int) -> None:
         super().__init__(reason)
@@ -65,7 +65,7 @@ class AuthenticationError(ProtocolError):
 
 
 class OtherMechanism(AuthenticationFailed):
-    """A client re-authenticates with another mechanism. It gets no response."""
+    """A client re-authenticates with another mechanism, and gets no response."""
 
 
 class State(Enum):
@@ -158,8 +158,8 @@ class SaslAuthenticator:
         self.expects_bare_token = bare_tokens
 
     def authenticate(self, token: bytes) -> tuple[bytes, int]:
-        """Return the response to a token, and the lifetime of the session in milliseconds: 0 if it
-        has no limit or has not begun. Raises AuthenticationFailed."""
+        """Return the response to a token, and the session's lifetime in milliseconds, which is 0 if
+        the session has no limit or has not begun. Raises AuthenticationFailed."""
         assert self._exchange is not None
         if self._other_mechanism:
             raise OtherMechanism(

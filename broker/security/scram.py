@@ -1,4 +1,4 @@
-"""SASL/SCRAM (RFC 5802): the client proves its password without sending it (upstream:
+"""SASL/SCRAM (RFC 5802): the client proves that it knows its password without sending it (upstream:
 ScramSaslServer).
 
 C: n,,n=alice,r=<client's nonce>

@@ -51,7 +51,7 @@ class Security:
     sasl: Mapping[str, SaslListener]
     """The SASL settings of the listeners with SASL, by listener name."""
     authorizer: Authorizer | None
-    """If None, every client may do everything."""
+    """None if every client may do everything."""
     on_failed_connection: OnFailed = field(default=lambda _client, _reason: None)
     """Hook: see OnFailed."""
 
@@ -184,7 +184,7 @@ def _jaas_options(config: BrokerConfig, mechanism: str, where: str) -> dict[str,
         if module != LOGIN_MODULES[mechanism]:
             raise ValueError(f"expected {LOGIN_MODULES[mechanism]}")
     except ValueError as error:
-        # The message does not contain the value, because that contains passwords.
+        # The message does not contain the value, which contains passwords.
         origin = config.origin(key)
         raise ConfigError(f"invalid {key} {where} (from {origin}): {error}.") from None
     return options

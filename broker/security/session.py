@@ -1,4 +1,4 @@
-"""What the broker knows about the client of a connection."""
+"""What the broker knows about a connection's client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ class ClientSession:
     listener: Listener
     """The listener that the client is connected to."""
     host: str = "/unknown"
-    """The client's address as Kafka prints it: a slash before the number."""
+    """The client's address as Kafka prints it, with a slash before the number."""
     principal: Principal = ANONYMOUS
     port: int | None = None
-    """The client's port; None for a client inside the process."""
+    """The client's port, or None for a client inside the process."""
     software: str | None = None
     """The client's library and version (ApiVersions since v3, KIP-511): "name/version"."""
     sasl: SaslAuthenticator | None = None

@@ -1,4 +1,4 @@
-"""TLS of one listener, with configured PEM certificates or one from the broker's own authority."""
+"""TLS of one listener, with PEM certificates or a certificate from the broker's own authority."""
 
 import contextlib
 import socket
@@ -127,7 +127,7 @@ class ServerTls:
         except ValueError as error:
             raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
         self.handshakes_to_drop = 0
-        """For the test harness: how many clients are disconnected instead of completing a
+        """For the test harness: the number of clients that are disconnected instead of completing a
         handshake."""
         self._is_own = False
         self._expires_ms: int | None = None
@@ -135,8 +135,8 @@ class ServerTls:
 
     @property
     def ca_file(self) -> Path | None:
-        """The certificate of the broker's own authority; None if a certificate is configured for
-        the listener."""
+        """The certificate of the broker's own authority, or None if the listener's certificate is
+        configured."""
         return self._folder / CA_FILE if self._is_own else None
 
     def context(self) -> ssl.SSLContext:
@@ -146,8 +146,8 @@ class ServerTls:
         return self._context
 
     def expire(self) -> None:
-        """Use a certificate that expired yesterday from now on. Raises ConfigError if the listener
-        has a configured one."""
+        """From now on, use a certificate that expired yesterday. Raises ConfigError if the listener
+        has a configured certificate."""
         if not self._is_own:
             raise ConfigError(
                 f"the certificate of listener {self._listener.name} is configured: remove the "

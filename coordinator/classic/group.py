@@ -52,7 +52,7 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        # True until the end of the member's first join phase. It cannot send heartbeats before.
+        # True until the member's first join phase ends, before which it cannot send heartbeats.
         self.is_new = is_new
         self.join_ticket: int | None = None
         self.sync_ticket: int | None = None
@@ -100,8 +100,8 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        # The members' subscriptions at the start of the generation, decoded on first use; None if
-        # the group does not use the consumer protocol (upstream:
+        # The members' subscriptions at the start of the generation, decoded on first use, or None
+        # if the group does not use the consumer protocol (upstream:
         # ClassicGroup.computeSubscribedTopics).
         self.subscriptions: tuple[bytes, ...] | None = None
         # --- members, in the order in which they joined
@@ -112,12 +112,12 @@ class Group:
         self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
         self.pending_syncs: dict[str, None] = {}  # members that have not sent SyncGroup
         self.awaiting_joins = 0
-        # The reason for the current or most recent rebalance; None if the group has not rebalanced
-        # since it was loaded.
+        # The reason for the current or most recent rebalance, or None if the group has not
+        # rebalanced since it was loaded.
         self.rebalance_reason: RebalanceReason | None = None
         # Whether a member has joined since the initial delay was last extended.
         self.member_added = False
-        # The current initial delay; None if this is not an initial rebalance.
+        # The current initial delay, or None if this is not an initial rebalance.
         self.initial_delay_ms: int | None = None
         self.initial_delay_left_ms = 0  # how much the delay may still be extended
         self.join_timer = DeadlineKey("join", group_id)

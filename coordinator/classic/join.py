@@ -234,7 +234,7 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
     if set(was.topics) != set(now.topics):
         return Cause.SUBSCRIPTION_CHANGED
     if was.owned_partitions - now.owned_partitions:
-        # KIP-429: the member has revoked partitions and reports those that it still owns.
+        # The member has revoked partitions, and reports the remaining ones (KIP-429).
         return Cause.COOPERATIVE_FOLLOWUP
     # The remaining subscription fields (generation, owned partitions) differ between rebalances
     # anyway. For followers, Kafka treats such a difference as changed metadata.

@@ -26,7 +26,7 @@ from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 _NONE: Final = ErrorCode.none
 # The minimum retry delay while a group waits only for static members. Members may have a rebalance
-# timeout of 0, and a timer that is always due would block all others.
+# timeout of 0, and a timer that is always due would block all other timers.
 _STATIC_RETRY_MS_MIN: Final = 100
 
 # --- the join phase begins

@@ -2,16 +2,16 @@
 
 Two checks are the same in all states and come first:
 
-- The group exists. If it does not, a join with an empty member id creates it (Empty); any other
-  join, a sync and a heartbeat get UNKNOWN_MEMBER_ID, as does each member of a leave request. A
-  commit without a generation creates a group that has only offsets; a commit with a generation gets
-  an error that depends on the version of the request. A fetch returns no offsets and no error.
-- The member id is valid (`Group.validate_member`): otherwise UNKNOWN_MEMBER_ID, or
+- The group exists. If it does not, a join with an empty member id creates it (Empty). Any other
+  join, a sync, a heartbeat and each member of a leave request get UNKNOWN_MEMBER_ID. A commit
+  without a generation creates a group that has only offsets. A commit with a generation gets an
+  error that depends on the version of the request. A fetch returns no offsets and no error.
+- The member id is valid (`Group.validate_member`). If it is not, the error is UNKNOWN_MEMBER_ID, or
   FENCED_INSTANCE_ID if another member holds the instance id. A sync, a heartbeat and a commit must
-  also carry the group's generation, or get ILLEGAL_GENERATION.
+  also have the group's generation, or get ILLEGAL_GENERATION.
 
 Fetching offsets, describing and listing are allowed in every state and change no timer. An Empty
-group can be deleted; in other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty
+group can be deleted. In other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty
 group can be deleted. In other states, only offsets of topics to which no consumer of the group is
 subscribed can be deleted (GROUP_SUBSCRIBED_TO_TOPIC), and none if the protocol type is not
 "consumer" (NON_EMPTY_GROUP). Deleting offsets of an unknown group gets GROUP_ID_NOT_FOUND.
@@ -63,8 +63,8 @@ Stable -- the assignment is stored.
     Sync phase times out as in CompletingRebalance, even after the leader's SyncGroup
     Next state           PreparingRebalance
 
-Dead -- deleted, or its partition has moved to another node. The group is removed immediately, so
-    later requests get the response for an unknown group, or NOT_COORDINATOR.
+Dead -- the group was deleted, or its partition has moved to another node. The group is removed
+    immediately, so later requests get the response for an unknown group, or NOT_COORDINATOR.
 """
 
 from collections.abc import Mapping

@@ -69,7 +69,7 @@ class MemberState(IntEnum):
 
 
 class Member(NamedTuple):
-    """A member at one point in time. The defaults are those of a new member."""
+    """A member at one point in time. The defaults describe a new member."""
 
     member_id: str
     metadata: ConsumerMemberMetadata = ConsumerMemberMetadata()
@@ -178,7 +178,7 @@ class ConsumerGroup:
         self.regex_counts: dict[str, int] = {}  # number of subscribers by regular expression
         self._name_counts: dict[str, int] = {}
         self._stable_counts: dict[int, int] = {}  # members in MemberState.STABLE, by epoch
-        # The epoch of the owner of each partition. A partition that is being revoked has an owner.
+        # The owner's epoch for each partition. A partition that is being revoked has an owner.
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
         # The largest number of members since the group was loaded, which determines the order of

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: how members join, stay in and leave a consumer group (KIP-848).
 
-One request does what JoinGroup, SyncGroup, Heartbeat and LeaveGroup do for classic groups. It
-contains what has changed and the partitions that the member owns; the response contains the
+One request does what JoinGroup, SyncGroup, Heartbeat and LeaveGroup do for classic groups. The
+request contains changed fields and the partitions that the member owns. The response contains the
 member's epoch, and its assignment if the assignment has changed. Upstream:
 GroupCoordinatorService.consumerGroupHeartbeat, GroupMetadataManager.consumerGroupHeartbeat and
 consumerGroupLeave.

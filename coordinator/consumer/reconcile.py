@@ -28,7 +28,7 @@ def next_assignment(
     member: Member, goal: Goal, reported: Partitions | None, *, subscription_changed: bool
 ) -> Member:
     """Return the member after its heartbeat. `reported` contains the partitions that the member
-    reports as owned; None if the request omits them. Raises ApiError if the member must rejoin."""
+    reports as owned (None if omitted). Raises ApiError if the member must rejoin."""
     state = member.state
     if state is MemberState.UNKNOWN and (reported is None or reported):
         message = (
@@ -46,7 +46,7 @@ def next_assignment(
 
 
 def _owns_any(reported: Partitions | None, owned: Owned) -> bool:
-    """Whether the member may still own some of these partitions; True if the request does not
+    """Whether the member may still own some of these partitions. True if the request does not
     report its partitions."""
     if reported is None:
         return True

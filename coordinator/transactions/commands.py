@@ -10,8 +10,8 @@ from .states import TopicPartition, TransactionState
 
 
 class InitProducerId(NamedTuple):
-    """Initialize a producer. `expected_id` and `expected_epoch` are those of a producer that
-    continues after an error (KIP-360); otherwise they are negative."""
+    """Initialize a producer. `expected_id` and `expected_epoch` are set by a producer that
+    continues after an error (KIP-360), and are otherwise negative."""
 
     transactional_id: str
     timeout_ms: int

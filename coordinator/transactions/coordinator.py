@@ -1,8 +1,8 @@
-"""The coordinator of the transactional ids of one partition of __transaction_state. It is pure: no
-bytes, no clock, no I/O.
+"""The coordinator of the transactional ids of one partition of __transaction_state. It uses no
+bytes, no clock and no I/O.
 
-`handle`, `tick` and `markers_written` decide, and return a TransactionOutcome. Only `apply` changes
-durable state, live and when the log is loaded. The Prepare record decides a transaction: once it is
+`handle`, `tick` and `markers_written` make decisions, and return a TransactionOutcome. Only `apply`
+changes durable state, both live and on load. The Prepare record decides a transaction: once it is
 durable, the caller replies, writes the markers, and calls `markers_written`. Upstream:
 TransactionCoordinator, TransactionStateManager.
 """
@@ -129,7 +129,7 @@ class TransactionCoordinator:
         return self._changed(transaction, transaction.completed(now), "markers written")
 
     def expired_ids(self, now: int) -> Iterator[TransactionOutcome]:
-        """Remove expired transactional ids in steps; yield the outcome of each."""
+        """Remove expired transactional ids in steps. Yield the outcome of each step."""
         expired_before = now - self._config.id_expiration_ms
         expired: list[Transaction] = []
         for transaction in list(self._transactions.values()):

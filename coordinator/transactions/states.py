@@ -25,8 +25,8 @@ TopicPartition: TypeAlias = tuple[str, int]
 EPOCH_MAX: Final = 32_767
 # The last epoch that a producer may use, because ending its transaction needs another epoch.
 LAST_EPOCH: Final = EPOCH_MAX - 1
-# The version of the transaction protocol (transaction.version) in which each transaction has its
-# own epoch, and partitions are added by Produce (KIP-890).
+# The version of the transaction protocol (transaction.version) in which each transaction has a new
+# epoch, and Produce adds partitions (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
 NO_TIMESTAMP: Final = -1
 
