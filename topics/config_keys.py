@@ -59,9 +59,9 @@ def _list(name: str, default: tuple[str, ...], check: Validator, doc: str) -> Co
     return ConfigKey(name, ConfigType.LIST, default, check, doc)
 
 
-_NO_TIERS: Final = "Accepted without effect: there is no tiered storage."
-_ONE_REPLICA: Final = "Accepted without effect: all nodes share one copy of the data."
-_NOT_RECOMPRESSED: Final = "Accepted without effect: batches are stored as they were sent."
+_NO_TIERS: Final = "Accepted without effect, because there is no tiered storage."
+_ONE_REPLICA: Final = "Accepted without effect, because all nodes share one copy of the data."
+_NOT_RECOMPRESSED: Final = "Accepted without effect, because batches are stored as they were sent."
 
 # In the order of upstream's LogConfig: of several invalid values, the first one is reported.
 TOPIC_KEYS: Final = config_def(

@@ -314,7 +314,7 @@ NETWORK: Final = (
         "max.connection.creation.rate",
         INT_MAX,
         "Maximum number of new connections of a node per second; a listener can have a lower "
-        "limit. Further ones are accepted later. Limits for IP addresses are quotas.",
+        "limit. Further connections are accepted later. Limits for IP addresses are quotas.",
         at_least(0),
         dynamic=True,
     ),
