@@ -4,8 +4,8 @@ The new owner of the partition repeats the work, and the late commit is rejected
 not poll sends heartbeats, but does not rejoin. A rebalance waits for such a client for the longest
 max.poll.interval.ms of the members, five minutes by default, and then continues without it.
 `clock.advance` would end its session first, because no client sends heartbeats during the jump;
-`advance_with_heartbeats` waits for heartbeats. (By its own clock, the client leaves after
-max.poll.interval.ms; to test this, set a short interval.)
+`advance_with_heartbeats` waits for heartbeats. (The client itself leaves after max.poll.interval.ms
+of wall-clock time. To test that, set a short interval.)
 """
 
 import pytest

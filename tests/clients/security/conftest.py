@@ -27,8 +27,8 @@ def java_client(kafka_jars: Path) -> Iterator[JavaClient]:
 
 
 class Messages(logging.Handler):
-    """Log messages of a client. Log records would keep tracebacks, and the tracebacks would keep
-    the sockets that it leaves open."""
+    """Log messages of a client. Log records would keep tracebacks alive, and tracebacks would keep
+    the sockets alive that the client leaves open."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -45,12 +45,12 @@ def connect(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[[Config], None]]:
-    """`connect(config)` makes a new client of the library request the brokers. It raises Refused
-    with what the client reports: its exception, and what it logs."""
+    """`connect(config)` lets a new client of the library request the brokers. It raises Refused
+    with the client's exception and log messages."""
     messages = Messages()
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        caplog.set_level(logging.INFO, name)  # the command line switches kafka-python's off
+        caplog.set_level(logging.INFO, name)  # the command line disables kafka-python's messages
         monkeypatch.setattr(logger, "propagate", False)
         logger.addHandler(messages)
     caplog.set_level(logging.INFO, "kohort")

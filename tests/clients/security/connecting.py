@@ -53,7 +53,7 @@ def ask_kafka_python(config: Config) -> None:
         with contextlib.closing(client):
             assert client.describe_cluster()["brokers"]
         return
-    raise Refused(problem)  # not chained: the traceback of the error would keep its sockets open
+    raise Refused(problem)  # not chained, because the error's traceback would keep sockets open
 
 
 def ask_aiokafka(config: Config) -> None:
@@ -83,8 +83,8 @@ class JavaClient:
         )
 
     def run(self, action: str, config: dict[str, Any], **values: str) -> str | None:
-        """Return the classes and messages of the client's error and its causes, None without one.
-        For the actions see JavaClient.java."""
+        """Return the classes and messages of the client's error and its causes, or None without an
+        error. JavaClient.java lists the actions."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
