@@ -1,7 +1,7 @@
 """Does a background task of an async service survive a rebalance?
 
 The consumer runs in a task on the test's event loop, and the waits of `async_kafka` let it run. The
-condition of `await async_kafka.wait(…)` is called in another thread: it may read plain data (a
+condition of `await async_kafka.wait(…)` is called in another thread. It may read plain data (a
 list, a counter, a flag), but must not call asyncio objects or the consumer. `start_service` is like
 the lifespan function that a web framework runs for an application.
 """

@@ -1,7 +1,7 @@
 """Does the service survive a broker that is down for ten seconds?
 
-The service's connections are refused during that time. The test does not wait ten seconds: it
-advances the broker's clock, which applies to sessions as well.
+The service's connections are refused during that time. The test does not wait ten seconds, but
+advances the broker's clock, which also determines when sessions expire.
 """
 
 

@@ -1,8 +1,8 @@
 """What if a commit is applied without a response, or acknowledged without being applied?
 
-The first happens with Kafka whenever a connection breaks at the wrong moment. The second would be
-the loss of an acknowledged commit, which Kafka does not allow; a test can check whether the service
-would notice.
+The first case happens with Kafka whenever a connection breaks at the wrong moment. The second case
+would be the loss of an acknowledged commit, which Kafka does not allow; a test can check whether
+the service would notice.
 """
 
 

@@ -1,7 +1,7 @@
-"""Does the deployment create its topics, and does a second run leave them as they are?
+"""Does the deployment create its topics, and does a second run leave them unchanged?
 
-An AdminClient is an ordinary client. Its methods return futures, one for each topic; their
-exceptions have Kafka's error code in `args[0].code()`.
+An AdminClient is an ordinary client. Its methods return a future for each topic, whose
+exception has Kafka's error code in `args[0].code()`.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Which commits were lost in a rebalance?
 
-The history contains every rejected commit: its member, its offsets and its error.
+The history contains every rejected commit, with its member, offset and error.
 """
 
 import threading

@@ -5,7 +5,7 @@ not poll sends heartbeats, but does not rejoin. A rebalance waits for such a cli
 max.poll.interval.ms of the members, five minutes by default, and then continues without it.
 `clock.advance` would end its session first, because no client sends heartbeats during the jump;
 `advance_with_heartbeats` waits for heartbeats. (The client itself leaves after max.poll.interval.ms
-of real time. Set a short interval to test that.)
+of wall-clock time. To test that, set a short interval.)
 """
 
 import pytest
@@ -35,7 +35,7 @@ def test_the_work_of_a_slow_consumer_is_repeated(kafka, start):
 
     group.wait_committed("orders", 0, 1)
     assert charged == [b"one"]
-    kafka.client_checks.ignore("zombie commit")  # that of the slow consumer
+    kafka.client_checks.ignore("zombie commit")  # by the slow consumer
     with pytest.raises(CommitFailedError):
         slow.commit()
     slow.close()

@@ -169,7 +169,7 @@ def join(stage: Stage) -> None:
 
 @story
 def rebalance(stage: Stage) -> None:
-    """A second member gets half of the partitions, and each record goes to one of the two."""
+    """A second member gets half of the partitions; each record goes to one of the two members."""
     topic = stage.topic(4)
     first = stage.member(topic)
     first.wait_count(4)
@@ -224,7 +224,7 @@ def restart(stage: Stage) -> None:
 
 @story
 def leave(stage: Stage) -> None:
-    """A member that leaves is replaced at once, not after its session timeout."""
+    """A member that leaves is replaced immediately, not after its session timeout."""
     topic = stage.topic(2)
     first = stage.member(topic)
     first.wait_count(2)
@@ -260,7 +260,7 @@ def stall(stage: Stage) -> None:
 
 @story
 def removed(stage: Stage) -> None:
-    """The commit of a member that was removed is refused."""
+    """The commit of a member that was removed is rejected."""
     topic = stage.topic()
     member = stage.member(topic, heartbeat_ms=10_000)
     member.wait_count(1)
@@ -272,7 +272,7 @@ def removed(stage: Stage) -> None:
 
 @story
 def fenced(stage: Stage) -> None:
-    """The commit of a static member whose instance id was taken over is refused."""
+    """The commit of a static member whose instance id was taken over is rejected."""
     topic = stage.topic()
     first = stage.member(topic, instance="one", heartbeat_ms=10_000)
     first.wait_count(1)
@@ -320,7 +320,7 @@ def _subscribes_to_pattern(stage: Stage, **protocol: bool) -> None:
 
 @story
 def describe(stage: Stage) -> None:
-    """The admin client lists groups, and describes one and its offsets."""
+    """The admin client lists groups, and describes a group and its offsets."""
     topic = stage.topic(2)
     member = stage.member(topic)
     member.wait_count(2)
@@ -363,7 +363,7 @@ def producer_fencing(stage: Stage) -> None:
 
 @story
 def plain(stage: Stage) -> None:
-    """SASL/PLAIN: the right password is accepted, a wrong one rejected."""
+    """SASL/PLAIN: the right password is accepted, and a wrong password is rejected."""
     _authenticated(stage, "SASL_PLAINTEXT", "PLAIN")
 
 
@@ -390,7 +390,7 @@ def _authenticated(stage: Stage, protocol: str, mechanism: str) -> dict[str, Any
 
 @story
 def acl(stage: Stage) -> None:
-    """Without an ACL for the topic a record is refused; with one it is accepted."""
+    """Without an ACL for the topic a record is rejected; with an ACL it is accepted."""
     topic = stage.topic()
     login = stage.cluster.login("SASL_PLAINTEXT", "PLAIN")
     refused(lambda: stage.produce(topic, 0, ["refused"], **login), *NOT_AUTHORIZED)
@@ -420,11 +420,11 @@ def kip848(stage: Stage) -> None:
 
 @story
 def kip848_static(stage: Stage) -> None:
-    """The story of a static member, with the consumer protocol."""
+    """The story `static`, with the consumer protocol."""
     _restarts_static(stage, consumer_protocol=True)
 
 
 @story
 def kip848_regex(stage: Stage) -> None:
-    """The story of a pattern, with the consumer protocol."""
+    """The story `regex`, with the consumer protocol."""
     _subscribes_to_pattern(stage, consumer_protocol=True)
