@@ -60,7 +60,7 @@ _MEMBERSHIP_ERRORS = (
 
 _OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
-# Requests already in flight get the same error. After this time the client has received the first.
+# Requests already in flight get the same error. After this time, the client knows the error.
 REACTION_SECONDS = 0.1
 # According to Kafka's documentation, heartbeat.interval.ms is at most a third of
 # session.timeout.ms. A client with exactly that interval is always slightly late.
@@ -77,7 +77,7 @@ CLOSE_SECONDS = 0.2
 class ClientCheckError(AssertionError):
     """The client checks found mistakes, and the test treats them as errors."""
 
-    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+    __module__ = "kohort.testing"  # the module that users import, which test reports show
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What transactions promise to consumers with read_committed, and to producers.
+"""What transactions guarantee to consumers with read_committed, and to producers.
 
 Kafka does not isolate writes. The batches of two transactions may alternate in a partition, so
 cycles of writes (G0) are normal, as Jepsen's notes say. Reads with read_committed are isolated from
@@ -32,7 +32,7 @@ def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
-    """A consumer with read_committed got a record before its producer sent the commit."""
+    """A read_committed consumer got a record before the record's producer sent the commit."""
     commits = {
         key: [_commit_began(facts, value) for value in log.values]
         for key, log in facts.final_logs.items()
