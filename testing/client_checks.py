@@ -114,7 +114,7 @@ class ClientChecks(SuggestsAttributes):
         of all kinds if none is given. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
-            raise ValueError(f"Unknown kind {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
+            raise ValueError(f"Unknown kind {min(unknown)!r}; use one of {', '.join(KINDS)}")
         self._ignored |= set(kinds or KINDS)
 
     @property
