@@ -17,7 +17,7 @@ __all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
 # Tests an assignor for stickiness, with two equal partitions and two members.
 PROBE: Final = Topics({"probe": 2})
-# The generation of owned partitions in the test. Any number would do.
+# The generation of owned partitions in the test. Any number works.
 GENERATION: Final = 1
 
 
@@ -29,12 +29,12 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """Several members claim it in one generation. Kafka's sticky assignors ignore such claims.
+    """Several members of a generation claim the partition. Sticky assignors ignore such claims.
     """
     STALE_CLAIM = "stale claim"
     """The claim is from an older generation than another claim, and is ignored."""
     PENDING_REVOCATION = "pending revocation"
-    """In cooperative rebalancing, the owner revokes it before the next rebalance assigns it."""
+    """The owner must first revoke the partition; the next rebalance assigns it (KIP-429)."""
     RACK = "rack"
     NOT_STICKY = "not sticky"
     """The assignor ignores previous owners, as range and roundrobin do."""

@@ -37,7 +37,7 @@ from .producer import offset_of
 from .recorder import History
 
 PROTOCOL: Final = "check"
-"""The name of the assignor of classic members."""
+"""The assignor name of classic members."""
 HEARTBEAT_SECONDS: Final = 0.3
 REBALANCE_TIMEOUT: Final = timedelta(seconds=5)
 
@@ -381,7 +381,7 @@ class ConsumerMember(Member):
         if assigned == self.partitions:
             return False
         self.partitions = assigned
-        self._heartbeat_at = 0.0  # report at once what was given up
+        self._heartbeat_at = 0.0  # report the revocation immediately
         grant = Assigned(
             client=self.name,
             group=self.group,

@@ -1,8 +1,8 @@
 """A producer: plain, idempotent or transactional, with the protocol of KIP-890 or the earlier one.
 
-It has at most one request in flight, so the order in which it sends is the order that the broker
-must keep. An idempotent producer repeats a request with an unknown outcome until the outcome is
-known; a plain one never repeats a request, because the broker could not recognize the duplicate.
+It has at most one request in flight, so the broker must keep the order of its requests. An
+idempotent producer repeats a request with an unknown outcome until the outcome is known; a plain
+one never repeats a request, because the broker could not recognize the duplicate.
 """
 
 import time
@@ -25,8 +25,8 @@ PRODUCE_TIMEOUT: Final = timedelta(seconds=5)
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=60)
 
 # Errors after which the broker may have executed the request (upstream:
-# ReplicaManager.appendRecords writes before it responds with these, and the coordinators map errors
-# of their writes to the last ones).
+# ReplicaManager.appendRecords writes before it responds with these errors, and coordinators map
+# errors of their writes to COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR).
 _UNKNOWN: Final = frozenset(
     {
         ErrorCode.unknown_server_error,
@@ -81,7 +81,7 @@ class Producer:
 
     @property
     def version(self) -> int:
-        """The version of EndTxn, which decides on the protocol of the transaction."""
+        """The version of EndTxn, which determines the transaction's protocol."""
         return 5 if self._implicit else 4
 
     async def init(self) -> None:
@@ -139,7 +139,7 @@ class Producer:
             self._parts.add(partition)
             return await self._produce(operation, batch)
 
-        # Without a producer id a second attempt could append the records twice.
+        # Without a producer id, a second attempt could append the records twice.
         if await self._until_known(operation, attempt, repeats=self._has_id):
             self._sequences[partition] = self._sequences.get(partition, 0) + len(values)
         return operation

@@ -43,7 +43,7 @@ _EXPECTED_ERROR: Final = "MEMBER_ID_REQUIRED"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run. `target`: what was checked, in words. `failure`: why the run is not
+    """The result of a run. `target`: the checked broker, in words. `failure`: why the run is not
     complete, if it is not. `output`: the file with the output of the command that started the
     broker. `seconds_wanted`: how long the run would have lasted without an interrupt."""
 
@@ -69,8 +69,8 @@ class Report:
         return ""
 
     def _too_little(self, name: str, kind: type[Operation], succeeded: int, least: int) -> str:
-        """Return that a kind of operation succeeded too rarely. A longer run is recommended only if
-        the broker rejected nothing."""
+        """Return a message that an operation succeeded too rarely. A longer run is recommended only
+        if the broker rejected nothing."""
         errors = Counter(
             each.error for each in self.history if type(each) is kind and each.outcome == "fail"
         )

@@ -30,7 +30,7 @@ START_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.02
 NODES: Final = 3
 
-# Times that fit a run of a minute. Sessions expire, and nothing waits for long.
+# Short times for a run of a minute, in which sessions expire, and nothing waits for long.
 OWN_CONFIG: Final[Mapping[str, str]] = {
     "log.flush.interval.messages": "1",  # otherwise produced records are not synced, as in Kafka
     "group.consumer.session.timeout.ms": "2000",
@@ -119,7 +119,7 @@ PROCESS_NEMESES: Final = ("kill", "pause")
 
 
 class BrokerEnded(Exception):
-    """The command of a broker has ended, the broker does not listen, or another one listens."""
+    """The command of a broker has ended, the broker does not listen, or another broker listens."""
 
 
 class Process:

@@ -227,7 +227,7 @@ def _title(operation: Operation) -> str:
 
 
 def _worker(client: str) -> str:
-    """Return the row of a client: instances that replace each other share one."""
+    """Return the row of a client. Instances that replace each other share a row."""
     return client.partition(".")[0]
 
 

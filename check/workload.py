@@ -48,7 +48,7 @@ FINISH_SECONDS: Final = 10.0
 
 
 Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
-"""The work of one client: its name, its view of the cluster, and its random numbers."""
+"""The work of one client, from its name, its view of the cluster, and its random numbers."""
 
 
 class Settings(NamedTuple):
@@ -342,7 +342,7 @@ class _Consumer:
                     await self._commit(member, reader, chance)
             await workload.pause(chance)
             if chance.random() < STALL_CHANCE:
-                # Its session expires, which the member does not know when it continues.
+                # The member's session expires, and the member continues without knowing it.
                 await workload.wait(workload.settings.session_timeout_ms / 1000 * 1.5)
                 await self._commit(member, reader, chance)
         before = member.generation, member.member, dict(reader.positions)

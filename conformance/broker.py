@@ -62,7 +62,7 @@ class ScriptBroker:
         raise NotImplementedError
 
     async def advance(self, ms: int) -> None:
-        """Let `ms` pass, a multiple of STEP_MS."""
+        """Let `ms` milliseconds pass, a multiple of STEP_MS."""
         raise NotImplementedError
 
     async def use_epochs(self, control: AsyncClient, transactional_id: str, until: int) -> None:
@@ -82,7 +82,7 @@ class ScriptBroker:
         await control.call("DescribeGroups", 5, groups=("unknown",))
 
     async def metadata_applied(self) -> None:
-        """Return when the coordinator knows the topics and configs that have just changed."""
+        """Return when the coordinator has applied the last changes of topics and configs."""
 
     async def prepare(self) -> None:
         """Create the topics, and wait until groups have a coordinator. Raises Unusable."""
@@ -141,9 +141,9 @@ class RemoteBroker(ScriptBroker):
     """A running broker that all scripts share, and whose clock they cannot control. `users`: the
     host and port of a listener with SASL/PLAIN, where each of USERS has its name as its password.
 
-    Kafka's network threads keep no order between connections, and a client cannot find out whether
-    a request waits. The only evidence is that no response arrives for `quiet_ms`. A scenario whose
-    transcript differs is played again with a longer time.
+    Kafka's network threads preserve no order between connections, and a client cannot find out
+    whether a request waits. The only evidence is that no response arrives for `quiet_ms`. A
+    scenario whose transcript differs is played again with a longer time.
     """
 
     def __init__(

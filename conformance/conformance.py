@@ -84,7 +84,7 @@ async def compare(
     result = partial(_result, name=broker.name, strict=strict)
     results = {each.name: result(each, found[each.name]) for each in playable}
     again = [s for s in playable if results[s.name].outcome is Outcome.DIFFERS]
-    # A longer wait after each request would be too long where requests must precede a timer.
+    # A longer wait after each request would break scenarios whose requests must precede a timer.
     timed = [each for each in again if each.keeps_delay]
     others = [each for each in again if not each.keeps_delay]
     found = await player.play(timed, quiet_ms=QUIET_MS, stops_when=has_diverged)

@@ -159,7 +159,7 @@ class ConsumerMember:
     """A member of a KIP-848 group that stores its member id, epoch and assignment.
 
     `name` is its client id and also its member id, which clients choose. Requests contain only the
-    given fields: a heartbeat without arguments reports no changes. Keyword arguments replace
+    given fields. A heartbeat without arguments reports no changes. Keyword arguments replace
     fields.
     """
 

@@ -29,8 +29,8 @@ class Producer:
     of the script's group and the name.
 
     The methods that send requests return the response. Keyword arguments replace fields of the
-    request by name: `p.end(producer_epoch=7)`. After a request that ends a transaction, they wait
-    for its markers.
+    request by name: `p.end(producer_epoch=7)`. After a request that ends a transaction, the methods
+    wait for its markers.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Producer:
         self._script = script
 
     async def init(self, version: int = 5, **fields: Any) -> Any:
-        """Initialize the producer, as a new one."""
+        """Initialize the producer as a new producer."""
         await self._script.transactions_ready()
         values = {
             "transactional_id": self.transactional_id,

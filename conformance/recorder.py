@@ -296,14 +296,14 @@ class Recorder:
             )
             listed = await self._control.call("ListTransactions", 0)
             if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
-                # Use up id 0, which brokers allocate first: it means "no producer" in responses.
+                # Use up id 0, which brokers allocate first: responses use it for "no producer".
                 await self._control.call("InitProducerId", 4, transactional_id=None)
                 return
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"no coordinator of transactions: {found}")
 
     async def use_epochs(self, transactional_id: str, until: int) -> None:
-        """Initialize producers until one has the epoch `until`. They are not in the transcript."""
+        """Initialize producers, without recording it, until one has the epoch `until`."""
         await self.broker.use_epochs(self._control, transactional_id, until)
 
     async def until_transaction(

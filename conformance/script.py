@@ -98,7 +98,7 @@ class Script(Recorder):
         await self._until_configured(values)
 
     async def prepare_group(self, configs: Mapping[str, str]) -> None:
-        """Set configs of the group, and wait until they apply. Not in the transcript."""
+        """Set configs of the group, and wait until they apply, without recording the request."""
         await self._control.call("IncrementalAlterConfigs", 1, **self._altered(configs))
         await self._until_configured(configs)
 
@@ -236,7 +236,7 @@ class Script(Recorder):
         return cluster_id
 
     async def log_dir(self) -> str:
-        """Return the broker's log directory. Not in the transcript."""
+        """Return the broker's log directory, without recording the request."""
         described = await self._control.call("DescribeLogDirs", 4, topics=())
         path: str = described["results"][0]["log_dir"]
         return path

@@ -24,7 +24,7 @@ Settings = Mapping[str, str | None]
 """Settings by name; None if the broker reports that the setting has no value."""
 
 USERS: Final = ("alice", "bob", "root")
-"""The client ids that are users in scenarios with an authorizer. The password of each is its name.
+"""The client ids that are users in scenarios with an authorizer. Each user's password is its name.
 """
 
 INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms"
@@ -128,7 +128,7 @@ GENERAL: Final = (
 
 
 def variant(key: str, recorded: str) -> str | None:
-    """Return another value of a setting, with which a scenario is played too."""
+    """Return another value of a setting, with which a scenario is also played."""
     default = DEFAULTS[key]
     return OTHER[key] if recorded == default else default
 

@@ -54,8 +54,8 @@ class Part:
     read: Callable[[AsyncClient, RemoteBroker], Awaitable[State]]
     undo: Callable[[AsyncClient, Collection[Any], Mapping[Any, Any]], Awaitable[None]]
     names: Collection[str] | None = None
-    """If the keys are names: names of items that scenarios leave behind, but that do not contain
-    the run. Items with other names are not touched unless their names contain the run."""
+    """If keys are names, the names without the run that scenarios leave behind. All other names
+    without the run are not touched."""
 
 
 async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:
@@ -266,8 +266,8 @@ class Snapshot:
         for part in parts:
             control = await broker.connect(None)
             if all(control.supports(*each) for each in part.needs.items()):
-                # Kafka does not respond to a client that may not describe SCRAM users. Its
-                # scenarios cannot create any either.
+                # Kafka does not respond to a client that may not describe SCRAM users, and that
+                # then cannot create any either.
                 try:
                     states[part] = await part.read(control, broker)
                 except TimeoutError:

@@ -21,7 +21,7 @@ Transcript = list[dict[str, Any]]
 
 # Clients read the other fields only in responses with these codes.
 READ_AS_WHOLE = ("none", "member_id_required")
-# Fields that identify what an error code belongs to.
+# Fields that identify the item to which an error code belongs.
 IDENTIFYING = ("group_id", "name", "partition_index", "resource_name", "topic", "topic_name")
 OLDER = "older"
 """A key of lines whose responses may be in older versions than Kafka's."""

@@ -48,7 +48,7 @@ class Schema(NamedTuple):
             raise RegistryError(42201, "Invalid schema: it is empty")
         if kind != "PROTOBUF":
             try:
-                # Equal schemas have the same id, however they are formatted.
+                # Equal schemas have the same id, regardless of their formatting.
                 text = json.dumps(json.loads(text), separators=(",", ":"))
             except (ValueError, RecursionError) as error:
                 raise RegistryError(42201, f"Invalid schema: {error}") from error

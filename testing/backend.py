@@ -3,7 +3,7 @@
     pytest --kafka-cluster kafka:9092
     KOHORT_TEST_BOOTSTRAP_SERVERS=kafka:9092 pytest
 
-The fixtures call this module, as can a unittest: `self.enterContext(kafka_for_test())`. pytest
+The fixtures and unittests call this module: `self.enterContext(kafka_for_test())`. pytest
 imports the module on startup, so it imports the broker only when the first test needs one.
 """
 
@@ -62,7 +62,7 @@ def check_reachable(servers: str) -> str | None:
 
 def kafka_for_test(**arguments: Any) -> "Kafka":
     """Return `Kafka(**arguments)`, not started, or the real cluster if the tests use one. Skips the
-    test (unittest.SkipTest) if an argument has no effect on a real cluster."""
+    test (unittest.SkipTest) if an argument requires a kohort broker."""
     servers = real_cluster()
     if servers is None:
         from .kafka import Kafka

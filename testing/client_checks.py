@@ -60,7 +60,7 @@ _MEMBERSHIP_ERRORS = (
 
 _OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
-# Requests already in flight get the same error. After this time the client has received the first.
+# Requests already in flight get the same error. After this time, the client knows the error.
 REACTION_SECONDS = 0.1
 # According to Kafka's documentation, heartbeat.interval.ms is at most a third of
 # session.timeout.ms. A client with exactly that interval is always slightly late.
@@ -77,7 +77,7 @@ CLOSE_SECONDS = 0.2
 class ClientCheckError(AssertionError):
     """The client checks found mistakes, and the test treats them as errors."""
 
-    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+    __module__ = "kohort.testing"  # the module that users import, which test reports show
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class ClientChecks(SuggestsAttributes):
         of all kinds if none is given. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
-            raise ValueError(f"Unknown kind {min(unknown)!r}; the kinds: {', '.join(KINDS)}")
+            raise ValueError(f"Unknown kind {min(unknown)!r}; use one of {', '.join(KINDS)}")
         self._ignored |= set(kinds or KINDS)
 
     @property

@@ -26,7 +26,7 @@ _CONTAINER_KEYS = ("listener", "advertised.", "inter.broker.", "broker.id", "nod
 
 class KafkaContainer:
     """A broker with the methods of testcontainers' KafkaContainer. `image`, `port` and Docker's
-    arguments are accepted but have no effect: the broker listens on a free port."""
+    arguments are accepted but have no effect. The broker listens on a free port."""
 
     def __init__(
         self,

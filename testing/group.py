@@ -298,7 +298,7 @@ class Group(SuggestsAttributes):
 
     def hold_joins(self) -> Hold:
         """Hold JoinGroup requests until the hold is released, which keeps a rebalance open. A hold
-        does not start a rebalance: call `rebalance` for a group that is Stable."""
+        does not start a rebalance. For a group that is Stable, call `rebalance`."""
         return Hold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> Hold:

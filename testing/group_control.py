@@ -109,7 +109,7 @@ def _only_gets_member_id(join: RecordedRequest) -> bool:
 
 
 class AssignmentHold:
-    """Holds back the target assignment of a consumer group (KIP-848) until `release`: members join
+    """Holds back the target assignment of a consumer group (KIP-848) until `release`. Members join
     and leave, and the group epoch increases, but members keep their partitions. `with
     group.hold_assignment():` releases it on exit. The hold also ends when the coordinator loads its
     log again."""
@@ -136,7 +136,8 @@ class AssignmentHold:
         self._host.call(release)
 
     async def _hold(self) -> None:
-        """Raises TimeoutError if the coordinator does not become active."""
+        """Hold back the assignment. Raises TimeoutError if the coordinator does not become
+        active."""
         coordinators = node_of(self._host.broker, self._group_id).coordinators
         if context_of(self._host.broker, self._group_id) is None:
             # Without this call, the first request of a client loads a coordinator without data.
@@ -155,7 +156,7 @@ class AssignmentHold:
 
 
 class Loading:
-    """Keeps the coordinator of a group loading until `finish`: requests get
+    """Keeps the coordinator of a group loading until `finish`. Requests get
     COORDINATOR_LOAD_IN_PROGRESS. `with group.loading():` calls `finish` on exit."""
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
@@ -297,7 +298,7 @@ class FastEviction:
         return api in ("Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat")
 
     def intercept(self, request: InterceptedRequest) -> bool:
-        """Record the members' connections; pass everything on."""
+        """Record the members' connections, and pass on all requests."""
         record = request.record
         if self.wants(record.api) and record.member_id and record.group:
             key = id(request.connection), record.group, record.member_id

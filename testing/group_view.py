@@ -51,7 +51,7 @@ class Member:
     """Always false in a consumer group (KIP-848), which has no leader."""
     partitions: tuple[TopicPartition, ...]
     """The partitions that the member owns and need not revoke. In a classic group, the partitions
-    that the leader last assigned to it; () if that is not a ConsumerProtocol assignment."""
+    that the leader last assigned to it; () if the assignment has another format."""
     protocol: str = "classic"
     """`classic` or `consumer`; a consumer group may have members of both protocols."""
     epoch: int = -1
@@ -247,8 +247,9 @@ class ConsumerView:
 def settled_owner(
     members: Iterable[Member], assignment_epoch: int, partition: TopicPartition
 ) -> Member | None:
-    """Return the member of a consumer group that owns the partition and will keep it. It must have
-    reached the epoch of the target assignment, or be a static member that has left temporarily."""
+    """Return the member of a consumer group that owns the partition and will keep it. The member
+    must have reached the epoch of the target assignment, or be a static member that has left
+    temporarily."""
     for member in members:
         has_moved_on = member.epoch in (assignment_epoch, LEAVE_STATIC_EPOCH)
         if has_moved_on and partition in member.partitions and partition in member.target:

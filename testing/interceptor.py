@@ -154,7 +154,7 @@ class Interceptor:
         return {each.connection for each in self._connections.values()}
 
     def connections_of(self, client_id: str | None, node_id: int | None) -> list[Connection]:
-        """Return the open connections between a client and a node. None means any."""
+        """Return the open connections between a client and a node (None: any client or node)."""
         return [
             connection
             for connection, first in self._connections.items()

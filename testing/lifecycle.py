@@ -93,7 +93,7 @@ class Background(Protocol):
 
 
 class MarkerHook(Protocol):
-    """Sees the markers of transactions before they are written."""
+    """Receives the markers of transactions before they are written."""
 
     @property
     def transactional_ids(self) -> list[str]:

@@ -23,7 +23,7 @@ class BarrierTimeout(AssertionError):
     """A wait timed out. The message says what it waited for, and explains the state of the
     group."""
 
-    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+    __module__ = "kohort.testing"  # the module that users import, which test reports show
 
 
 def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:

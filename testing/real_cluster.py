@@ -4,10 +4,10 @@ Each test starts clean: the topics and groups that it names must not exist befor
 deleted at its end, together with groups created in the meantime that have only offsets of those
 topics. Topics that a client creates on its own are not deleted.
 
-A real cluster has no virtual clock, faults, history or disk: the first use of one of these skips
-the test with a reason. A wait polls the description of the group. Classic groups have
-neither a generation nor a leader here, because DescribeGroups does not return them. Partitions that
-a member of a consumer group owns outside its target assignment count as being revoked.
+A real cluster has no virtual clock, faults, history or disk, so the first use of one of these skips
+the test with a reason. A wait polls the description of the group. Classic groups have neither a
+generation nor a leader here, because DescribeGroups does not return them. Partitions that a member
+of a consumer group owns outside its target assignment count as being revoked.
 """
 
 import hashlib

@@ -390,7 +390,7 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
 
 def without_secrets(api_key: int, message: Any) -> Any:
     """Return kio's message without tokens (with PLAIN, the password), salted passwords and values
-    of sensitive keys, because reports of failed tests are published."""
+    of sensitive keys, because reports of failed tests may be published."""
     if api_key == _SASL_AUTHENTICATE:
         return replace(message, auth_bytes=b"")
     if api_key == _ALTER_USER_SCRAM_CREDENTIALS:
@@ -416,7 +416,7 @@ def _without_passwords(resource: Any) -> Any:
 
 
 def _is_sensitive(name: str) -> bool:
-    """Whether a broker key is a password, or unknown: Kafka considers unknown keys sensitive."""
+    """Whether a broker key is a password, or unknown (to Kafka, unknown keys are sensitive)."""
     key = BROKER_KEYS.get(listener_key(name) or name)
     return key is None or key.type is ConfigType.PASSWORD
 

@@ -174,7 +174,7 @@ class Transactions(SuggestsAttributes):
 
     def expire(self, transactional_id: str) -> None:
         """Expire a transactional id, as if `transactional.id.expiration.ms` had passed without a
-        transaction: requests of its producer fail with INVALID_PRODUCER_ID_MAPPING. Raises
+        transaction. Requests of its producer then fail with INVALID_PRODUCER_ID_MAPPING. Raises
         LookupError for an unknown id, and ValueError while its transaction is not complete."""
 
         def expire() -> str | None:

@@ -15,11 +15,11 @@ from ..ordering import java_order
 from .protocol import CONFIG_MISMATCH, CONNECTOR_TASK, WorkerAssignment, WorkerState, WorkItem
 
 MAX_DELAY_MS: Final = 300_000  # Kafka's scheduled.rebalance.max.delay.ms
-# The initial delay in ms after consecutive revoking rebalances, and also its growth factor.
+# The initial delay in ms after consecutive revoking rebalances, and its growth factor.
 REVOCATION_BACKOFF: Final = 40
 
 Running: TypeAlias = Mapping[str, Sequence[WorkItem]]
-"""The connectors and tasks that each worker runs; includes all workers."""
+"""The connectors and tasks that each worker runs, with an entry for every worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class LeaderState:
     candidate_workers: list[str] = field(default_factory=list)
     """Workers that joined without work during the delay, and may have been restarted."""
     scheduled_rebalance_ms: int = 0
-    """When work that is held back will be assigned; 0 if no work is held back."""
+    """When the work that is held back will be assigned; 0 if no work is held back."""
     delay_ms: int = 0
     previous_generation_id: int = -1
     previous_members: frozenset[str] = frozenset()

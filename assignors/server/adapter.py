@@ -1,6 +1,6 @@
 """The broker's assignors with the interface of client-side assignors.
 
-Members are in the order in which Kafka has them if they joined in the order of their ids. Topic ids
+Members are in Kafka's order for members that joined in the order of their ids. Topic ids
 are numbered in the order of topic names.
 """
 

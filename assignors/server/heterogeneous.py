@@ -12,7 +12,7 @@ from .hashing import TopicHashes, id_order
 from .model import Members, Target, Topic, TopicId, Topics
 from .targets import TargetCopy
 
-MAX_ITERATION_COUNT: Final = 16  # as in Kafka: later iterations move almost nothing
+MAX_ITERATION_COUNT: Final = 16  # as in Kafka, because later iterations move almost nothing
 NOBODY: Final = -1
 
 

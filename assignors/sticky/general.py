@@ -238,7 +238,7 @@ class CandidateHeap:
         heappush(self._heap, self._heaps.loads[number] * self._count + number)
 
     def least_loaded(self) -> int:
-        """Return the least loaded member; of several, the one with the lowest number."""
+        """Return the least loaded member. The lowest number breaks ties."""
         loads, count = self._heaps.loads, self._count
         if self.built_at != self._heaps.decreases:
             self._heap = [loads[number] * count + number for number in self.numbers]

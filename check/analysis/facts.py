@@ -38,7 +38,7 @@ class Written(NamedTuple):
 
     @property
     def offset(self) -> int | None:
-        """The offset of the value as acknowledged."""
+        """The acknowledged offset of the value, if it is known."""
         return None if self.send.offset is None else self.send.offset + self.number
 
 
@@ -65,7 +65,7 @@ class Facts:
             for number, value in enumerate(send.values)
         }
         self.ends: dict[str, list[EndTransaction]] = defaultdict(list)
-        """The attempts to end a transaction, by transaction."""
+        """The attempts to end each transaction."""
         for end in self.of(EndTransaction):
             self.ends[end.transaction].append(end)
 

@@ -1,4 +1,4 @@
-"""What a group promises: one owner per partition, and committed offsets that stay.
+"""What a group guarantees: one owner per partition, and durable committed offsets.
 
 The committed offset of a group and partition is a register whose writes are unique, because each
 commit has different metadata. "Generation" includes member epochs.

@@ -1,4 +1,4 @@
-"""What a partition promises: an acknowledged record stays at its offset, once, in order."""
+"""What a partition guarantees: an acknowledged record stays at its offset, once and in order."""
 
 from collections import defaultdict
 from collections.abc import Iterator

@@ -105,7 +105,7 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
         if poll.mode == "final" or not (key in facts.final or key in ends):
             continue
         final, reached = facts.final.get(key, {}), facts.final_end.get(key, 0)
-        # The check `unseen` finds what the final read did not reach.
+        # The check `unseen` finds records that the final read did not reach.
         until = reached if reached < ends.get(key, 0) else None
         for offset, value in zip(poll.offsets, poll.values, strict=True):
             if offset in final or (until is not None and offset >= until):

@@ -1,4 +1,4 @@
-"""What transactions promise to consumers with read_committed, and to producers.
+"""What transactions guarantee to consumers with read_committed, and to producers.
 
 Kafka does not isolate writes. The batches of two transactions may alternate in a partition, so
 cycles of writes (G0) are normal, as Jepsen's notes say. Reads with read_committed are isolated from
@@ -32,7 +32,7 @@ def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
-    """A consumer with read_committed got a record before its producer sent the commit."""
+    """A read_committed consumer got a record before the record's producer sent the commit."""
     commits = {
         key: [_commit_began(facts, value) for value in log.values]
         for key, log in facts.final_logs.items()
@@ -82,14 +82,14 @@ def torn_transactions(facts: Facts) -> Iterator[Anomaly]:
         if seen and len(seen) < len(parts):
             missing = next(each for each in parts if each not in seen)
             yield Anomaly(
-                f"transaction {transaction} is visible in part: {seen[0].values[0]} is, "
+                f"transaction {transaction} is partly visible: {seen[0].values[0]} is visible, "
                 f"{missing.values[0]} is not",
                 (seen[0], missing, *_ends(facts, transaction)),
             )
 
 
 def write_read_cycles(facts: Facts) -> Iterator[Anomaly]:
-    """A cycle of transactions, each of which read records of the next one with read_committed."""
+    """A cycle of transactions, each of which was read by the next one with read_committed."""
     edges: dict[str, dict[str, tuple[Send, Poll]]] = defaultdict(dict)
     for poll in facts.polls:
         if poll.transaction is None or not poll.is_committed:

@@ -1,4 +1,4 @@
-"""CreateAcls, DescribeAcls, DeleteAcls, and which ACLs apply to whom."""
+"""CreateAcls, DescribeAcls, DeleteAcls, and the effects of ACLs."""
 
 from typing import Any
 

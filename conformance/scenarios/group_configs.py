@@ -70,8 +70,8 @@ async def listed(s: Script, *types: int, version: int = 1) -> None:
 
 
 async def applied(s: Script) -> None:
-    """Return when the broker has applied all changes so far, which in Kafka is after the response.
-    Changes are applied in order, so one of another group comes last. Not in the transcript."""
+    """Wait until the broker has applied all changes so far, in Kafka after the response. Changes
+    are applied in order, so a change of another group, which is not recorded, comes last."""
     control = await s.broker.connect("control")
     marker = f"marker of {s.group}"
     resource = {"resource_type": GROUP, "resource_name": marker}

@@ -98,7 +98,7 @@ async def an_empty_consumer_group_rejects_joins(s: Script) -> None:
     await b.join(group_id="")
     await s.describe_consumers()
     await b.join(member_id="x")
-    # Kafka converts the group in memory, and ListGroups shows that after the next write.
+    # Kafka converts the group in memory. ListGroups shows the new type after the next write.
     await b.commit(1)
     await s.list()
 

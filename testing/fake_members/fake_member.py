@@ -28,7 +28,7 @@ T = TypeVar("T")
 Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Offered to a group without members. Each client library uses one of them by default."""
+"""The assignors for a group without members. Each client library uses one of them by default."""
 SESSION_TIMEOUT_MS: Final = 45_000
 """Java's session.timeout.ms."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
@@ -56,7 +56,7 @@ class FakeMemberRejected(AssertionError):
     """The coordinator rejected a fake member. The message contains the error and the state of the
     group."""
 
-    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+    __module__ = "kohort.testing"  # the module that users import, which test reports show
 
 
 class FakeMember(SuggestsAttributes):
@@ -371,8 +371,8 @@ class FakeMembers:
     # --- on the broker's loop
 
     def _default_assignors(self, group_id: str) -> Sequence[str]:
-        """Return the default assignors that all members of the group support; all of them for a
-        group without members."""
+        """Return the default assignors that all members of the group support, or all default
+        assignors if there are none."""
         coordinator = coordinator_of(self._host.broker, group_id)
         group = None if coordinator is None else coordinator.groups.get(group_id)
         common = () if group is None else group.common_protocols
@@ -446,8 +446,8 @@ class FakeMembers:
             return False
 
     def _is_prevented(self, member: GroupMember) -> bool:
-        """Whether the member's requests fail until the test removes the cause, which a wait would
-        make impossible. (A fault that fires a limited number of times ends on its own.)"""
+        """Whether the member's requests fail until the test removes the cause, which it cannot do
+        while it waits. (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
             return False
         host, identity = self._host, member.identity

@@ -46,7 +46,7 @@ FILTERS_OF_ALL = frozenset({"client_id", "node"})
 class UnusedFault(AssertionError):
     """A fault has fired fewer times than required. The message lists the near misses."""
 
-    __module__ = "kohort.testing"  # where users import it from: reports of tests show this name
+    __module__ = "kohort.testing"  # the module that users import, which test reports show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -491,9 +491,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def check(self, but: Collection[Fault | MarkerHook] = ()) -> None:
         """Remove all faults of requests and of the disk and all holds of markers. Raise UnusedFault
-        if a fault has fired fewer times than required, or a hold has held back no marker. Those in
-        `but` are neither checked nor removed. The plugin calls this at the end of a test, and `with
-        Kafka()` on exit."""
+        if a fault has fired fewer times than required, or a hold has not held back any markers.
+        Those in `but` are neither checked nor removed. The plugin calls this at the end of a test,
+        and `with Kafka()` on exit."""
         checked = [each for each in self.checked if each not in but]
         unused = [each.report() for each in checked if each.is_unused]
         self.clear(but)

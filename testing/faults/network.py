@@ -104,7 +104,7 @@ class NetworkPartition(Condition):
 
 
 class Skew(Condition):
-    """Moves the clock of the node of each request."""
+    """Moves the clock of each request's node."""
 
     def __init__(self, ms: int) -> None:
         self._ms = ms

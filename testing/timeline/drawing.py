@@ -502,7 +502,7 @@ def _label(change: ClockChange) -> str:
 
 
 def _axis_step(seconds: float) -> float:
-    """Return the distance of ticks: 1, 2 or 5 times a power of ten, for at most ten ticks."""
+    """Return the distance between ticks: 1, 2 or 5 times a power of ten, for at most ten ticks."""
     step = 1e-3
     while True:
         for factor in (1, 2, 5):

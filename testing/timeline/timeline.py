@@ -240,7 +240,7 @@ def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
     return (
         f"{text}, past the session timeout of "
         f"{', '.join(names.get(each, each) for each in change.expired)}, whose client is "
-        "connected: clock.advance_with_heartbeats(…) keeps sessions"
+        "connected: clock.advance_with_heartbeats(…) keeps sessions alive"
     )
 
 

@@ -374,7 +374,7 @@ class Story:
                 [each for each in values if each.startswith(str(number))]
                 for values in (orders, bills)
             )
-            assert found in (whole, ([], [])), f"transaction {number} is visible in part"
+            assert found in (whole, ([], [])), f"transaction {number} is partly visible"
             is_visible = found == whole
             if is_visible:
                 last_visible = number

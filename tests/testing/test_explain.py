@@ -429,7 +429,7 @@ def test_a_client_that_looks_for_its_coordinator_is_named(kafka: Kafka) -> None:
         raw.call("Metadata", 9, topics=[])
         raw.call("FindCoordinator", 3, key="billing", key_type=0)
         sentence = (
-            "Client till has sent only ApiVersions, Metadata and FindCoordinator: it has not "
+            "Client till has sent only ApiVersions, Metadata and FindCoordinator. It has not "
             "joined a group, fetched or produced. A consumer has to call subscribe(), and then "
             "needs a longer poll."
         )
