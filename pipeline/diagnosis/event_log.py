@@ -215,7 +215,7 @@ class EventLog:
         return member.session_timeout_ms if found is None else int(found)
 
     def _exit_event(self, transition: Transition, member: Member) -> Event | None:
-        """Return the newest event up to the record. Tests may choose and reuse member ids."""
+        """Return the newest event up to the record, because tests may reuse member ids."""
         since = transition.before.state_ms if transition.before is not None else None
         until = transition.after.time_ms
         found = [
