@@ -326,7 +326,7 @@ def _slow_poll_evidence(event: Event, exit_: Exit, inferred: Explanation) -> str
 
 
 def describe_rejected(rejected: Counter[str]) -> str:
-    """Return `3 commits rejected, the records are processed again (ILLEGAL_GENERATION 2 …)`."""
+    """Return `3 commits rejected, so the records are processed again (ILLEGAL_GENERATION 2 …)`."""
     errors = join_texts(f"{name} {count}" for name, count in rejected.most_common())
     commits = count_of(rejected.total(), "commit")
-    return f"{commits} rejected, the records are processed again ({errors})"
+    return f"{commits} rejected, so the records are processed again ({errors})"

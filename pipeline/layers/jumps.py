@@ -38,7 +38,7 @@ _KINDS: Final = (
 
 def _pace(commits: pa.Table) -> Any:
     """Return the records per second since the previous commit, but at least 1. Times below a second
-    count as a second. The results are floats, so that an absurd offset cannot overflow."""
+    count as a second. The results are floats, so that a huge offset cannot overflow."""
     delta = np.maximum(ints(commits["delta"], 0), 0).astype(np.float64)
     return np.maximum(np.floor(delta * 1000 / np.maximum(ints(commits["gap_ms"], 0), 1000)), 1)
 
