@@ -1,4 +1,4 @@
-"""kafka-python's admin client, extended to report why it cannot connect. Without this extension it
+"""kafka-python's admin client, extended to report why it cannot connect. Without this extension, it
 retries until a timeout, even after an error that no retry can fix."""
 
 import contextlib
