@@ -1,7 +1,6 @@
 """`kohort health`: check that a broker responds, for container health checks.
 
-The command sends one ApiVersions request, which is encoded by hand, because importing a client
-library would take too long.
+It sends one ApiVersions request, encoded by hand because a client library is slow to import.
 """
 
 import argparse

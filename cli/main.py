@@ -60,7 +60,7 @@ Without --bootstrap-server, the command starts a kohort cluster and disturbs it:
 (failure), move (leaders and coordinators), fsync (fails), clock (jumps), lost (responses). With
 --command, it starts your broker and disturbs that broker: kill (SIGKILL), pause (SIGSTOP).
 
-Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, an unreachable broker or no conclusion."""
+Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or a broker that cannot be judged."""
 
 # As in conformance/settings.py.
 CONFORMANCE_SETTINGS: Final = (
@@ -95,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def error(self, message: str) -> Never:
-        # argparse reports only missing arguments, but an unknown one may be a misspelling of them.
+        # argparse would report only missing arguments, although unknown ones may be misspellings.
         if message.startswith(MISSING) and (unknown := self._unknown_flags()):
             self.reject(unknown)
         see = " See" if message.endswith("?") else "; see"

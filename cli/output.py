@@ -84,7 +84,7 @@ def progress_bar(count: "ProgressColumn") -> "Progress":
 
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     console = Console(stderr=True)
-    # By default rich also captures standard output and standard error.
+    # By default, rich also captures standard output and standard error.
     return Progress(
         *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
     )

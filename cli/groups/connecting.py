@@ -1,4 +1,4 @@
-"""kafka-python's admin client, extended to report why it cannot connect. Without this extension it
+"""kafka-python's admin client, extended to report why it cannot connect. Without this extension, it
 retries until a timeout, even after an error that no retry can fix."""
 
 import contextlib
@@ -97,8 +97,8 @@ class _Manager(KafkaConnectionManager):
 
 
 def _data_before_error(receive: Callable[[], Any]) -> Callable[[], Any]:
-    """Wrap `receive` so that it returns data before an error. Otherwise kafka-python would lose a
-    response, such as to a wrong password, if the broker disconnects right afterwards."""
+    """Wrap `receive` so that it returns data before an error. Otherwise kafka-python would lose the
+    response to a wrong password, after which the broker disconnects."""
 
     def receive_data_first() -> Any:
         data, error = receive()

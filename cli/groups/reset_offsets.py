@@ -89,7 +89,7 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
 def _offsets_at(
     partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
 ) -> Offsets:
-    """Return the first offsets with this timestamp or a later one. The default is the log end."""
+    """Return the first offset with this timestamp or a later one, or the log end, by partition."""
     offsets = cluster.end_offsets(partitions)
     for at, offset in cluster.offsets_for_time(partitions, timestamp_ms).items():
         if offset is not None:

@@ -220,7 +220,7 @@ def _value_text(value: Any) -> str:
 
 
 def describe_key(log: PartitionLog, record: Record) -> str:
-    """Return kind and key of a record as text, even if its value cannot be decoded."""
+    """Return the kind and key of a record as text, even if its value cannot be decoded."""
     content = decode_content(log, record, is_control=False)
     if content.kind == UNDECODABLE:
         content = decode_content(log, record._replace(value=None), is_control=False)

@@ -210,8 +210,8 @@ def _check_records(
         yield Problem(path, batch.position, offset, description, lost, remedy)
     except (UndecodableRecord, UndecodableRegistryRecord) as error:
         description = f"a record with a valid checksum cannot be decoded: {error}"
-        lost = "nothing, but no broker, not even Kafka, can load a partition that contains it."
-        remedy = "start the version of the software that wrote it."
+        lost = "nothing, but no broker, not even Kafka, can load a partition with this record."
+        remedy = "start the version of the software that wrote this record."
         yield Problem(path, batch.position, offset - 1, description, lost, remedy)
 
 
@@ -220,14 +220,12 @@ def _corruption(
 ) -> Problem:
     repair = f"`kohort log repair {log.folder}`"
     if corruption.next_offset is not None:
-        at_start = "a broker truncates the log there when it opens it, and sets aside the rest"
+        at_start = "a broker that opens the log truncates it there and sets aside the rest"
         if log.is_registry:
-            at_start = "a broker will not start with it"
-        remedy = f"{at_start}; {repair} keeps the valid batches after it."
+            at_start = "a broker does not start with this log"
+        remedy = f"{at_start}; {repair} keeps the later valid batches."
     elif is_tail:
-        remedy = (
-            "none needed after a crash: a broker moves it to a *.cut file when it opens the log."
-        )
+        remedy = "none needed after a crash: a broker that opens the log moves it to a *.cut file."
     else:
         remedy = f"{repair} before a broker starts."
     description = f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}"

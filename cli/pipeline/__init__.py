@@ -1,4 +1,4 @@
-"""`kohort pipeline`, and the commands that query the lake it writes.
+"""`kohort pipeline`, and the commands that query the lake that it writes.
 
 arguments.py  the flags of all these commands
 run.py        `pipeline run`, and its signals;  progress.py: its output

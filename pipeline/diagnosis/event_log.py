@@ -215,7 +215,7 @@ class EventLog:
         return member.session_timeout_ms if found is None else int(found)
 
     def _exit_event(self, transition: Transition, member: Member) -> Event | None:
-        """Return the newest event up to the record. Tests may choose and reuse member ids."""
+        """Return the newest event up to the record, because tests may reuse member ids."""
         since = transition.before.state_ms if transition.before is not None else None
         until = transition.after.time_ms
         found = [
@@ -326,7 +326,7 @@ def _slow_poll_evidence(event: Event, exit_: Exit, inferred: Explanation) -> str
 
 
 def describe_rejected(rejected: Counter[str]) -> str:
-    """Return `3 commits rejected, the records are processed again (ILLEGAL_GENERATION 2 …)`."""
+    """Return `3 commits rejected, so the records are processed again (ILLEGAL_GENERATION 2 …)`."""
     errors = join_texts(f"{name} {count}" for name, count in rejected.most_common())
     commits = count_of(rejected.total(), "commit")
-    return f"{commits} rejected, the records are processed again ({errors})"
+    return f"{commits} rejected, so the records are processed again ({errors})"

@@ -57,7 +57,7 @@ def log_end_at(time_ms: int, samples: Sequence[LogEnd]) -> int | None:
 
 
 def since(time_ms: int, samples: Sequence[LogEnd]) -> Sequence[LogEnd]:
-    """Return the samples from the last one up to that time on, but at least the last two."""
+    """Return the last sample up to that time and all later ones, but at least the last two."""
     first = bisect_right(samples, time_ms, key=lambda sample: sample.sampled_ms) - 1
     return samples[max(min(first, len(samples) - 2), 0) :]
 

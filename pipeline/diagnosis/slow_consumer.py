@@ -103,7 +103,7 @@ def _client_of(member_id: str, facts: GroupFacts) -> SlowClient:
 
 
 def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalance]:
-    """Return the rebalances that a client caused by leaving or rejoining, or delayed."""
+    """Return the rebalances that a client delayed, or caused by leaving or rejoining."""
     offsets = {row.log_offset for row in client.exits}
     offsets |= {row.log_offset for row in client.waits}
     return [

@@ -162,8 +162,7 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
     next, minus the usual gap between commits. Return None if it is unknown, if there was nothing to
     read, or if one side has no members, so that its commits are an admin client's.
 
-    Commits of the member that the others waited for are ignored, because it commits right before it
-    joins.
+    Commits of the member that the others waited for are ignored: it commits right before it joins.
     """
     before, after = transition.before, transition.after
     if before is None or not (before.members and after.members) or transition.is_same_generation:
@@ -209,7 +208,7 @@ def _was_idle(
 
 
 def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
-    """Return the longest time without an owner of a partition that lost its owner in this epoch.
+    """Return the longest time for which a partition that lost its owner in this epoch had no owner.
     Other partitions are read in the meantime."""
     longest = 0
     for number in index.rows_of(epoch):

@@ -1,7 +1,6 @@
 """The manifest: which folders of a lake are live, and how far the log has been read.
 
-A new manifest is renamed over the old one. This commits a batch, which is visible completely or not
-at all.
+Renaming a new manifest over the old one commits a batch, which is visible completely or not at all.
 """
 
 import json

@@ -111,8 +111,7 @@ class Lake:
 
 
 def _verified_rows(table: str, fragment: ds.ParquetFileFragment) -> int:
-    """Return the number of rows. Raises SchemaMismatch for a missing column, which Arrow would fill
-    with nulls."""
+    """Return the number of rows. Raises SchemaMismatch if the file lacks a column of the table."""
     missing = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
     if missing:
         raise SchemaMismatch(

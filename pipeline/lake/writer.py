@@ -188,7 +188,7 @@ class Writer:
 
 
 class Compacted(NamedTuple):
-    """A number of `folders` of a table that were merged into one folder with `rows` rows."""
+    """`folders` folders of a table, merged into one folder with `rows` rows."""
 
     table: str
     folders: int

@@ -146,8 +146,8 @@ def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataF
 
 
 def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:
-    """Return state_generation updated with `new` (rows of silver_generation). Groups deleted a day
-    before `now` are dropped, because there may be many short-lived groups."""
+    """Return state_generation updated with `new` (rows of silver_generation). Groups that were
+    deleted a day or more before `now` are dropped, because there may be many short-lived groups."""
     names = STATE_TABLES["state_generation"].schema.names
     newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
@@ -269,7 +269,7 @@ def _compared(rows: DataFrame) -> DataFrame:
 
 
 def _lost_generations() -> "Column":
-    """Count the generations that never reached SyncGroup, between the previous record and this."""
+    """Count the generations without SyncGroup between the previous record and this one."""
     # After a tombstone, a group starts at generation 0 (Kafka 4) or 1, a consumer group at 2.
     first = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH} - 1, 0)"
     before = F.expr(f"CASE WHEN prev IS NULL OR p.tombstone THEN {first} ELSE p.generation END")

@@ -17,7 +17,7 @@ from .lag import TOLERANCE_MS
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
 FAR: Final = 10
-# Below a hundred deltas, the 90th percentile replaces the 99th; below ten, no pace is usual.
+# Below a hundred deltas, the 90th percentile replaces the 99th; below ten, there is no usual pace.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
 # An offset that goes back in these first commits of a generation is attributed to the takeover.
@@ -37,8 +37,8 @@ _KINDS: Final = (
 
 
 def _pace(commits: pa.Table) -> Any:
-    """Return the records per second since the previous commit, but at least 1. Shorter times count
-    as a second. The results are floats, so that an absurd offset cannot overflow."""
+    """Return the records per second since the previous commit, but at least 1. Times below a second
+    count as a second. The results are floats, so that a huge offset cannot overflow."""
     delta = np.maximum(ints(commits["delta"], 0), 0).astype(np.float64)
     return np.maximum(np.floor(delta * 1000 / np.maximum(ints(commits["gap_ms"], 0), 1000)), 1)
 

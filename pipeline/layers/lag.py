@@ -90,7 +90,7 @@ def _valid(rows: pa.Array) -> Bools:
 
 
 def _whole(values: Any) -> Ints:
-    # Beyond 2^62 there are only absurd values, which are clipped later.
+    # Values beyond 2^62 are meaningless and are clipped later.
     found: Ints = np.trunc(np.clip(values, -(2.0**62), 2.0**62)).astype(np.int64)
     return found
 

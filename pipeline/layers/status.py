@@ -1,8 +1,8 @@
 """The current state of every group: gold_partition_status, gold_group_status, gold_diagnosis.
 
-A stuck group writes nothing, and becomes stuck merely by the passage of time. Therefore, each batch
-that has caught up with the log recomputes all groups, from the state tables and the gold rows of
-the last day. Until then, the previous rows remain.
+A stuck group writes nothing: it becomes stuck because time passes. Therefore, each batch that has
+caught up with the log recomputes all groups, from the state tables and the gold rows of the last
+day. Until then, the previous rows remain.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """The Spark format `kohort`: `spark.read.format("kohort")` and `spark.readStream.format("kohort")`.
 
-It has a row of columns.SOURCE for each record, and a task for each range of an offsets partition.
+There is a row of columns.SOURCE for each record, and a task for each range of an offsets partition.
 Options besides `path`, `bootstrapServers` and `commandConfig` (factory.py):
 
 table                  log; or, without streams, ends (samples as in bronze_log_end) or events (the

@@ -385,9 +385,7 @@ async def test_a_response_that_cannot_be_encoded_closes_only_its_connection(
 
     peer.write = write
     peer.send(1, 2)
-    peer.contexts[1].respond(
-        "too long"
-    )  # does not raise, because callers respond to other requests too
+    peer.contexts[1].respond("too long")  # does not raise: callers also respond to other requests
     peer.contexts[0].respond(None)
     await iterations()
     assert (peer.transport.sent, peer.transport.is_closed) == (bytes([1]), True)

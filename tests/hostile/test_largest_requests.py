@@ -149,8 +149,8 @@ class Largest(NamedTuple):
 
 
 class LargestRequests:
-    """Creates requests. `items`: the number of items of all arrays of a request. `topic`: the topic
-    outside of the long array."""
+    """Creates requests. `items`: the number of items of all arrays of a request. `topic`: the name
+    of topics outside of the long array."""
 
     def __init__(self, items: int, topic: str, topic_id: UUID) -> None:
         self._items = items

@@ -36,7 +36,7 @@ def pipelined(client: Client, api: str, version: int, requests: Sequence[Any]) -
 
 
 def producers(client: Client, count: int, timeout_ms: int = 60_000) -> list[Producer]:
-    """Return new transactional ids with their producers."""
+    """Return new producers with transactional ids."""
     names = [f"id-{number}" for number in range(count)]
     # The first request creates __transaction_state.
     first = {"transactional_id": "first", "transaction_timeout": timeout_ms}

@@ -41,7 +41,7 @@ def test_a_snapshot_is_used_if_the_log_contains_all_of_its_offsets(
 def test_a_snapshot_of_offsets_that_the_log_lacks_is_removed(
     files: MemoryFiles, start: int, end: int
 ) -> None:
-    """The mismatch could not be detected once the log has grown again."""
+    """The mismatch could not be detected once the log had grown again."""
     assert open_snapshot(FOLDER, files, start, end) is None
     assert not files.exists(FOLDER / OFFSETS_SNAPSHOT)
 

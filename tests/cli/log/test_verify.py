@@ -79,7 +79,7 @@ def test_a_corrupt_byte_is_reported_with_position_loss_and_remedy(
         "    lost: at most offsets 4..4; still readable: "
         "OffsetCommit group=g topic=orders partition=0."
     )
-    assert f"`kohort log repair {offsets_log}` keeps the valid batches after it." in remedy
+    assert f"`kohort log repair {offsets_log}` keeps the later valid batches." in remedy
     assert total.endswith("9 batches, 9 records, 981 bytes: 1 problem.")
 
 
@@ -90,7 +90,7 @@ def test_a_torn_tail_is_reported_when_it_does_not_change(
     segment.write_bytes(segment.read_bytes()[:-5])
     code, output = verify_log(offsets_log)
     assert code == 1
-    assert "a broker moves it to a *.cut file when it opens the log." in output
+    assert "a broker that opens the log moves it to a *.cut file." in output
 
 
 def test_a_batch_that_is_being_written_is_not_a_problem(

@@ -231,9 +231,7 @@ def test_a_silent_member_expires(harness: CoordinatorHarness) -> None:
     harness.advance(44_999)
     assert harness.consumer("a", 2).error_code is E.none
     harness.advance(44_999)
-    assert (
-        harness.consumer("a", 1).error_code is E.fenced_member_epoch
-    )  # does not extend the session
+    assert harness.consumer("a", 1).error_code is E.fenced_member_epoch  # extends no session
     harness.advance(1)
     assert not harness.consumers.members
     assert harness.causes()[-1] == Cause.SESSION_TIMEOUT.value
