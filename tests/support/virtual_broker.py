@@ -1,7 +1,8 @@
-"""Brokers without an event loop, sockets or threads, and virtual time: callbacks run in the order
-of their deadlines, and the clock jumps to each."""
+"""Brokers without an event loop, sockets or threads, and virtual time: callbacks and tasks run in
+the order of their deadlines, and the clock jumps to each."""
 
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -71,6 +72,56 @@ class Schedule:
             return timer.callback
         self._now_ms = max(self._now_ms, until_ms)
         return None
+
+
+Register = Callable[[Callable[[Any], None]], None]
+"""Receives a callback to call once, when the wait is over."""
+
+
+@types.coroutine
+def wait(register: Register) -> Generator[Register, Any, Any]:
+    return (yield register)
+
+
+class Tasks:
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.failure: BaseException | None = None
+        """The exception of the first task that failed."""
+
+    def start_task(self, coroutine: Coroutine[Any, Any, Any]) -> "Task":
+        task = Task(self, coroutine)
+        self._schedule.after(0, lambda: task.resume(None))
+        return task
+
+    async def sleep(self, ms: float) -> None:
+        await wait(lambda wake: self._schedule.after(round(ms), lambda: wake(None)))
+
+
+class Task:
+    def __init__(self, tasks: Tasks, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._tasks, self._coroutine = tasks, coroutine
+        self.is_over = False
+
+    def resume(self, value: Any) -> None:
+        if self.is_over:
+            return
+        try:
+            register = self._coroutine.send(value)
+        except StopIteration:
+            self.is_over = True
+        except BaseException as failure:
+            self.is_over = True
+            self._tasks.failure = self._tasks.failure or failure
+        else:
+            if not self.is_over:
+                register(self.resume)
+
+    def kill(self) -> None:
+        """Stop the task. A task may stop itself."""
+        self.is_over = True
+        if not self._coroutine.cr_running:  # type: ignore[attr-defined]
+            self._coroutine.close()
 
 
 class VirtualBroker:
