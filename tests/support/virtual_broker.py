@@ -19,7 +19,6 @@ from kohort.broker.event_log import EventPublisher
 from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.event_loop.timers import Timer
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.runtime.context import CoordinatorCodec
 from kohort.broker.runtime.runtime import CoordinatorRuntime
 from kohort.broker.security.security import Security, new_security
 from kohort.broker.topic_metadata import ClusterTopics
@@ -36,6 +35,7 @@ from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Partition
+from support.coordinator import new_coordinator
 from support.runtime import new_runtime, no_time, run_now
 
 LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
@@ -229,14 +229,12 @@ class VirtualBroker:
 
     def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
         offsets = OffsetsTable()
-        coordinator = Coordinator(
+        coordinator = new_coordinator(
             self._group_config,
             self.new_member_id,
-            CoordinatorCodec(),
             offsets,
             ClusterTopics(self._view),
             self.topics.configs.consumer_group,
-            self.new_member_id,
         )
         return coordinator, offsets
 
