@@ -15,7 +15,7 @@
 
     kafka_python  assignors as strategies of kafka-python
     aiokafka      assignors as strategies of aiokafka
-    client_adapter  what these two share
+    client_adapter  what the two strategies share
 
 Assignors use no clock and no I/O, and their results do not depend on Python's hashes. Only
 `kafka_python` and `aiokafka` import a client library.

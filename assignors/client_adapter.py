@@ -61,7 +61,7 @@ class ClientAdapter:
 
 def _validate(name: str, assignment: Assignment, members: Mapping[str, Subscription]) -> None:
     """Validate a cooperative assignment like ConsumerCoordinator.validateCooperativeAssignment, but
-    ignore stale claims, which are those of older generations."""
+    ignore stale claims (claims of older generations)."""
     newest = max((member.generation_id or 0 for member in members.values()), default=0)
     owned = {
         name: set(member.owned_partitions)

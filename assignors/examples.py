@@ -18,8 +18,8 @@ class Weighted(Assignor):
     cooperative = False
 
     def __init__(self, weight: int = 1) -> None:
-        """`weight` is that of the member that uses this object. Raises ValueError if it is below
-        1."""
+        """`weight` is the weight of the member that uses this object. Raises ValueError if it is
+        below 1."""
         if weight < 1:
             raise ValueError(f"invalid weight {weight}: must be at least 1")
         self._weight = weight
@@ -59,8 +59,8 @@ def _weight(member: str, user_data: bytes | None) -> int:
 
 class InRack(Assignor):
     """Assigns each partition to a member in a rack with a replica, so that fetches stay within the
-    rack. Locality takes precedence over balance, unlike in Kafka's range: members in other racks do
-    not relieve an overloaded rack."""
+    rack. Locality takes precedence over balance, unlike in Kafka's range, so members in other racks
+    do not relieve an overloaded rack."""
 
     name = "in-rack"
     cooperative = False

@@ -29,19 +29,19 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """Several members claim it in the same generation. Kafka's sticky assignors ignore such claims.
+    """Several members claim it in one generation. Kafka's sticky assignors ignore such claims.
     """
     STALE_CLAIM = "stale claim"
     """The claim is from an older generation than another claim, and is ignored."""
     PENDING_REVOCATION = "pending revocation"
-    """In cooperative rebalancing, the owner first revokes it, and the next rebalance assigns it."""
+    """In cooperative rebalancing, the owner revokes it before the next rebalance assigns it."""
     RACK = "rack"
     NOT_STICKY = "not sticky"
     """The assignor ignores previous owners, as range and roundrobin do."""
     EXCHANGE = "exchange"
     """The owner got other partitions instead."""
     BALANCE = "balance"
-    """With it, the owner would have at least two partitions more than the new owner without it."""
+    """With the partition, the owner would have at least two more than the new owner without it."""
     ASSIGNOR_CHOICE = "assignor's choice"
     """No other reason applies."""
 
@@ -176,7 +176,7 @@ class _Explainer:
     def _reason_not_kept(
         self, at: TopicPartition, present: list[str], member: str | None, after: Assignment
     ) -> tuple[Reason, str]:
-        """Explain the move if at least one previous owner in `present` could have kept it."""
+        """Explain the move if a previous owner in `present` could have kept the partition."""
         name = self._assignor.name
         latest = max(map(self._generation, present))
         newest = [owner for owner in present if self._generation(owner) == latest]

@@ -51,7 +51,7 @@ class _Strategy(AbstractPartitionAssignor):
 
     def supported_protocols(self) -> list[RebalanceProtocol]:
         if self._adapter.assignor.cooperative:
-            # Both protocols, as in Java: in a group with an eager strategy, the member rebalances
+            # Both protocols, as in Java. In a group with an eager strategy, the member rebalances
             # eagerly, which is how a group migrates from one protocol to the other (KIP-429).
             return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
         return [RebalanceProtocol.EAGER]

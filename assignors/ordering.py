@@ -1,7 +1,7 @@
 """The order of members and topics in Kafka's assignors, and of Java's strings and HashMap.
 
 If several members have an equal claim to a partition, Kafka prefers the first member in the
-iteration order of a HashMap. Using that order gives the same result.
+iteration order of a HashMap. Using Kafka's order gives the same result.
 """
 
 from collections import defaultdict
@@ -68,7 +68,7 @@ def subscribers_by_topic(
 
 def java_order(text: str) -> bytes:
     """Return a sort key for Java's order of strings, which compares UTF-16 code units. Beyond
-    U+FFFF it differs from Python's order."""
+    U+FFFF, this order differs from Python's."""
     return text.encode("utf-16-be", "surrogatepass")
 
 

@@ -10,7 +10,7 @@ NO_RACKS: Final[frozenset[str]] = frozenset()
 
 
 def member_racks(members: Mapping[str, Subscription]) -> dict[str, str]:
-    """Return the racks of the members that have one. As in Kafka, "" is no rack (but " " is)."""
+    """Return the racks of the members that have one. As in Kafka, "" means no rack."""
     racks = ((member, subscription.rack_id) for member, subscription in members.items())
     return {member: rack for member, rack in racks if rack}
 

@@ -1,7 +1,7 @@
 """`range`: assigns the partitions of each topic in ranges.
 
-With racks (KIP-881), it first assigns to each member partitions in its rack, up to its quota, and
-then the rest in ranges. Topics with equal subscribers and partition counts stay co-partitioned at
+With racks (KIP-881), each member first gets partitions in its rack, up to its quota. The rest is
+then assigned in ranges. Topics with equal subscribers and partition counts stay co-partitioned at
 the expense of rack matches, because joins rely on co-partitioning.
 """
 
@@ -55,7 +55,7 @@ class _TopicAssignmentState:
         self._is_assigned = bytearray(self.size)
 
     def capacity(self, member: str) -> int:
-        """Return how many more partitions the member may get. It never increases from 0 again."""
+        """Return how many more partitions the member may get. A capacity of 0 never increases."""
         quota = self._quota + (1 if self._extra else 0)
         return max(0, quota - len(self.assigned[member]))
 
@@ -101,7 +101,7 @@ def _assign_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
 
 def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
     """Assign to each member partitions in its rack."""
-    # Members in the same rack share an iterator: each continues where the previous one stopped.
+    # Members in the same rack share an iterator, so each continues where the previous one stopped.
     in_rack: dict[str | None, Iterator[int]] = {None: iter(range(state.size))}
     for member, rack in zip(state.members, state.racks, strict=True):
         if rack is not None and rack not in in_rack:

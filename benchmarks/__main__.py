@@ -1,7 +1,7 @@
 """Compare kohort with an echo server, raw disk syncs, kfake and Kafka in one run.
 
-Absolute figures on a shared machine vary from hour to hour; the ratios between figures of one run
-are comparable. So every row of the tables contains its baselines.
+Absolute figures on a shared machine vary from hour to hour, but the ratios between figures of one
+run are comparable. Therefore, every row of the tables contains its baselines.
 """
 
 import argparse

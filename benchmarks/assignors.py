@@ -62,7 +62,7 @@ def measure(setting: Setting) -> list[Cell]:
     """Return a cell per group: milliseconds by library, or the reason why they are missing."""
     groups = list(_groups(setting))
     gc.freeze()  # collections before each measurement then skip the objects that exist now
-    # For skipping larger groups: the time per partition is assumed not to fall with group size.
+    # To skip larger groups, the time per partition is assumed not to fall with group size.
     least_ms_each: dict[tuple[str, ...], float] = {}
     for cell, group in groups:
         partitions = sum(group.topics.partitions.values())
@@ -176,7 +176,7 @@ def new_group(strategy: str, subscriptions: str, members: int, partitions: int) 
 
 
 def after_one_left(group: Group) -> Group:
-    """Return a group after one member has left; the others own what our assignor assigned."""
+    """Return a group after one member has left; the others own what our assignor assigned them."""
     assigned = BUILTIN[group.strategy].assign(group.topics, group.members)
     names = sorted(group.members)
     del names[len(names) // 2]

@@ -42,7 +42,7 @@ GROUPS_EACH = 100
 # These loads are longer, because the cleaner needs a few tenths of a second per log.
 SECONDS_FACTOR = 3
 
-# Debug messages of the cleaner only.
+# Enables debug messages of the cleaner only.
 CLEANER_LOGGING = (
     "import logging, sys; logging.getLogger('kohort.cleaner').setLevel(logging.DEBUG); "
     "from kohort.cli.main import main; sys.exit(main(sys.argv[1:]))"

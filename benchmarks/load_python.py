@@ -1,6 +1,6 @@
 """The load client for machines without Go: the same flags and the same line of JSON.
 
-It sends bursts of prepared frames from several processes and is slower than the servers.
+This client sends bursts of prepared frames from several processes. It is slower than the servers.
 """
 
 import argparse

@@ -11,7 +11,7 @@ SHAPES = ((50, 20), (50, 1), (1, 1))
 MODES = ("commit", "fetch", "apiversions")
 MEMBERS = (100, 1_000)
 PRODUCERS = (1, 50)
-# OffsetFetch and rebalances hardly depend on the durability, so one is enough.
+# OffsetFetch and rebalances hardly depend on the durability, so one setting is enough.
 COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake fsync")
 
 
@@ -92,7 +92,7 @@ def rebalances(
 def transactions(
     setting: Setting, running: list[servers.Server], conns: int
 ) -> dict[str, dict[str, float]]:
-    """Transactions of ten records; each producer runs one at a time."""
+    """Measure transactions of ten records. Each producer has one open transaction at a time."""
     found = {}
     for server in running:
         if server.echoes:
@@ -107,7 +107,7 @@ def transactions(
 def consumer_groups(
     setting: Setting, running: list[servers.Server], members: int
 ) -> dict[str, dict[str, float]]:
-    """Groups of the consumer protocol (KIP-848), with ten partitions for each member."""
+    """Measure groups of the consumer protocol (KIP-848) with ten partitions for each member."""
     found = {}
     for server in running:
         if server.echoes or server.name in COMMITS_ONLY:

@@ -51,7 +51,7 @@ def describe(setting: Setting) -> dict[str, object]:
 
 
 def _load_average() -> str:
-    """Return the system load before the run: figures from a busy machine are not comparable."""
+    """Return the system load before the run. Figures from a busy machine are not comparable."""
     return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 

@@ -52,7 +52,7 @@ def write_offsets_log(
     """Write about `records` commits and one generation per group; return the number of records.
 
     partitions: the number of partitions of the offsets topic. interval_ms: the time between two
-    commits of a partition. value_version: 4 as Kafka 4.3 writes, 3 as older versions and kohort."""
+    commits of a partition. value_version: 4 as in Kafka 4.3 and kohort, 3 as in older brokers."""
     names = [f"group-{number:06d}" for number in range(groups)]
     chunks = -(-12 // per_batch)  # at least twelve partitions, a multiple of per_batch
     written = 0

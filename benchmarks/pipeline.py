@@ -54,8 +54,8 @@ def run_batches(setting: Setting) -> dict[str, Any] | None:
 
 
 def source(setting: Setting, per_batch: int) -> dict[str, float]:
-    """The minimum CPU time of several rounds. The yardstick `walk` reads the same bytes, finds
-    every batch and verifies its checksum."""
+    """Measure the minimum CPU time of several rounds. The baseline `walk` reads the same bytes,
+    finds every batch and verifies its checksum."""
     folder = setting.folder / f"offsets-{per_batch}"
     records = write_offsets_log(folder, records=setting.scaled(RECORDS), per_batch=per_batch)
     size = sum(path.stat().st_size for path in folder.glob("*/*.log"))

@@ -44,7 +44,7 @@ class Server:
     """The seconds from the start of the process to the line with its address."""
     echoes: bool = False
     load_options: tuple[str, ...] = ()
-    """Options with which the load client connects to it."""
+    """Options with which the load client connects to the server."""
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def kohort_command(
     program: Sequence[str] = ("-m", "kohort"),
     options: Sequence[str] = (),
 ) -> list[str]:
-    """options: settings, each key=value."""
+    """Return the command of a broker. options: settings, each key=value."""
     command = [sys.executable, *program, "serve", "--port", "0", "--host", "127.0.0.1"]
     # Otherwise a benchmark with 100,000 groups would measure their log lines.
     command += ["--durability", durability, "--data-dir", str(data_dir), "--log-level", "warning"]
@@ -177,7 +177,7 @@ def new_kafka(folder: Path) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port that is free together with the next one.
+    """Return a port that is free together with the next one.
 
     It is below the ephemeral ports, which a client could take before the server listens."""
     for port in range(20_000, 30_000, 2):

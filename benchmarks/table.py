@@ -40,7 +40,7 @@ def heading(setting: Setting) -> None:
     if setting.client.modes is not None:
         console.print(
             "[yellow]The load client in Python is slower than the servers and limits the figures; "
-            "install Go for meaningful ones.[/]"
+            "install Go for meaningful figures.[/]"
         )
 
 

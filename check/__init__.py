@@ -1,11 +1,11 @@
 """`kohort check`: checks that a broker, Kohort or Apache Kafka, keeps its promises under load.
 
 history.py     operations and their outcomes, which the other parts exchange. Start here
-  recorder.py    records them
+  recorder.py    records operations
 workload.py    the clients of a run;  run.py: a run, from creating the topic to the final reads
   producer.py    a producer;  reader.py: fetches;  members.py: members of groups
   cluster.py     leaders and coordinators;  connection.py: one connection
 nemesis.py     disturbs the broker;  targets.py: brokers that can be disturbed
-analysis       finds the anomalies of a history; pure functions
+analysis       finds the anomalies of a history with pure functions
 report.py      the result as text and JSON;  timeline.py: as SVG
 """

@@ -63,7 +63,7 @@ class Cluster:
         self._connections: dict[Address, Connection] = {}
 
     def disconnect(self) -> None:
-        """Cut all connections, as the end of a process does."""
+        """Cut all connections, as happens when a process ends."""
         for each in self._connections.values():
             each.close()
         self._connections.clear()
@@ -142,7 +142,7 @@ class Cluster:
 
 
 async def _sent_nothing(request: Any) -> Any:
-    """Await a request that only prepares the caller's: if it fails, the latter was not sent."""
+    """Await a request that prepares the caller's request, which is not sent if this one fails."""
     try:
         return await request
     except Disconnected as error:

@@ -1,9 +1,9 @@
 """A client's connection, which can be cut at any moment.
 
-The checker has its own client, on the wire protocol. Real clients hide what must be observed: they
-retry, filter, merge responses and reset positions, and do not show generations, epochs or the
-response to a single request. The checker itself is checked against Apache Kafka, where it must find
-nothing.
+The checker has its own client, on the wire protocol. Real clients hide what must be observed,
+because they retry, filter, merge responses and reset positions, and do not show generations, epochs
+or the response to a single request. The checker itself is tested on Apache Kafka, where it must
+find nothing.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ __all__ = ["Connection", "Disconnected", "Fields", "NotSent", "Unsupported"]
 
 SOFTWARE: Final = "kohort-check"
 CONNECT_SECONDS: Final = 2.0
-# A JoinGroup waits for the other members, which rejoin after their next heartbeat. A broker that
-# restarts responds to no earlier request, so there is nothing to gain from waiting longer.
+# A JoinGroup waits for the other members, which rejoin after their next heartbeat. A restarted
+# broker does not respond to earlier requests, so waiting longer is useless.
 RESPONSE_SECONDS: Final = 8.0
 
 # The versions whose requests and responses have the fields that the clients use, and that identify
-# topics by name: Kafka 3.0 has all of them.
+# topics by name. Kafka 3.0 has all of them.
 VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "AddOffsetsToTxn": (0, 3),
     "AddPartitionsToTxn": (0, 3),
@@ -50,7 +50,7 @@ VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "SyncGroup": (3, 5),
     "TxnOffsetCommit": (3, 5),
 }
-# The versions of APIs that not every broker needs to have: KIP-848, SASL.
+# The versions of optional APIs (KIP-848, SASL).
 OPTIONAL: Final[Mapping[str, tuple[int, int]]] = {
     "ConsumerGroupHeartbeat": (0, 1),
     "SaslAuthenticate": (0, 2),
@@ -73,7 +73,7 @@ class NotSent(Disconnected):
 
 
 class Unsupported(Exception):
-    """The broker lacks an API, or rejects the client: no later attempt can succeed."""
+    """The broker lacks an API, or rejects the client, so no later attempt can succeed."""
 
 
 class Connection:
@@ -106,14 +106,14 @@ class Connection:
         try:
             reader, writer = await asyncio.wait_for(connecting, CONNECT_SECONDS)
         except ssl.SSLCertVerificationError as error:
-            raise Unsupported(f"{address} has another certificate: {error}") from error
+            raise Unsupported(f"{address} has an untrusted certificate: {error}") from error
         except ConnectionRefusedError as error:  # asyncio's message repeats the address
             raise NotSent(f"cannot connect to {address}: connection refused") from error
         except (OSError, TimeoutError) as error:
             raise NotSent(f"cannot connect to {address}: {error or 'timeout'}") from error
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-            # While the broker was down, the system chose its port as the local one: this connection
-            # leads to itself.
+            # While the broker was down, the system chose the broker's port as the local port, so
+            # the connection leads to itself.
             writer.transport.abort()
             raise NotSent(f"cannot connect to {address}: connection refused")
         connection = cls(address, reader, writer, client_id)
@@ -140,7 +140,7 @@ class Connection:
         return await self._request(api, min(self.versions[api], version_max), fields)
 
     def close(self) -> None:
-        """Cut the connection; what has not been sent is dropped."""
+        """Cut the connection; unsent data is dropped."""
         self._receiving.cancel()
         self._fail(Disconnected("the client closed the connection"))
 

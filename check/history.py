@@ -3,11 +3,11 @@
 An operation has two positions in the order of all events: `began` (the request was sent) and
 `ended` (the response arrived). One operation happened before another one only if it ended before
 the other began; otherwise they are concurrent, and the broker may have executed them in either
-order. The outcome is `ok`, `fail` (the broker promises that nothing happened) or `info` (unknown: a
-lost connection, a timeout). Jepsen's histories have the same types.
+order. The outcome is `ok`, `fail` (the broker guarantees that it had no effect) or `info` (unknown:
+a lost connection, a timeout). Jepsen's histories have the same types.
 
-A run has one topic, so a number identifies a partition. Values are unique, and so is the metadata
-of each commit: whatever is read shows which operation wrote it.
+A run has one topic, so a number identifies a partition. Values and the metadata of commits are
+unique, so every read shows which operation wrote the value.
 """
 
 from dataclasses import dataclass, fields
@@ -22,8 +22,8 @@ _TEXT_VALUES_MAX: Final = 4
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Operation:
-    """What a client did. `client`: the name of one client instance; the next one after a crash has
-    another name. `ended`: None if there was no response before the end of the run."""
+    """What a client did. `client`: the name of one client instance; the next instance after a crash
+    has another name. `ended`: None if there was no response before the end of the run."""
 
     client: str
     began: int = 0
@@ -65,9 +65,9 @@ class Operation:
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Send(Operation):
-    """A batch of records was sent. `offset`: that of the first record, None if unknown.
-    `transaction`: the one of the records, None outside of a transaction. `producer`: the producer
-    id and epoch, None without idempotence."""
+    """A batch of records was sent. `offset`: the offset of the first record, None if unknown.
+    `transaction`: None outside of a transaction. `producer`: the producer id and epoch, None
+    without idempotence."""
 
     partition: int
     values: tuple[str, ...]
@@ -94,8 +94,8 @@ class Batch(NamedTuple):
 @dataclass(kw_only=True, slots=True, eq=False)
 class Poll(Operation):
     """One partition was fetched from `position`; the client continues at `next_position`. `node`:
-    the one that led the partition, in `leader_epoch` (-1 if the broker has none). `mode`: how the
-    client got the partition; `final`: it reads everything after the run. `batches`: recorded for
+    the leader of the partition, in `leader_epoch` (-1 if the broker has none). `mode`: how the
+    client got the partition; `final` is a read of everything after the run. `batches`: recorded for
     final reads only."""
 
     partition: int
@@ -145,8 +145,8 @@ class OutOfRange(Operation):
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class ReadEnd(Operation):
-    """ListOffsets returned the end of a partition after the run: with read_committed, the last
-    stable offset."""
+    """ListOffsets returned the end of a partition after the run (with read_committed, the last
+    stable offset)."""
 
     partition: int
     is_committed: bool
@@ -262,8 +262,8 @@ class Left(Operation):
 @dataclass(kw_only=True, slots=True, eq=False)
 class Commit(Operation):
     """An offset of one partition was committed. With a `transaction`, the commit takes effect when
-    that is committed, and the records from `begin` on were consumed in it. `is_classic`: false if
-    `generation` is a member epoch."""
+    the transaction is committed, and the records from `begin` on were consumed in the transaction.
+    `is_classic`: false if `generation` is a member epoch."""
 
     group: str
     partition: int
@@ -287,7 +287,7 @@ class Commit(Operation):
 @dataclass(kw_only=True, slots=True, eq=False)
 class ReadCommitted(Operation):
     """OffsetFetch returned the committed offset of a partition, -1 if there is none. `metadata`:
-    that of the commit."""
+    the metadata of the commit."""
 
     group: str
     partition: int

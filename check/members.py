@@ -1,8 +1,8 @@
 """Members of a group: the classic protocol, and the consumer protocol (KIP-848).
 
-A member does one thing at a time: a heartbeat when that is due, then whatever its worker wants. The
-leader of a classic group assigns the partitions in turn; the assignment that the broker delivers is
-recorded.
+A member sends one request at a time: a heartbeat if one is due, then the requests of its worker.
+The leader of a classic group assigns the partitions in turn. The assignment that the broker
+delivers is recorded.
 """
 
 import time
@@ -41,7 +41,7 @@ PROTOCOL: Final = "check"
 HEARTBEAT_SECONDS: Final = 0.3
 REBALANCE_TIMEOUT: Final = timedelta(seconds=5)
 
-# Responses after which the broker promises that nothing has happened.
+# Errors with which the broker guarantees that the request had no effect.
 REJECTED: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
@@ -90,8 +90,7 @@ class Member:
         self._heartbeat_at = 0.0
 
     async def step(self) -> bool:
-        """Join, rejoin or send a heartbeat, if that is due. Return whether the assignment is
-        new."""
+        """Join, rejoin or send a heartbeat if necessary. Return whether the assignment is new."""
         raise NotImplementedError
 
     async def leave(self) -> None:
@@ -308,7 +307,7 @@ class ClassicMember(Member):
         return True
 
     def _assignments(self, joined: Any) -> list[Fields]:
-        """Return the leader's assignments: members get the partitions in turn."""
+        """Return the leader's assignments, in which members get the partitions in turn."""
         members = sorted(each.member_id for each in joined.members)
         shares: dict[str, list[int]] = {each: [] for each in members}
         for number, partition in enumerate(self._cluster.partitions if members else ()):

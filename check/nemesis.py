@@ -11,10 +11,10 @@ from .recorder import History
 from .targets import Disturb
 
 INTERVAL_SECONDS: Final = 1.5
-"""The average pause between two disturbances, in which clients can get something done. The time
-that the last disturbance took is added."""
+"""The average pause between two disturbances, in which clients can make progress. The duration of
+the last disturbance is added."""
 QUIET_SHARE: Final = 0.1
-"""The share of the run, at its end, without disturbances: the last operations should succeed."""
+"""The share of the run, at its end, without disturbances, so that the last operations succeed."""
 
 
 class Nemesis:
@@ -25,8 +25,8 @@ class Nemesis:
 
     @asynccontextmanager
     async def running(self, seconds: float) -> AsyncIterator[None]:
-        """Disturb the broker for most of this time, or until the exit, which waits for the last
-        disturbance to end."""
+        """Disturb the broker for most of this time, or until the context exits, which waits for the
+        last disturbance to end."""
         is_over = asyncio.Event()
         task = asyncio.create_task(self._run(seconds * (1 - QUIET_SHARE), is_over))
         try:

@@ -1,4 +1,4 @@
-"""A producer: plain, idempotent or transactional, by the protocol of KIP-890 or the one before.
+"""A producer: plain, idempotent or transactional, with the protocol of KIP-890 or the earlier one.
 
 It has at most one request in flight, so the order in which it sends is the order that the broker
 must keep. An idempotent producer repeats a request with an unknown outcome until the outcome is
@@ -185,7 +185,7 @@ class Producer:
             producer=(self.producer_id, self.epoch),
         )
         self.transaction = None
-        if not self._parts:  # the coordinator does not know of it (as in Java's client)
+        if not self._parts:  # the coordinator does not know it (as in Java's client)
             return True
         self._history.begin(operation)
         producer = self._producer()

@@ -17,16 +17,16 @@ from .recorder import History
 
 Mode = Literal["assign", "subscribe", "final"]
 
-# A client that waits longer notices a rebalance later; one that does not wait does little but poll.
+# A client that waits longer notices a rebalance later. Without a wait, clients would mostly poll.
 WAIT: Final = timedelta(milliseconds=100)
-# About fifty records: so polls begin at many positions, and a history fits into memory.
+# About fifty records, so that polls begin at many positions, and a history fits into memory.
 PARTITION_BYTES: Final = 4 * 1024
 EARLIEST, LATEST = -2, -1
 """Special timestamps of ListOffsets."""
 
 
 class Reader:
-    """A consumer without its group. `positions`: the offset of the next fetch, by partition."""
+    """The fetching part of a consumer. `positions`: the offset of the next fetch, by partition."""
 
     def __init__(
         self, cluster: Cluster, history: History, name: str, *, mode: Mode, is_committed: bool
@@ -79,8 +79,8 @@ class Reader:
         return int(found.offset)
 
     def _wanted(self, leaders: Mapping[int, Leader]) -> list[Fields]:
-        """Return the partitions for a Fetch request. With their leader epochs, the broker can
-        reject a fetch in another epoch than the current one (KIP-320)."""
+        """Return the partitions for a Fetch request. With leader epochs, the broker can reject a
+        fetch in an epoch other than the current one (KIP-320)."""
         return [
             Fields(
                 partition=partition,
@@ -113,7 +113,7 @@ class Reader:
             for whole, header in visible
             for record in _records(whole, header)
             # The first batch may begin before the position. The records of a batch that ends before
-            # it are kept as evidence: such a batch is not part of a correct response.
+            # the position are kept as evidence, because no correct response contains it.
             if record.offset >= position or header.last_offset < position
         ]
         last = batches[-1][1].last_offset if batches else position - 1
@@ -161,8 +161,8 @@ def _batches(data: bytes) -> Iterator[tuple[bytes, BatchHeader]]:
 
 
 def _records(batch: bytes, header: BatchHeader) -> list[Record]:
-    """Return the records of a batch; for a corrupt one, a record with a value that nobody has sent,
-    which the analysis finds."""
+    """Return the records of a batch; for a corrupt batch, a record with a value that no client has
+    sent, which the analysis finds."""
     if _is_intact(batch):
         with suppress(InvalidRecord):
             return list(records(batch))

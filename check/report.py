@@ -59,7 +59,7 @@ class Report:
     @property
     def problem(self) -> str:
         """Why there is no verdict, unless there are findings: the run is not complete, or a kind of
-        work succeeded too seldom."""
+        operation succeeded too rarely."""
         if self.failure:
             return self.failure
         succeeded = Counter(type(each) for each in self.history if _is_work(each))
@@ -69,8 +69,8 @@ class Report:
         return ""
 
     def _too_little(self, name: str, kind: type[Operation], succeeded: int, least: int) -> str:
-        """Say that a kind of work succeeded too seldom. A longer run is recommended only if the
-        broker rejected nothing."""
+        """Return that a kind of operation succeeded too rarely. A longer run is recommended only if
+        the broker rejected nothing."""
         errors = Counter(
             each.error for each in self.history if type(each) is kind and each.outcome == "fail"
         )
@@ -146,7 +146,7 @@ class Report:
         if self.is_ok:
             yield f"No anomalies: none of the {len(CHECKS)} checks found anything."
         elif not self.findings:
-            yield "No verdict."  # the command says why on standard error
+            yield "No verdict."  # the command prints the reason to standard error
         else:
             if self.problem:
                 yield f"No verdict on the whole run: {self.problem}."

@@ -26,11 +26,11 @@ A = TypeVar("A")
 
 PARTITIONS: Final = 4
 FINAL_SECONDS: Final = 60.0
-"""The time for the final reads: a broker may have to restart, and to end all transactions."""
+"""The time for the final reads. A broker may have to restart, and to end all transactions."""
 STABLE_SECONDS: Final = 10.0
 """The wait for the markers of the last transactions, or for the next records of a final read."""
 DELETE_SECONDS: Final = 10.0
-"""The wait for a group to become empty: members whose ids are not known have to expire."""
+"""The wait for a group to become empty. Members with unknown ids have to expire."""
 PROTOCOLS: Final = ("classic", "consumer")
 _NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
 # Records that a broker deletes or compacts by its own defaults would look like lost writes.
@@ -44,14 +44,13 @@ class CannotJudge(Exception):
 
 
 class _TopicLost(Exception):
-    """The broker responds that the topic does not exist. This is recorded; there is nothing left to
-    read."""
+    """The broker responds that the topic does not exist. The response is recorded, and nothing is
+    left to read."""
 
 
 class Options(NamedTuple):
     """The options of a run. `start_seconds`: how long the broker may take to start.
-    `session_timeout_ms`: that of classic members; Kafka's minimum is 6 s. `pause_s`: see
-    Settings."""
+    `session_timeout_ms`: for classic members; Kafka's minimum is 6 s. `pause_s`: see Settings."""
 
     bootstrap: list[Address]
     security: Security
@@ -97,7 +96,7 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
 
 @contextmanager
 def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
-    """Let Ctrl-C end the work, so that its history is judged; a second Ctrl-C ends the program."""
+    """Let Ctrl-C end the work, whose history is then analyzed. A second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:
@@ -105,7 +104,7 @@ def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
         history.is_interrupted = True
         workload.stop()
 
-    # This is possible neither on Windows nor outside of the main thread.
+    # Signal handlers exist neither on Windows nor outside of the main thread.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, interrupted)
     try:
@@ -160,7 +159,7 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
 
 
 class _FinalReads:
-    """Steps that are attempted again and again, until together they have taken FINAL_SECONDS."""
+    """Steps that are attempted until they succeed, all of them within FINAL_SECONDS."""
 
     def __init__(self, cluster: Cluster, history: History) -> None:
         self._cluster, self._history = cluster, history
@@ -191,8 +190,8 @@ class _FinalReads:
         return True
 
     async def wait_until_stable(self, partition: int) -> None:
-        """Wait until no transaction of the partition is open. If one stays open, the records after
-        it will be found missing."""
+        """Wait until no transaction of the partition is open. If one stays open, the checks report
+        the records after it as missing."""
         deadline = min(time.monotonic() + STABLE_SECONDS, self._deadline)
         readers = [
             Reader(self._cluster, self._history, FINAL, mode="final", is_committed=each)
@@ -208,8 +207,8 @@ class _FinalReads:
             await back_off()
 
     async def read(self, reader: Reader) -> bool:
-        """Read a partition to its end, or until no more records arrive. Return False if there was
-        no time for that."""
+        """Read a partition to its end, or until no more records arrive. Return False if the time
+        was too short."""
         ((partition, _),) = reader.positions.items()
         began = self._history.now()
         end = await reader.end_offset(partition)
@@ -245,12 +244,12 @@ def groups(topic: str) -> list[str]:
 
 
 async def clean_up(options: Options, history: History) -> None:
-    """Delete the topic and the groups of a run. A failure is ignored: it does not change the
-    verdict, and the names show where they come from."""
+    """Delete the topic and the groups of a run. Failures are ignored, because they do not change
+    the verdict, and the names of remaining groups and topics show their origin."""
     cluster = Cluster(options.bootstrap, options.security, history.topic)
     with suppress(Disconnected, Unsupported):
         classic, consumer = groups(history.topic)
-        # What the clean-up does is not part of the run.
+        # The operations of the clean-up are not part of the run.
         await _delete_group(cluster, history, ClassicMember(cluster, History(), FINAL, classic, 0))
         await _delete_group(cluster, history, ConsumerMember(cluster, History(), FINAL, consumer))
     with suppress(Disconnected, Unsupported):
@@ -262,7 +261,7 @@ async def clean_up(options: Options, history: History) -> None:
 
 
 async def _delete_group(cluster: Cluster, history: History, member: Member) -> None:
-    """Delete a group. Its crashed members leave first: their sessions may last for 45 s."""
+    """Delete a group. Its crashed members leave first, because their sessions may last for 45 s."""
     left = {each.member for each in history if isinstance(each, Left) and each.is_ok}
     crashed = {
         each.member

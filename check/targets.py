@@ -1,7 +1,7 @@
 """Brokers that a run can disturb. Their methods block, so they are called in a thread.
 
 `OwnBroker` is a Kohort cluster in this process, with a disk and a clock that can be disturbed.
-`Process` is any broker that a command starts, for example Apache Kafka: it can be killed and
+`Process` is any broker that a command starts, for example Apache Kafka. It can be killed and
 paused.
 """
 
@@ -21,7 +21,7 @@ from ..protocol.bootstrap import Address
 from ..testing import Kafka
 
 Disturb = Callable[[random.Random], str]
-"""A function that disturbs the broker, once or for a while. It returns what happened, for the
+"""A function that disturbs the broker, once or for a while. It returns a description for the
 history."""
 
 STOP_SECONDS: Final = 10.0
@@ -30,7 +30,7 @@ START_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.02
 NODES: Final = 3
 
-# Times that fit a run of a minute: sessions expire, and nothing waits for long.
+# Times that fit a run of a minute. Sessions expire, and nothing waits for long.
 OWN_CONFIG: Final[Mapping[str, str]] = {
     "log.flush.interval.messages": "1",  # otherwise produced records are not synced, as in Kafka
     "group.consumer.session.timeout.ms": "2000",
@@ -83,7 +83,7 @@ class OwnBroker:
 
     def _power(self, chance: random.Random) -> str:
         self._kafka.crash(power=True, seed=chance.getrandbits(32))
-        return "cut the power: some of what was not synced is lost"
+        return "cut the power, and lost some of the unsynced data"
 
     def _move(self, chance: random.Random) -> str:
         node = chance.randint(1, NODES)
@@ -97,7 +97,7 @@ class OwnBroker:
         time.sleep(chance.uniform(0.05, 0.5))
         self._kafka.disk.heal()
         fault.cancel()
-        return f"let {fault.fired} calls of fsync fail"
+        return f"made {fault.fired} calls of fsync fail"
 
     def _clock(self, chance: random.Random) -> str:
         seconds = chance.choice([1, 3, 90])
@@ -119,14 +119,14 @@ PROCESS_NEMESES: Final = ("kill", "pause")
 
 
 class BrokerEnded(Exception):
-    """The command of a broker has ended, the broker does not listen, or another one does."""
+    """The command of a broker has ended, the broker does not listen, or another one listens."""
 
 
 class Process:
     """A broker that `command` starts in the foreground, at `address`. When the broker is killed,
-    all processes that it has started are killed too. Started again with the same command, it must
-    find its data. What it prints is appended to the file `output`. While the broker does not listen
-    yet, `show_waiting` is called with the seconds since the start. Entering the context raises
+    all processes that it has started are killed too. Started again with the same command, the
+    broker must find its data. Its output is appended to the file `output`. Until the broker
+    listens, `show_waiting` is called with the seconds since the start. Entering the context raises
     BrokerEnded, and OSError if the command cannot be run."""
 
     def __init__(
@@ -166,7 +166,7 @@ class Process:
             self._has_ended()
 
     def _start(self, show_waiting: Callable[[float], None] = lambda _seconds: None) -> None:
-        # In a session of its own, a script and the broker that it starts are one process group.
+        # In a new session, a script and the broker that it starts are one process group.
         with self._output.open("ab") as file:
             self._process = subprocess.Popen(  # noqa: S603 (the user's own command)
                 self._command, stdout=file, stderr=file, start_new_session=True
@@ -175,7 +175,7 @@ class Process:
         while (elapsed := time.monotonic() - began) < START_SECONDS:
             show_waiting(elapsed)
             is_listening = self._is_listening()
-            self.check_running()  # if it has ended, another broker listens
+            self.check_running()  # if the command has ended, another broker listens
             if is_listening:
                 return
             time.sleep(POLL_SECONDS)
@@ -195,12 +195,12 @@ class Process:
 
     def _signal(self, number: int) -> None:
         assert self._process is not None
-        with suppress(ProcessLookupError):  # it has ended by itself; the clients notice that
+        with suppress(ProcessLookupError):  # the process has ended; the clients notice it
             os.killpg(self._process.pid, number)
 
     def _has_ended(self) -> bool:
         """Wait until all processes of the group have ended, so that their ports are free. Return
-        False if that takes too long."""
+        False after STOP_SECONDS."""
         assert self._process is not None
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:

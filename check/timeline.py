@@ -43,17 +43,17 @@ SECONDS_MAX: Final = 20.0
 """A drawing of a longer time would be too dense to read."""
 MARGIN_SECONDS_MIN: Final = 0.02
 MARGIN_SECONDS_MAX: Final = 1.0
-"""The margins before and after the counter-examples are as long as these are, within these limits,
-so that operations a few milliseconds apart do not share a pixel."""
+"""Each margin before and after the counter-examples is as long as the counter-examples, within
+these limits, so that operations a few milliseconds apart do not share a pixel."""
 EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
-"""That many bars make a file of 5 MB."""
+"""A file with this number of bars has 5 MB."""
 
 COLORS: Final = {
     Send: ("send", "#4c78a8"),
     Poll: ("poll", "#9ecae9"),
     TopicMissing: ("metadata", "#79706e"),
-    OutOfRange: ("refused poll", "#756bb1"),
+    OutOfRange: ("rejected poll", "#756bb1"),
     ReadEnd: ("ListOffsets", "#bab0ac"),
     EndTransaction: ("end of a transaction", "#b279a2"),
     InitProducer: ("InitProducerId", "#d6a5c9"),
@@ -103,8 +103,8 @@ class _Drawing:
         self._rows = {name: number for number, name in enumerate(clients)}
 
     def _window(self) -> tuple[float, float]:
-        """Return the seconds to draw: those from the first operation of a counter-example on, or
-        the last ones of the run."""
+        """Return the range of seconds to draw: from the first operation of a counter-example on, or
+        the end of the run."""
         if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
         begin = min(each.began_s for each in self._marked)
@@ -127,7 +127,7 @@ class _Drawing:
             + EXAMPLE_LINE * sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
         )
         body = [*self._legend(), *self._axis(bottom), *self._labels()]
-        # Bands are behind the bars: in front, they would change their colors.
+        # Bands are behind the bars, because in front they would change the bars' colors.
         body += [self._band(each, bottom) for each in self._shown if _is_disturbance(each)]
         bars = [each for each in self._shown if not _is_disturbance(each)]
         body += [self._bar(each) for each in sorted(bars, key=self._marked.__contains__)]

@@ -1,8 +1,8 @@
-"""The clients of a run. A seed decides what each of them does. The times, and so the order in which
-the broker sees the requests, differ from run to run.
+"""The clients of a run. A seed determines the operations of each client. Their times, and so the
+order in which the broker receives the requests, differ from run to run.
 
-Every worker replaces its client again and again. Half of the clients crash: their connections are
-cut, possibly during a request.
+Every worker replaces its client repeatedly. Half of the clients crash: their connections are cut,
+possibly during a request.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ TRANSACTION_STEPS_MAX: Final = 4
 CLIENT_STEPS: Final = 60
 """The operations of a producer or reader, on average."""
 MEMBER_STEPS: Final = 200
-"""The operations of a member, on average. There are more, because after a crash the others have to
-wait until the member's session has expired."""
+"""The operations of a member, on average. Members have more operations, because after a crash the
+other members have to wait until the session has expired."""
 LIFE_SECONDS_MIN: Final = 0.2
 """The time in which a client that crashes can connect and begin its work."""
 RECONNECT_SECONDS: Final = 0.3
 """The pause between two clients of a worker while the broker is down."""
 STALL_CHANCE: Final = 0.01
 ZOMBIE_CHANCE: Final = 0.5
-"""The chance of a commit for the generation before, after a rebalance."""
+"""The chance of a commit with the previous generation after a rebalance."""
 ZOMBIE_PRODUCER_CHANCE: Final = 0.06
 """The chance of a new producer with the same transactional id, after a transaction."""
 FINISH_SECONDS: Final = 10.0
@@ -53,8 +53,8 @@ Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
 
 class Settings(NamedTuple):
     """The settings of a workload. `pause_s`: the average pause of a client after an operation.
-    `has_consumer_protocol`: whether the broker supports KIP-848. `implicit`: whether it adds
-    partitions to transactions by itself (KIP-890). `session_timeout_ms`: that of classic
+    `has_consumer_protocol`: whether the broker supports KIP-848. `implicit`: whether the broker
+    adds partitions to transactions by itself (KIP-890). `session_timeout_ms`: for classic
     members."""
 
     bootstrap: list[Address]
@@ -74,8 +74,8 @@ class Settings(NamedTuple):
 
 
 class Workload:
-    """All clients of a run. `transactional_ids`: all that were used; their last transactions may
-    still be open."""
+    """All clients of a run. `transactional_ids`: all ids that were used; their last transactions
+    may still be open."""
 
     def __init__(self, settings: Settings, history: History) -> None:
         self.settings = settings
@@ -196,7 +196,7 @@ class Workload:
     async def _continue_as_zombie(
         self, producer: Producer, cluster: Cluster, chance: random.Random
     ) -> None:
-        """Fence a producer, and let it continue unaware."""
+        """Fence a producer, and let it continue as if it were not fenced."""
         successor = Producer(
             cluster,
             self.history,
@@ -233,7 +233,7 @@ class Workload:
         self, client: str, cluster: Cluster, chance: random.Random, *, is_transactional: bool
     ) -> Producer:
         """Return an idempotent producer, possibly a transactional one with the transactional id of
-        its worker, so that it fences the one before."""
+        its worker, so that it fences the previous one."""
         transactional_id = None
         if is_transactional:
             transactional_id = f"{self.settings.topic}-{client.partition('.')[0]}"
@@ -263,7 +263,7 @@ class Workload:
 
 
 async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None:
-    """Assign some partitions, and begin each at its beginning, its end, or anywhere between."""
+    """Assign some partitions, and start each at its beginning, its end, or an offset in between."""
     partitions = cluster.partitions
     chosen = chance.sample(partitions, chance.randint(1, len(partitions)))
     reader.positions = {}
@@ -375,7 +375,7 @@ class _Consumer:
     async def _commit_as_zombie(
         self, member: Member, before: Membership, chance: random.Random
     ) -> None:
-        """Commit with an earlier generation, as does a member that has missed a rebalance."""
+        """Commit with an earlier generation, as a member that has missed a rebalance does."""
         _, member_id, positions = before
         delivered = [(key, value) for key, value in positions.items() if value > 0]
         if not delivered or not member_id or chance.random() > ZOMBIE_CHANCE:
@@ -384,8 +384,8 @@ class _Consumer:
 
     async def _commit_revoked(self, member: Member, revoked: dict[int, Commit]) -> None:
         """Commit the positions of the partitions that the member has given up, with the member
-        epoch that it had before. A partition has to wait while the member still has that epoch,
-        because the commit would be accepted."""
+        epoch that it had before. A commit has to wait while the member still has that epoch,
+        because the broker would accept it."""
         for partition, commit in list(revoked.items()):
             if commit.generation < member.generation or commit.member != member.member:
                 await member.commit(revoked.pop(partition))
@@ -418,4 +418,4 @@ class _Consumer:
                     return False
         commits = is_complete and chance.random() < 0.8
         is_usable = await producer.end(commit=commits)
-        return is_usable and commits  # after an abort, it has to return to the committed positions
+        return is_usable and commits  # after an abort, consume from the committed positions again

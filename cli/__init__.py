@@ -16,7 +16,7 @@ ctl/        `kohort ctl`
 
 errors      exit codes, and errors as one line on standard error
 logs        the log of `kohort serve`
-imports     without Hypothesis
+imports     prevents the import of Hypothesis
 output      tables, CSV, status lines, progress bars
-signals     waiting for a signal handler
+signals     the signals that stop a broker, and waiting for them
 """

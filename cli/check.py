@@ -1,4 +1,4 @@
-"""`kohort check`: does a broker keep its promises under load?"""
+"""`kohort check`: checks whether a broker keeps Kafka's guarantees under load."""
 
 import argparse
 import asyncio
@@ -40,19 +40,19 @@ from .errors import EXIT_NEGATIVE, UserError
 from .output import StatusLine
 
 SESSION_TIMEOUT_MS: Final = 6000
-"""Kafka's group.min.session.timeout.ms."""
+"""The default of Kafka's group.min.session.timeout.ms."""
 START_SECONDS: Final = 10.0
 """How long to wait for the first response of the broker."""
 STATUS_SECONDS: Final = 0.5
 LAST_BYTES: Final = 4096
-"""How much of a command's output is read to find its last line."""
+"""Bytes at the end of a command's output that are read to find the last line."""
 SEED_BITS: Final = 31
 NONE: Final = "none"
 
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code. Raises UserError."""
-    # Flags are validated before a broker is started: a run may take an hour.
+    # Flags are validated before the run, because a run may take an hour.
     _validate(args)
     nemeses, security = _chosen(args), _security(args)
     if args.timeline is not None:
@@ -91,8 +91,8 @@ def _validate(args: argparse.Namespace) -> None:
 
 class _Target(NamedTuple):
     """The broker to check: a name for messages, its addresses, and the available disturbances.
-    `check_running` raises BrokerEnded if its process is known to have ended. `output`: the file
-    with the output of its command."""
+    `check_running` raises BrokerEnded if the broker's process is known to have ended. `output` is
+    the file with the output of the command that started the broker."""
 
     name: str
     bootstrap: list[Address]
@@ -188,7 +188,7 @@ def _security(args: argparse.Namespace) -> Security:
 @contextmanager
 def _target(args: argparse.Namespace) -> Iterator[_Target]:
     if args.bootstrap_server is None:
-        # It logs every failure that the nemesis causes.
+        # The cluster logs every failure that the nemesis causes.
         logging.getLogger("kohort").addHandler(logging.NullHandler())
         with OwnBroker() as own:
             yield _Target("the built-in kohort cluster", addresses(own.bootstrap), own.nemeses)
@@ -234,12 +234,12 @@ def _last_line(file: Path) -> str:
 
 
 def _has_content(file: Path) -> bool:
-    """Whether the file has content; False also if it was deleted."""
+    """Return whether the file exists and is not empty."""
     return file.exists() and file.stat().st_size > 0
 
 
 def _chosen(args: argparse.Namespace) -> Sequence[str]:
-    """Return the nemeses that the user wants. Raises UserError."""
+    """Return the nemeses that the user chose. Raises UserError."""
     nemeses: Sequence[str] = ()
     if args.bootstrap_server is None:
         nemeses = OWN_NEMESES
@@ -252,7 +252,7 @@ def _chosen(args: argparse.Namespace) -> Sequence[str]:
         if name not in nemeses:
             if name in PROCESS_NEMESES:
                 raise UserError(f"--nemesis {name} needs --command, which starts the broker.")
-            known = ", ".join(nemeses) or "none, without --command"
+            known = ", ".join(nemeses) or "none without --command"
             hint = did_you_mean(name, nemeses) or f": this broker has {known}."
             raise UserError(f"unknown --nemesis {name}{hint}")
     return chosen

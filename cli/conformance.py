@@ -1,4 +1,4 @@
-"""`kohort conformance`: play scenarios on a broker, and print what differs from Kafka."""
+"""`kohort conformance`: play scenarios on a broker, and print the differences from Kafka."""
 
 import argparse
 import asyncio

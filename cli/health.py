@@ -1,6 +1,7 @@
 """`kohort health`: check that a broker responds, for container health checks.
 
-It sends one ApiVersions request, encoded by hand to start fast and to need no client library.
+The command sends one ApiVersions request, which is encoded by hand, because importing a client
+library would take too long.
 """
 
 import argparse
@@ -15,7 +16,7 @@ CLIENT_ID: Final = b"kohort-health"
 CORRELATION_ID: Final = 1
 # API key 18, version 0, header v1.
 REQUEST: Final = struct.pack(">hhih", 18, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID
-# Kafka 4.3 lists 81 APIs in 500 bytes; a larger size is part of another protocol's response.
+# Kafka 4.3 lists 81 APIs in 500 bytes. A size above the limit is data of another protocol.
 RESPONSE_BYTES_MAX: Final = 64 * 1024
 
 

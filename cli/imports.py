@@ -1,4 +1,4 @@
-"""Keeps imports that no command needs out of the start."""
+"""Prevents an import that no command needs."""
 
 import sys
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ STDERR: Final = 2
 # Bytes of lines that may wait for the thread: a few thousand lines. Further lines are dropped and
 # counted.
 PENDING_BYTES_MAX: Final = 1024 * 1024
-# How long to wait for the reader to take the remaining lines when the broker stops.
+# How long the remaining lines may take to be written when the broker stops.
 CLOSE_SECONDS: Final = 1.0
 
 _log = logging.getLogger("kohort.serve")
@@ -43,7 +43,7 @@ def logging_to_stderr(args: argparse.Namespace, config: BrokerConfig) -> Iterato
 
 class TextFormatter(logging.Formatter):
     """One line in Kafka's log4j pattern `[%d] %p %m (%c)%n`, and indented lines for a traceback.
-    Arguments may be names chosen by clients."""
+    Lines are escaped, because they may contain names chosen by clients."""
 
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
@@ -116,10 +116,10 @@ class ThreadedHandler(logging.Handler):
                 dropped = self._dropped
                 self._dropped = 0 if is_written else dropped + len(lines)
             if is_written and dropped:
-                _log.warning("%d log lines were dropped: nobody read standard error", dropped)
+                _log.warning("%d log lines were dropped: standard error was not read", dropped)
 
     def _write_all(self, data: bytes) -> bool:
-        """Return False if the descriptor is unusable: a full disk, or a closed pipe."""
+        """Return False if the write fails, such as for a full disk or a closed pipe."""
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]

@@ -29,7 +29,7 @@ from .transactions import arguments as transactions_arguments
 __all__ = ["main", "parser"]
 
 SERVE = """\
-Run a broker until SIGTERM, SIGINT or SIGHUP. When clients can connect, it prints one line:
+Run a broker until SIGTERM, SIGINT or SIGHUP. When clients can connect, the broker prints one line:
 
     kohort VERSION listening on HOST:PORT (data DIR, durability fsync)
 
@@ -40,27 +40,27 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 CONFORMANCE = """\
 Play scenarios on a broker, and compare its responses with those recorded from Apache Kafka 4.3.
-It removes what it creates, except internal topics and transactional ids. Use a broker that is used
-only for tests.
+Everything that a run creates is removed, except internal topics and transactional ids. Use a broker
+that is used only for tests.
 
 A scenario is skipped if the broker does not have the settings that it needs. Settings can be
 printed with --print-settings (docs/conformance.md). A run takes one to four minutes. Exit code 0:
 no response differs; 1: some responses differ; 2: the broker cannot be reached or used, or a flag is
-wrong; 130: interrupted (Ctrl-C)."""
+invalid; 130: interrupted (Ctrl-C)."""
 
 CHECK = """\
-Check that a broker keeps its promises under load: producers, transactions, consumers and groups
-work on a new topic, clients crash, and everything is read at the end. What the clients saw must be
-possible with a correct Kafka (docs/check.md lists the anomalies). Works with Kafka 3.0 or later:
+Check that a broker keeps Kafka's guarantees under load. Producers, transactions, consumers and
+groups use a new topic, clients crash, and everything is read at the end. What the clients observed
+must be possible with a correct Kafka (docs/check.md lists the anomalies). Works with Kafka 3.0 or
+later:
 
     kohort check --bootstrap-server 127.0.0.1:9092 --seconds 60
 
-Without --bootstrap-server it starts a kohort cluster and disturbs it: kill, power (failure), move
-(leaders and coordinators), fsync (fails), clock (jumps), lost (responses). With --command it starts
-your broker and disturbs that broker: kill (SIGKILL), pause (SIGSTOP).
+Without --bootstrap-server, the command starts a kohort cluster and disturbs it: kill, power
+(failure), move (leaders and coordinators), fsync (fails), clock (jumps), lost (responses). With
+--command, it starts your broker and disturbs that broker: kill (SIGKILL), pause (SIGSTOP).
 
-Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or the broker cannot be judged, because it
-cannot be reached or too little happened."""
+Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, an unreachable broker or no conclusion."""
 
 # As in conformance/settings.py.
 CONFORMANCE_SETTINGS: Final = (
@@ -69,7 +69,7 @@ CONFORMANCE_SETTINGS: Final = (
 )
 
 MISSING: Final = "the following arguments are required"
-"""How argparse reports missing arguments."""
+"""The beginning of argparse's message about missing arguments."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -95,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def error(self, message: str) -> Never:
-        # argparse notices missing arguments before unknown ones, which may be the misspelled ones.
+        # argparse reports only missing arguments, but an unknown one may be a misspelling of them.
         if message.startswith(MISSING) and (unknown := self._unknown_flags()):
             self.reject(unknown)
         see = " See" if message.endswith("?") else "; see"
@@ -186,7 +186,7 @@ def _open_standard_streams() -> None:
     """Open /dev/null for standard streams that were closed at startup. Otherwise a socket or a file
     would get their descriptors, which libuv refuses to close."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # the lowest free descriptor is that of the stream
+        if getattr(sys, name) is None:  # its descriptor is the lowest free one
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
@@ -254,9 +254,9 @@ def _serve(commands: Commands) -> None:
     text = "what an acknowledged commit survives: power loss (default), the end of the process, "
     text += "nothing (everything is in memory)"
     add("--durability", metavar="fsync|os|none", help=text)
-    text = "event log in the data folder: none, causes of rebalances (default), commits as well"
+    text = "event log in the data folder: none, causes of rebalances (default), or also commits"
     add("--events", metavar="off|on|all", help=text)
-    text = "HTTP port on which tests control the broker (0: any free port); the broker is in "
+    text = "HTTP port on which tests control the broker (0: any free port); all data is in "
     text += "memory (docs/control.md)"
     add("--control-port", metavar="P", help=text)
     text = "address of --control-port (default: 127.0.0.1); a non-local one needs a token"
@@ -282,7 +282,7 @@ def _serve(commands: Commands) -> None:
 
 def _health(commands: Commands) -> None:
     text = "Request the API versions of a kohort or Kafka broker.\n"
-    text += "Exit code 0: it responded; 1: it did not, and the reason is printed."
+    text += "Exit code 0: the broker responded; 1: it did not, and the reason is printed."
     add = _add(
         commands, "health", "check that a broker responds; exit code 0 or 1", text
     ).add_argument
@@ -293,20 +293,20 @@ def _health(commands: Commands) -> None:
 def _conformance(commands: Commands) -> None:
     summary = "compare the responses of any broker with those of Apache Kafka"
     add = _add(commands, "conformance", summary, CONFORMANCE).add_argument
-    add("--bootstrap-server", metavar="H:P", help="address of the broker: a single node, for tests")
-    text = "its listener with SASL/PLAIN for scenarios with ACLs, which delete all ACLs; "
-    text += "--print-settings acls has its users"
+    add("--bootstrap-server", metavar="H:P", help="address of the broker, a single node for tests")
+    text = "the broker's listener with SASL/PLAIN for scenarios with ACLs, which delete all ACLs; "
+    text += "--print-settings acls prints the users"
     add("--sasl-bootstrap-server", metavar="H:P", help=text)
     text = "a properties file for Java clients, if the broker requires TLS or SASL"
     add("--command-config", metavar="FILE", help=text)
-    text = "play only scenarios with this name, module or area, as in heartbeats or "
+    text = "play only scenarios with this name, module or area, such as heartbeats or "
     text += "'static_members.*'; may be repeated"
     add("--only", metavar="PATTERN", action="append", default=[], help=text)
-    text = "play only scenarios recorded with these settings, which the broker was started with"
+    text = "play only scenarios recorded with these settings, with which the broker was started"
     add("--settings", choices=CONFORMANCE_SETTINGS, help=text)
     text = "a setting that the broker has, if it does not report it; may be repeated"
     add("--assume", metavar="KEY=VALUE", action="append", default=[], help=text)
-    text = "also compare the messages of errors, and other fields next to an error code"
+    text = "also compare error messages, and other fields next to an error code"
     add("--strict", action="store_true", help=text)
     add("--format", choices=("text", "json", "markdown"), default="text", help="(default: text)")
     add("--list", action="store_true", help="print the scenarios and the settings that they need")
@@ -315,22 +315,22 @@ def _conformance(commands: Commands) -> None:
 
 
 def _check(commands: Commands) -> None:
-    summary = "put a broker under load, and check that it keeps its promises"
+    summary = "check that a broker keeps Kafka's guarantees under load"
     add = _add(commands, "check", summary, CHECK).add_argument
     text = "one or more brokers, separated by commas (default: the built-in kohort cluster)"
     add("--bootstrap-server", metavar="H:P", help=text)
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
-    text = "the command that starts the broker, in the foreground; it runs again after each kill"
+    text = "a command that runs the broker in the foreground; repeated after each kill"
     add("--command", metavar="COMMAND", dest="broker_command", help=text)
     add("--seconds", metavar="N", type=_seconds, default=60.0, help="duration (default: 60)")
-    text = "seed for what clients and disturbances do (default: a random number)"
+    text = "seed for the actions of clients and disturbances (default: a random number)"
     add("--seed", metavar="S", type=_whole, help=text)
     text = "how to disturb the broker: names separated by commas, or none (default: all that apply)"
     add("--nemesis", metavar="NAMES", help=text)
-    text = "session timeout of classic members (default: 6000, Kafka's minimum; built-in: 1500)"
+    text = "session timeout of classic members (default: 6000, or 1500 for the built-in cluster)"
     add("--session-timeout", metavar="MS", type=_whole, help=text)
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
-    add("--timeline", metavar="FILE", help="write a picture of the run, FILE.svg")
+    add("--timeline", metavar="FILE", help="write a picture of the run to FILE, an .svg file")
 
 
 def _seconds(text: str) -> float:

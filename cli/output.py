@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("table", "json", "csv")
 
-# Characters that begin formulas. Numbers are not text and keep their sign.
+# Characters that begin formulas. Only text is escaped, so numbers keep their sign.
 FORMULA: Final = ("=", "+", "-", "@")
 
 # Fewer bytes are read within a second or two, so they need no bar.
@@ -57,7 +57,7 @@ def escape_unencodable() -> None:
 
 
 class StatusLine:
-    """One line on standard error that is overwritten, if that is a terminal."""
+    """One line that is overwritten, shown only if standard error is a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = False
@@ -73,7 +73,7 @@ class StatusLine:
 
 
 def can_draw() -> bool:
-    """Whether standard error is a terminal, and rich is installed (extra `cli`)."""
+    """Return whether standard error is a terminal and rich is installed (extra `cli`)."""
     return sys.stderr.isatty() and find_spec("rich") is not None
 
 

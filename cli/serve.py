@@ -110,8 +110,8 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
 def listeners_from(
     args: argparse.Namespace, configured: Sequence[Listener]
 ) -> tuple[str | None, str]:
-    """Return the value of `listeners` with the first one changed, and the flags that change it; the
-    value is None without them."""
+    """Return the value of `listeners` with the first one changed, and the flags that change it.
+    Without such flags, the value is None."""
     first, *rest = configured
     given = (("--host", args.host), ("--port", args.port), ("--security", args.security))
     flags = " ".join(flag for flag, value in given if value is not None)
@@ -131,12 +131,12 @@ def listeners_from(
 
 
 def users_from(args: argparse.Namespace) -> str | None:
-    """Return the value of `kohort.users`, None without --user."""
+    """Return the value of `kohort.users`, or None without --user."""
     users: dict[str, str] = {}
     for given in args.user or ():
         name, colon, password = given.partition(":")
         if not (name and colon and password):
-            # Without the value, which may be a password.
+            # The message omits the value, which may be a password.
             raise UserError("invalid --user: expected NAME:PASSWORD.")
         if name in users:
             raise UserError(f"two --user flags have the name {name}: expected one.")
@@ -148,8 +148,8 @@ def users_from(args: argparse.Namespace) -> str | None:
 
 
 def super_users_from(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
-    """Yield the keys, values and flags of an authorizer with the super users; none if there are no
-    super users."""
+    """Yield (key, value, flag) of the settings that configure super users. Yield nothing if there
+    are none."""
     if args.super_user:
         principals = ";".join(str(user(name)) for name in args.super_user)
         yield "authorizer.class.name", STANDARD_AUTHORIZER, "--super-user"
@@ -286,7 +286,7 @@ def start_error(error: OSError, listeners: Sequence[Listener], nodes: int) -> st
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's loop factory if it is installed (extra `speed`), else None for asyncio's."""
+    """Return uvloop's loop factory if uvloop is installed (extra `speed`), else None (asyncio)."""
     if find_spec("uvloop") is None:
         return None
     import uvloop

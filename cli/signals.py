@@ -11,7 +11,7 @@ POLL_SECONDS: Final = 0.2
 
 
 def stop_signals() -> list[signal.Signals]:
-    """SIGTERM, SIGINT, and SIGHUP (a closed terminal) unless `nohup` ignores it."""
+    """Return SIGTERM, SIGINT, and SIGHUP (a closed terminal) unless `nohup` ignores SIGHUP."""
     stopping = [signal.SIGTERM, signal.SIGINT]
     # Windows has no SIGHUP.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -1,7 +1,7 @@
-"""`kohort conformance`: plays scenarios on any broker, and compares its responses with those
-recorded from Kafka. Only that command imports this package.
+"""`kohort conformance`: plays scenarios on any broker, and compares its responses with Kafka's
+recorded responses. Only that command imports this package.
 
-scenarios      what Kafka does: read scenarios/heartbeats.py first, then docs/conformance.md
+scenarios      what Kafka does. Read scenarios/heartbeats.py first, then docs/conformance.md
 scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of scenarios
 script.py      what a scenario can do;  members.py, producers.py: its clients;  records.py
 recorder.py    … its requests, and the transcript of their responses
@@ -10,6 +10,6 @@ differences.py the first step in which two transcripts differ, and the fields th
 settings.py    settings of brokers that scenarios need
 broker.py      a broker on which scripts run;  wire.py: connections to it
 player.py      plays scenarios concurrently
-snapshot.py    what scenarios can change on a broker: read before them, restored afterwards
+snapshot.py    the state that scenarios can change on a broker: read before, restored afterwards
 conformance.py which scenarios a broker can play, and in which it differs;  report.py: the reports
 """

@@ -15,7 +15,7 @@ __all__ = ["KOHORT", "RemoteBroker", "ScriptBroker", "Unusable"]
 STEP_MS: Final = 50  # the resolution of time in scripts
 STARTED_MS: Final = 1_700_000_000_000  # by Kohort's clock in tests; other clocks are later
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
-# A request without a response for this long waits for others: on two cores, responses take less.
+# A request without a response for this long waits for others. On two cores, responses take less.
 QUIET_MS: Final = 150
 KOHORT: Final = "kohort"
 # The node id, and the first member epoch, in recorded transcripts.
@@ -37,18 +37,18 @@ class ScriptBroker:
 
     host = "127.0.0.1"
     advertised_host = "127.0.0.1"
-    client_host = "/127.0.0.1"  # that of the scripts, or a part of it as the broker shows it
+    client_host = "/127.0.0.1"  # the scripts' host, or a part of it as the broker shows it
 
     def __init__(self, port: int) -> None:
         self.port = port
-        self.ports: tuple[int, ...] = (port,)  # those of all listeners
+        self.ports: tuple[int, ...] = (port,)  # the ports of all listeners
         self.topic_ids: dict[str, UUID] = {}  # by name
         self.initial_delay_ms = 0
         """The delay of the first rebalance of a group. Scenarios that were recorded without the
         delay wait until it ends."""
         self.node_id = NODE_ID
         self.epochs_ahead = 0
-        """The first epoch of a member of a KIP-848 group in Kafka, minus that of this broker."""
+        """The first epoch of a member of a KIP-848 group in Kafka, minus this broker's."""
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         """Connect a client of scripts. With an authorizer, each client of USERS is its own
@@ -56,8 +56,8 @@ class ScriptBroker:
         raise NotImplementedError
 
     async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
-        """Return when no request is pending, or all pending ones wait for others or for a timer.
-        `control`: another connection; `pending` returns the number of requests without a
+        """Return when no request is pending, or all pending requests wait for others or for a
+        timer. `control`: another connection; `pending` returns the number of requests without a
         response."""
         raise NotImplementedError
 
@@ -78,7 +78,7 @@ class ScriptBroker:
                 raise Unusable(f"the epoch of {transactional_id} does not increase beyond {before}")
 
     async def round_trip(self, control: AsyncClient) -> None:
-        """Return when the broker has read what was sent before, on other connections too."""
+        """Return when the broker has read all earlier requests, on all connections."""
         await control.call("DescribeGroups", 5, groups=("unknown",))
 
     async def metadata_applied(self) -> None:
@@ -139,10 +139,10 @@ class ScriptBroker:
 
 class RemoteBroker(ScriptBroker):
     """A running broker that all scripts share, and whose clock they cannot control. `users`: the
-    host and port of a listener with SASL/PLAIN, where the password of each of USERS is its name.
+    host and port of a listener with SASL/PLAIN, where each of USERS has its name as its password.
 
     Kafka's network threads keep no order between connections, and a client cannot find out whether
-    a request waits: the only evidence is that no response arrives for `quiet_ms`. A scenario whose
+    a request waits. The only evidence is that no response arrives for `quiet_ms`. A scenario whose
     transcript differs is played again with a longer time.
     """
 
@@ -160,7 +160,7 @@ class RemoteBroker(ScriptBroker):
         self.ports = (port,) if users is None else (port, users[1])
         self.settings: dict[str, str | None] = {}
         self._security = security
-        self.versions: dict[int, range] = {}  # those that it lists, by API key
+        self.versions: dict[int, range] = {}  # the listed versions by API key
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         host, port, security = self.host, self.port, self._security
@@ -190,8 +190,8 @@ class RemoteBroker(ScriptBroker):
         await asyncio.sleep(ms / 1000)
 
     async def metadata_applied(self) -> None:
-        # Each part of Kafka applies changes on its own; nothing shows when the coordinator has done
-        # so.
+        # Each part of Kafka applies changes on its own, and no response shows that the coordinator
+        # has applied them.
         await asyncio.sleep(self.quiet_ms / 1000)
 
     async def check_topics(self) -> None:
@@ -236,7 +236,7 @@ class RemoteBroker(ScriptBroker):
         if control.supports("DescribeConfigs", 1):
             response = await control.call("DescribeConfigs", 1, resources=[resource])
             configs = [each for result in response["results"] for each in result["configs"]]
-            # Kafka takes the settings of plug-ins, such as super.users, for secrets, and returns no
+            # Kafka treats the settings of plug-ins, such as super.users, as secrets, and returns no
             # values.
             self.settings = {
                 each["name"]: each["value"] for each in configs if not each["is_sensitive"]
@@ -245,7 +245,7 @@ class RemoteBroker(ScriptBroker):
 
     async def _serves_telemetry(self) -> bool:
         """Return whether the broker responds to requests for client metrics, which Kafka does not
-        list unless something receives the metrics."""
+        list unless a receiver of the metrics is configured."""
         client = await self.connect(None)
         client.versions = None
         try:

@@ -1,4 +1,4 @@
-"""Finds out which scenarios a broker can play, and in which its responses differ from Kafka's."""
+"""Determines which scenarios a broker can play, and in which its responses differ from Kafka's."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Outcome(StrEnum):
     UNSUPPORTED = "unsupported"
     """The broker does not list a version of an API that the scenario uses."""
     SKIPPED = "skipped"
-    """The broker has other settings than those that the scenario needs."""
+    """The broker does not have the settings that the scenario needs."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ async def compare(
 ) -> list[Result]:
     """Play the scenarios that can be played, and return a result for every scenario, in the given
     order. `run`: part of the names of groups and topics; `unreported`: settings that the broker
-    need not report; `assumed`: settings to use whatever it reports; `on_progress`: gets the number
-    of scenarios that have been played, and of all playable ones. Raises Unusable."""
+    need not report; `assumed`: settings that replace the reported ones; `on_progress`: gets the
+    number of scenarios that have been played, and of all playable ones. Raises Unusable."""
     settings = {**unreported, **broker.settings, **assumed}
     broker.initial_delay_ms = int(settings.get(INITIAL_DELAY, DEFAULTS[INITIAL_DELAY]) or 0)
     reasons = {each.name: not_playable(each, broker, settings) for each in scenarios}
@@ -97,7 +97,7 @@ async def compare(
 
 
 def not_playable(scenario: Scenario, broker: RemoteBroker, settings: Settings) -> str:
-    """Return why the scenario is skipped, or an empty text."""
+    """Return why the scenario is skipped; "" if it can be played."""
     missing: Iterable[str] = unmet(scenario.settings, needs(scenario), settings)
     if scenario.is_authorized and broker.users is None:
         missing = ("--sasl-bootstrap-server", *missing)
@@ -122,7 +122,7 @@ def _kafka(scenario: Scenario) -> Transcript:
 
 
 async def _check_acls(broker: RemoteBroker) -> None:
-    """Raise Unusable if the broker has ACLs: scenarios would delete them."""
+    """Raise Unusable if the broker has ACLs, because scenarios would delete them."""
     control = await broker.connect(None)
     described = await control.call("DescribeAcls", 3, **ALL_ACLS)
     control.close()

@@ -13,8 +13,8 @@ ABSENT: Final = "(absent)"
 
 
 def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
-    """Return the first line that differs, with the steps before it. `name`: that of the other
-    broker."""
+    """Return the first line that differs, with the steps before it. `name`: the other broker's
+    name."""
     if any(OLDER in line for line in other):
         other = [{key: line[key] for key in line if key != OLDER} for line in other]
         kafka = shared(kafka, other)
@@ -29,7 +29,7 @@ def first_difference(kafka: Transcript, other: Transcript, name: str = "broker")
             more = len(fields) - FIELDS_MAX
             return f"\n{steps}{lines}" + (f"         and {more} more\n" if more > 0 else "")
     if len(kafka) != len(other):
-        return f"\nKafka's transcript has {len(kafka)} lines, that of {name} {len(other)}\n"
+        return f"\nKafka's transcript has {len(kafka)} lines, {name}'s has {len(other)}\n"
     return None
 
 
@@ -43,7 +43,7 @@ def shared(kafka: Any, other: Any) -> Any:
 
 
 def _without_step(line: dict[str, Any], other: dict[str, Any]) -> Any:
-    """Return the response of a line; if more than that differs, all parts that do."""
+    """Return the response of a line; if other parts of the line differ too, all differing parts."""
     differing = [key for key in {**line, **other} if line.get(key) != other.get(key)]
     if differing == ["answer"]:
         return line["answer"]
@@ -74,7 +74,7 @@ def _value(value: Any) -> str:
 
 
 def _cut(kafka: str, other: str) -> tuple[str, str]:
-    """Return two values; if one is long, both from shortly before the place where they differ."""
+    """Return two values; if one is long, parts of both, starting just before they differ."""
     if max(len(kafka), len(other)) <= LENGTH_MAX:
         return kafka, other
     shorter = min(len(kafka), len(other))

@@ -1,4 +1,4 @@
-"""The group members of scripts: those of the classic protocol, and those of KIP-848."""
+"""The group members of scripts, of the classic protocol and of KIP-848."""
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from .recorder import Recorder
 from .wire import kio_bytes, message_of
 
-# This is not a valid subscription: it ends before the topics, so they are unknown.
+# Not a valid subscription: it ends before the topics, which are therefore unknown.
 RANGE = (("range", b"r"),)
 
 Protocols = Sequence[tuple[str, bytes]]
@@ -39,7 +39,7 @@ def subscription(
 
 
 def assignment(topic: str, *partitions: int, version: int = 3, user_data: bytes = b"") -> str:
-    """Return what a leader sends in SyncGroup for a member: a ConsumerProtocolAssignment."""
+    """Return a ConsumerProtocolAssignment, which a leader sends in SyncGroup for each member."""
     module = importlib.import_module(f"kio.schema.consumer_protocol_assignment.v{version}")
     assigned = [{"topic": topic, "partitions": partitions}]
     values = {"assigned_partitions": assigned, "user_data": user_data}
@@ -158,8 +158,9 @@ class Member:
 class ConsumerMember:
     """A member of a KIP-848 group that stores its member id, epoch and assignment.
 
-    `name` is its client id and also its member id, which clients choose. Requests contain the given
-    fields only: a heartbeat without arguments reports no changes. Keyword arguments replace fields.
+    `name` is its client id and also its member id, which clients choose. Requests contain only the
+    given fields: a heartbeat without arguments reports no changes. Keyword arguments replace
+    fields.
     """
 
     def __init__(
@@ -184,15 +185,15 @@ class ConsumerMember:
         self._script = script
 
     async def join(self, version: int = 1, **fields: Any) -> Any:
-        """Send all fields. `member_epoch` is 0 unless given; with another one, a member can send
+        """Send all fields. `member_epoch` is 0 unless given; with another epoch, a member can send
         all fields later."""
         return await self.heartbeat(version, **{"member_epoch": 0, **self._joins, **fields})
 
     async def heartbeat(
         self, version: int = 1, *, owned: Owned | None = None, **fields: Any
     ) -> Any:
-        """Send a heartbeat. `owned`: the partitions that the member owns. A field that is None is
-        not in the request."""
+        """Send a heartbeat. `owned`: the partitions that the member owns. Fields that are None are
+        omitted."""
         values = {"member_id": self.id, "member_epoch": self.epoch, "instance_id": self.instance}
         if owned is not None:
             values["topic_partitions"] = self._script.topic_partitions(owned)
@@ -219,7 +220,7 @@ class ConsumerMember:
         return await self._send("OffsetCommit", version, values | fields)
 
     async def fetch(self, version: int = 9, **fields: Any) -> Any:
-        """Fetch all offsets of the group, or those of `topics`: partitions by topic name."""
+        """Fetch all offsets of the group, or of `topics` (partitions by topic name)."""
         group = {
             "group_id": self._script.group,
             "member_id": self.id,

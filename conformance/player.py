@@ -1,4 +1,4 @@
-"""Plays scenarios on a broker; concurrently, because most of the time they wait."""
+"""Plays scenarios on a broker, concurrently because they wait most of the time."""
 
 import asyncio
 import contextlib
@@ -33,8 +33,8 @@ async def play(
     stops_when: Callable[[Recorder], bool] = lambda _script: False,
 ) -> Transcript:
     """Play a scenario and return the transcript; if the script fails, the last line is the error.
-    `configs`: those of the group; `stops_when`: whether the rest of the script is of no use. Raises
-    UnsupportedVersion."""
+    `configs`: configs of the group; `stops_when`: returns whether to skip the rest of the script.
+    Raises UnsupportedVersion."""
     delayed = scenario.keeps_delay
     async with Script(broker, group, keeps_delay=delayed, has_diverged=stops_when) as script:
         try:
@@ -48,7 +48,7 @@ async def play(
             script.transcript.append({"step": FAILED, "answer": str(failure)})
         except UnsupportedVersion:
             raise
-        except Exception as error:  # whatever an unexpected response leads to
+        except Exception as error:  # any error that an unexpected response causes
             text = f"{type(error).__name__}: {error}"
             script.transcript.append({"step": FAILED, "answer": text})
         finally:
@@ -58,10 +58,10 @@ async def play(
 
 
 class Player:
-    """Plays scenarios on one broker, each with its own groups and topics. `settings`: those of the
-    broker; `run`: part of the names of groups; `restore`: undoes what a scenario that is played
-    alone has changed for others; `limit`: the number of scenarios that run at a time, which several
-    players can share."""
+    """Plays scenarios on one broker, each with its own groups and topics. `settings`: the broker's
+    settings; `run`: part of the names of groups; `restore`: undoes the changes of a scenario that
+    is played alone; `limit`: limits the number of concurrent scenarios, for several players if they
+    share it."""
 
     def __init__(
         self,
@@ -85,8 +85,8 @@ class Player:
         on_played: Callable[[Scenario], None] = lambda _scenario: None,
         stops_when: Callable[[Scenario, Recorder], bool] = lambda _scenario, _script: False,
     ) -> dict[str, Transcript | UnsupportedVersion]:
-        """Play scenarios. Return for each name the transcript, or the request that the broker does
-        not support."""
+        """Play scenarios. Return, by name, each transcript, or the request that the broker does not
+        support."""
         self._runs += 1
         self._broker.quiet_ms = quiet_ms
         # ACLs apply to the whole cluster.

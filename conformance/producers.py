@@ -1,4 +1,4 @@
-"""The producers of scripts: transactional and idempotent ones."""
+"""The transactional and idempotent producers of scripts."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -68,8 +68,8 @@ class Producer:
         return await self.init(version, **{**self._identity(), **fields})
 
     async def add(self, version: int = 3, *, topics: Partitions, **fields: Any) -> Any:
-        """Send AddPartitionsToTxn: up to v3 with the fields of clients, then with those of
-        brokers."""
+        """Send AddPartitionsToTxn, up to v3 with the fields of clients, from v4 on with the fields
+        of brokers."""
         values = {"transactional_id": self.transactional_id, **self._identity(), **fields}
         values["topics"] = topics_of(topics)
         if version < 4:
@@ -99,7 +99,7 @@ class Producer:
         producer_epoch: int | None = None,
         timestamp_ms: int = RECORD_TIMESTAMP_MS,
     ) -> Any:
-        """Produce a batch of `count` records. Up to v11, `add` has to come before."""
+        """Produce a batch of `count` records. Up to v11, `add` has to be called first."""
         next_sequence = self._sequences.get((topic, index), 0)
         first = next_sequence if sequence is None else sequence
         records = build(
@@ -138,7 +138,7 @@ class Producer:
 
     async def commit_offsets(self, offset: int = 5, version: int = 5, **fields: Any) -> Any:
         """Send TxnOffsetCommit for partition 0 of `orders`; `topics` are (name, partition,
-        metadata). Up to v4, `add_offsets` has to come before."""
+        metadata). Up to v4, `add_offsets` has to be called first."""
         values = {
             "transactional_id": self.transactional_id,
             "group_id": self._script.group,

@@ -16,9 +16,8 @@ OnResponse = Callable[[Any], None]
 
 TIMEOUT_MS = 20_000
 TRANSACTION = 1  # the key type of FindCoordinator
-# A request in a version that the broker does not have is played in the broker's newest version, if
-# that is not older than the version here: the request has the same meaning there, with fewer
-# fields.
+# A request in a version that the broker does not have is played in the broker's newest version,
+# unless that is older than the version here. From this version on, requests have the same meaning.
 SAME_SINCE = {
     "DescribeGroups": 4,
     "Heartbeat": 3,
@@ -36,7 +35,7 @@ class ScriptFailed(Exception):
 
 
 class Diverged(Exception):
-    """The last line of the transcript is not the expected one, so the rest is of no use."""
+    """The last line of the transcript differs from the expected one, so the rest is not played."""
 
 
 def shifted(value: Any, epochs: int) -> Any:
@@ -123,8 +122,8 @@ class Recorder:
         has_epochs: bool = False,
     ) -> Any:
         """Send a request. Return the response, or None if the request is held back. `text`: what
-        the transcript has instead of the values; `has_epochs`: whether it is a request of a KIP-848
-        group."""
+        the transcript has instead of the values; `has_epochs`: whether the request belongs to a
+        KIP-848 group."""
         fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
         request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
         ahead = self.broker.epochs_ahead if has_epochs else 0
@@ -156,7 +155,7 @@ class Recorder:
         if not self.broker.initial_delay_ms or self._keeps_delay:
             return False
         if not self._control.supports("DescribeGroups", 5):
-            return True  # perhaps
+            return True  # possibly
         described = await self._control.call("DescribeGroups", 5, groups=(group,))
         return described["groups"][0]["group_state"] in ("Dead", "Empty")
 
@@ -285,8 +284,8 @@ class Recorder:
         )
 
     async def transactions_ready(self) -> None:
-        """Wait until transactional ids have a coordinator, and the clocks are past STARTED_MS. This
-        is not in the transcript."""
+        """Wait until transactional ids have a coordinator, and the clocks are past STARTED_MS. The
+        wait is not in the transcript."""
         if self._has_transactions:
             return
         self._has_transactions = True
@@ -297,21 +296,21 @@ class Recorder:
             )
             listed = await self._control.call("ListTransactions", 0)
             if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
-                # Use up id 0, which brokers allocate first: responses without a producer have it.
+                # Use up id 0, which brokers allocate first: it means "no producer" in responses.
                 await self._control.call("InitProducerId", 4, transactional_id=None)
                 return
             await self.broker.advance(STEP_MS)
         raise ScriptFailed(f"no coordinator of transactions: {found}")
 
     async def use_epochs(self, transactional_id: str, until: int) -> None:
-        """Initialize producers until one has the epoch `until`. This is not in the transcript."""
+        """Initialize producers until one has the epoch `until`. They are not in the transcript."""
         await self.broker.use_epochs(self._control, transactional_id, until)
 
     async def until_transaction(
         self, transactional_id: str, condition: Callable[[str], bool], text: str | None = None
     ) -> None:
-        """Let time pass until the state of the transaction fulfils the condition. Without `text`,
-        this is not in the transcript."""
+        """Let time pass until the state of the transaction meets the condition. Without `text`, the
+        wait is not in the transcript."""
         for _ in range(TIMEOUT_MS // STEP_MS):
             described = await self._control.call(
                 "DescribeTransactions", 0, transactional_ids=(transactional_id,)

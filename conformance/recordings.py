@@ -15,7 +15,7 @@ from .transcript import Transcript, hide, without, without_details
 
 __all__ = ["KAFKA_VERSION", "difference", "needs", "record", "recorded"]
 
-KAFKA_VERSION: Final = "4.3.0"  # that of tests/kafka/pom.xml
+KAFKA_VERSION: Final = "4.3.0"  # as in tests/kafka/pom.xml
 FOLDER: Final = Path(__file__).parent / "transcripts"
 
 
@@ -33,9 +33,9 @@ def needs(scenario: Scenario) -> Collection[str]:
 def difference(
     scenario: Scenario, kafka: Transcript, other: Transcript, name: str, *, strict: bool = True
 ) -> str | None:
-    """Return the first difference outside the hidden fields, with the steps before it. `name`: that
-    of the other broker; KOHORT does not need all fields. Unless `strict`, what clients do not read
-    is not compared."""
+    """Return the first difference outside the hidden fields, with the steps before it. `name`: the
+    other broker's name; KOHORT may lack fields. Unless `strict`, fields that clients do not read
+    are not compared."""
     if name == KOHORT:
         kafka = without(kafka, scenario.kohort_lacks)
     if not strict:
@@ -54,8 +54,8 @@ def record(
     transcripts: Mapping[str, Transcript],
     needed: Mapping[str, Collection[str]],
 ) -> None:
-    """Replace all recorded transcripts. `needed`: the settings that each depends on, by the name of
-    the scenario."""
+    """Replace all recorded transcripts. `needed`: the settings that each transcript depends on, by
+    the scenario's name."""
     parts: dict[str, list[Scenario]] = {}
     for scenario in scenarios:
         parts.setdefault(scenario.part, []).append(scenario)

@@ -51,8 +51,7 @@ def _text(results: Sequence[Result], server: str) -> Iterator[str]:
 
 
 def remedy(results: Iterable[Result]) -> str:
-    """Return how to get the settings that skipped scenarios need, or an empty text if none needs
-    any."""
+    """Return how to get the settings that skipped scenarios need; "" if none needs any."""
     skipped = (each.scenario for each in results if each.outcome is Outcome.SKIPPED)
     names = list(dict.fromkeys(each.settings for each in skipped if each.part not in OF_NODE))
     if not names:

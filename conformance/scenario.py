@@ -43,8 +43,8 @@ AREAS: Final[Mapping[str, str]] = {
     "quorum": "quorum, features, reassignments",
     "reassignments": "quorum, features, reassignments",
 }
-"""The area of a scenario in reports, by its module or the start of the module's name. The reports
-have the areas in this order."""
+"""The area of a scenario in reports, by its module or the start of the module's name. Reports list
+the areas in this order."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class Scenario:
     """The rule of Kafka that the scenario shows."""
     run: Run
     part: str
-    """The name of its module and of its file of recorded transcripts."""
+    """The name of the scenario's module, and of the file with its transcript."""
     settings: str = "quick"
     excuse: str | None = None
     """Why brokers may differ in the fields of responses that `hides` lists."""
     hides: tuple[str, ...] = ()
     kohort_lacks: tuple[str, ...] = ()
-    """Fields that Kohort's responses need not have: see docs/not-implemented.md."""
+    """Fields that Kohort's responses may lack (docs/not-implemented.md)."""
     is_alone: bool = False
-    """Whether Kafka's responses depend on concurrent requests of others. For example, it verifies
-    the partitions of several transactions together, and then returns the errors of one client's
-    version to all."""
+    """Whether Kafka's responses depend on concurrent requests of other scenarios. For example,
+    Kafka verifies the partitions of several transactions together, and then returns the errors for
+    one client's version to all clients."""
 
     @property
     def area(self) -> str:

@@ -38,19 +38,19 @@ class Script(Recorder):
     _acls = 0
 
     def member(self, name: str, **options: Any) -> Member:
-        """Return a new Member; this sends nothing."""
+        """Return a new Member, without sending a request."""
         return Member(self, name, **options)
 
     def producer(self, name: str = "P", **options: Any) -> Producer:
-        """Return a new Producer; this sends nothing."""
+        """Return a new Producer, without sending a request."""
         return Producer(self, name, **options)
 
     def consumer(self, name: str, *topics: str, **options: Any) -> ConsumerMember:
-        """Return a new ConsumerMember; this sends nothing."""
+        """Return a new ConsumerMember, without sending a request."""
         return ConsumerMember(self, name, *topics, **options)
 
     async def converge(self, *members: ConsumerMember) -> None:
-        """Let the members report in turn until nothing changes."""
+        """Let the members report in turn until their assignments no longer change."""
         before = None
         while before != (before := [(m.epoch, m.assigned) for m in members]):
             for member in members:
@@ -91,14 +91,14 @@ class Script(Recorder):
         return await self.send("ListGroups", version, filters)
 
     async def configure(self, **configs: str | None) -> None:
-        """Set configs of the group, or delete those that are None, and wait until they apply.
-        `session_timeout_ms` stands for `consumer.session.timeout.ms`."""
+        """Set configs of the group, or delete configs that are None, and wait until the changes
+        apply. `session_timeout_ms` stands for `consumer.session.timeout.ms`."""
         values = {f"consumer.{name.replace('_', '.')}": value for name, value in configs.items()}
         await self.send("IncrementalAlterConfigs", 1, self._altered(values))
         await self._until_configured(values)
 
     async def prepare_group(self, configs: Mapping[str, str]) -> None:
-        """Set configs of the group, and wait until they apply. This is not in the transcript."""
+        """Set configs of the group, and wait until they apply. Not in the transcript."""
         await self._control.call("IncrementalAlterConfigs", 1, **self._altered(configs))
         await self._until_configured(configs)
 
@@ -130,8 +130,8 @@ class Script(Recorder):
         return await self.send("DeleteGroups", version, {"groups_names": groups or (self.group,)})
 
     async def delete_offsets(self, *pairs: tuple[str, tuple[int, ...]], **more: Any) -> Any:
-        """Delete the offsets of partitions: pairs of topic and partitions, or partitions by the
-        topic's name."""
+        """Delete the offsets of partitions, given as pairs of topic and partitions, or as
+        `topic=partitions`."""
         topics = [
             {"name": name, "partitions": [{"partition_index": index} for index in partitions]}
             for name, partitions in (*pairs, *more.items())
@@ -236,7 +236,7 @@ class Script(Recorder):
         return cluster_id
 
     async def log_dir(self) -> str:
-        """Return the broker's log directory. This is not in the transcript."""
+        """Return the broker's log directory. Not in the transcript."""
         described = await self._control.call("DescribeLogDirs", 4, topics=())
         path: str = described["results"][0]["log_dir"]
         return path

@@ -1,9 +1,8 @@
-"""The settings of brokers that scenarios were recorded with, and whether another broker has them.
+"""The broker settings with which scenarios were recorded, and whether another broker has them.
 
 Kafka reports its settings (DescribeConfigs). A scenario can be played on a broker with other
-settings if its transcript does not depend on them. To find the settings that it needs, it was
-played with Kafka's default of each (tests/parity/test_parity.py); they are recorded with the
-transcripts.
+settings if its transcript does not depend on them. To find the settings that a scenario needs, it
+was played with each of Kafka's defaults (tests/parity/test_parity.py); transcripts list them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -108,15 +107,15 @@ DEFAULTS: Final[Settings] = {
 }
 """Kafka's defaults of the settings above."""
 
-# Other values than the defaults that scenarios were recorded with.
+# Values other than the defaults with which scenarios were recorded.
 OTHER: Final = {
     INITIAL_DELAY: "0",
     "auto.create.topics.enable": "false",
     "group.max.session.timeout.ms": "300000",
 }
 GROUP_LEVEL: Final = {"group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms"}
-"""The settings that a group can have instead of the broker, and their names there. A scenario that
-needs a setting by its name of the group is played with it on any broker that knows the setting."""
+"""The settings that a group can have instead of the broker, with their names for groups. A scenario
+that needs the group's setting sets it on any broker that knows the setting."""
 AUTHORIZING: Final = (AUTHORIZER, "super.users", "allow.everyone.if.no.acl.found")
 # These settings change responses in scenarios that were recorded with their defaults.
 GENERAL: Final = (
@@ -150,8 +149,8 @@ def unmet(name: str, needs: Collection[str], broker: Settings) -> Iterator[str]:
 
 
 def of_group(name: str, needs: Collection[str], broker: Settings) -> dict[str, str]:
-    """Return the group configs that the scenario sets where the broker's own settings differ from
-    those it needs."""
+    """Return the group configs that the scenario sets, because the broker's settings differ from
+    the ones that it needs."""
     return {
         group_key: SETTINGS[name][key]
         for key, group_key in GROUP_LEVEL.items()
@@ -165,7 +164,7 @@ def properties(name: str) -> str:
     if AUTHORIZER not in SETTINGS[name]:
         return text
     users = " ".join(f'user_{user}="{user}"' for user in USERS)
-    return f"""{text}# The listener of --sasl-bootstrap-server; each user is its own password.
+    return f"""{text}# The listener of --sasl-bootstrap-server; each user has its name as password.
 listeners=PLAINTEXT://127.0.0.1:9092,SASL://127.0.0.1:9093
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN

@@ -1,4 +1,4 @@
-"""What scenarios can change on a broker: it is read before they run, and restored afterwards."""
+"""The state of a broker that scenarios can change: read before they run, restored afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -18,7 +18,7 @@ State = Mapping[Any, Any]
 
 POLL_SECONDS: Final = 0.1
 APPLIED_SECONDS: Final = 10  # until changes are visible; Kafka needs less than one
-SHOWN_MAX: Final = 5  # names to show of what could not be restored
+SHOWN_MAX: Final = 5  # names to show if items could not be restored
 
 # The types of resources, and the source of a config that was set for one (DescribeConfigs).
 BROKER_LOGGER, CLIENT_METRICS = 8, 16
@@ -27,8 +27,8 @@ DEFAULT_OF_BROKERS: Final = 3
 ROOT: Final = "root"
 LEAVES: Final = -1  # the epoch with which a member leaves
 
-# The broker does not have such a resource, or the client may not describe it. Then scenarios cannot
-# change it either.
+# The broker does not have such a resource, or the client may not describe it. In both cases,
+# scenarios cannot change the resource.
 OUT_OF_REACH: Final = ("group_authorization_failed", "invalid_request", "unsupported_version")
 DENIED: Final = "cluster_authorization_failed"
 
@@ -38,8 +38,8 @@ class _Unreadable(Exception):
 
 
 def _check(response: Mapping[str, Any]) -> None:
-    """Raise _Unreadable if something was not listed. It must not be taken for something that does
-    not exist, because it would be deleted later."""
+    """Raise _Unreadable if items were not listed. They must not count as missing, because they
+    would be deleted later."""
     if (error := response["error_code"]) not in ("none", *OUT_OF_REACH):
         raise _Unreadable(error)
 
@@ -54,8 +54,8 @@ class Part:
     read: Callable[[AsyncClient, RemoteBroker], Awaitable[State]]
     undo: Callable[[AsyncClient, Collection[Any], Mapping[Any, Any]], Awaitable[None]]
     names: Collection[str] | None = None
-    """If the keys are names: those that scenarios leave behind although they do not contain the
-    run. All others without the run are left alone."""
+    """If the keys are names: names of items that scenarios leave behind, but that do not contain
+    the run. Items with other names are not touched unless their names contain the run."""
 
 
 async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:
@@ -252,8 +252,8 @@ BROKER_WIDE: Final = (CONFIGS,)
 
 
 class Snapshot:
-    """The state of a broker. `run`: part of the names of groups and topics of scenarios; others are
-    not touched, except those of `Part.names`."""
+    """The state of a broker. `run`: part of the names of scenarios' groups and topics; others are
+    not touched, except `Part.names`."""
 
     def __init__(self, broker: RemoteBroker, run: str, states: Mapping[Part, State]) -> None:
         self._broker, self._run, self._states = broker, run, states
@@ -266,7 +266,7 @@ class Snapshot:
         for part in parts:
             control = await broker.connect(None)
             if all(control.supports(*each) for each in part.needs.items()):
-                # Kafka does not respond to a client that may not describe SCRAM users; then
+                # Kafka does not respond to a client that may not describe SCRAM users. Its
                 # scenarios cannot create any either.
                 try:
                     states[part] = await part.read(control, broker)
@@ -300,14 +300,14 @@ class Snapshot:
                     return ""
                 await part.undo(control, created, changed)
                 await asyncio.sleep(POLL_SECONDS)
-        except Exception as error:  # whatever an unexpected response leads to
+        except Exception as error:  # any error that an unexpected response causes
             return f"{part.name}: {type(error).__name__}: {error}"
         more = len(remaining) - SHOWN_MAX
         shown = ", ".join(map(str, remaining[:SHOWN_MAX]))
         return f"{part.name}: {shown}" + (f" and {more} more" if more > 0 else "")
 
     async def _changes(self, control: AsyncClient, part: Part) -> tuple[list[Any], dict[Any, Any]]:
-        """Return what was created, and the old values of what has changed."""
+        """Return the keys that were created, and the old values of keys that have changed."""
         before, now = self._states[part], await part.read(control, self._broker)
         created = [key for key in now if key not in before]
         if part.names is not None:
@@ -328,6 +328,6 @@ async def restored(
         restoring = asyncio.create_task(snapshot.restore())
         try:
             await asyncio.shield(restoring)
-        finally:  # even if Ctrl-C cancels the wait, but not the restoring
+        finally:  # even if Ctrl-C cancels the wait (but not the restoring)
             for line in await restoring:
                 report(line)

@@ -19,15 +19,15 @@ from .broker import NODE_ID, STARTED_MS, TOPICS, ScriptBroker
 
 Transcript = list[dict[str, Any]]
 
-# Only in responses with these codes do clients read the other fields.
+# Clients read the other fields only in responses with these codes.
 READ_AS_WHOLE = ("none", "member_id_required")
-# Fields that say what an error code belongs to.
+# Fields that identify what an error code belongs to.
 IDENTIFYING = ("group_id", "name", "partition_index", "resource_name", "topic", "topic_name")
 OLDER = "older"
 """A key of lines whose responses may be in older versions than Kafka's."""
 
-# A member id is what Kafka puts first, and a random UUID (version 4) as Java and Python write it,
-# or as other brokers do. Responses with a megabyte of letters are searched in linear time.
+# A member id consists of a prefix and a random UUID (version 4), as written by Java and Python or
+# by other brokers. Responses with a megabyte of letters are searched in linear time.
 MEMBER_ID = re.compile(
     r"(?<![\w.])(?P<prefix>[\w.]*+)-"
     r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|[0-9a-f]{32})"
@@ -35,7 +35,7 @@ MEMBER_ID = re.compile(
 # KIP-848 coordinators create ids of 22 characters: a UUID in base64.
 BASE64_ID = re.compile(r"[\w-]{22}")
 PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
-# The broker's own times, of markers and transactions; other timestamps are those of scripts.
+# The broker's own times, of markers and transactions; scripts set all other timestamps.
 TIMES = (
     "last_caught_up_timestamp",
     "last_fetch_timestamp",
@@ -77,7 +77,7 @@ class Normalizer:
         text = PRODUCER_ID.sub(self._producer, text)
         for member_id, name in self._generated.items():
             text = text.replace(member_id, name)
-        # In the metadata of classic members, the length of a name comes before it.
+        # In the metadata of classic members, the length of a name precedes the name.
         for name in self._topics.values():
             if name.startswith(self._group):
                 text = text.replace(f"\0{chr(len(name))}{name}", f"\0\0{name}")
@@ -157,7 +157,7 @@ class Normalizer:
 
 
 def _whole_batches(fetched: bytes) -> list[tuple[BatchHeader, bytes]]:
-    """Return the batches in a response, without one that is cut off: clients ignore it."""
+    """Return the batches in a response, without a truncated one, which clients ignore."""
     whole = []
     with contextlib.suppress(CorruptBatch):
         for at, header in split(fetched):
@@ -170,7 +170,7 @@ def _milliseconds(time: int | datetime) -> int:
 
 
 def _sorted(api: str, response: Any) -> Any:
-    """Sort the lists of a response that have no order: many of Kafka's come from hash maps."""
+    """Sort the lists of a response that have no order, such as those from Kafka's hash maps."""
     if isinstance(response, dict) and api in SORTS:
         SORTS[api](response)
     return response
@@ -229,7 +229,7 @@ def _sort_configs(response: dict[str, Any]) -> None:
 
 
 def _sort_topics(response: dict[str, Any]) -> None:
-    """Sort topics by name, and leave out those of other scripts."""
+    """Sort topics by name, and omit topics of other scripts."""
     response["topics"] = [
         each for each in response["topics"] if str(each["name"]).startswith(("G", "None", *TOPICS))
     ]
@@ -396,9 +396,9 @@ def without(value: Any, fields: Sequence[str]) -> Any:
 
 
 def without_details(value: Any) -> Any:
-    """Return a response without what clients do not read: the message of an error, other fields
-    next to an error code, the heartbeat interval of a member that leaves, and whether the metadata
-    of an offset is null or empty."""
+    """Return a response without the parts that clients do not read: the message of an error, other
+    fields next to an error code, the heartbeat interval of a member that leaves, and whether the
+    metadata of an offset is null or empty."""
     if isinstance(value, list):
         return [without_details(each) for each in value]
     if not isinstance(value, dict):

@@ -81,7 +81,7 @@ def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
     """Return kio's request. Fields without a value have the default of Kafka's schema, or are null,
-    zero or empty. Values for fields that this version does not have are omitted, as clients do.
+    zero or empty. Values for fields that this version does not have are omitted.
     Times are milliseconds."""
     return message_of(message_type(api, version, "Request"), values)
 
@@ -199,7 +199,7 @@ def encode_frame(request: Any, *, correlation_id: int, client_id: str | None) ->
 
 def decode_frame(frame: bytes, response_type: Any, *, exact: bool = True) -> tuple[int, Any]:
     """Return the correlation id and kio's response of a frame without its size. Unless `exact`,
-    bytes after the response are ignored, as clients do."""
+    bytes after the response are ignored, because clients ignore them."""
     header, start = entity_reader(response_type.__header_schema__)(frame, 0)
     response, size = entity_reader(response_type)(frame, start)
     assert not exact or start + size == len(frame)
@@ -234,7 +234,7 @@ class AsyncClient(asyncio.Protocol):
     invalid."""
 
     versions: Mapping[int, Container[int]] | None = None
-    """The allowed versions by API key: for others, UnsupportedVersion is raised. None allows any.
+    """The allowed versions by API key. Other versions raise UnsupportedVersion. None allows all.
     """
 
     is_exact = True
@@ -289,7 +289,7 @@ class AsyncClient(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether no response is outstanding: Kafka handles one request of a connection at a
+        """Whether no response is outstanding. Kafka handles one request of a connection at a
         time."""
         return not self._futures and not self.is_closed
 

@@ -16,9 +16,9 @@ endpoints.
     endpoint     one row of the table, and the validation of its parameters (msgspec)
     serializers  converts objects of the harness to JSON
     server       the ASGI application, and a thread that serves it
-    openapi      the OpenAPI document, and a page for people
+    openapi      the OpenAPI document, and an HTML page
 
-It needs the extra `control` (msgspec, Starlette, uvicorn).
+The package needs the extra `control` (msgspec, Starlette, uvicorn).
 """
 
 from typing import Final

@@ -21,8 +21,8 @@ def cluster(control: Control) -> Json:
 
 
 def event_loop(control: Control) -> Json:
-    """Return a histogram of the durations of event loop callbacks: while a callback runs, no client
-    is served. Each bucket counts the callbacks from the previous bound up to `below_ms` (null:
+    """Return a histogram of the durations of event loop callbacks. No client is served while a
+    callback runs. Each bucket counts the callbacks from the previous bound up to `below_ms` (null:
     unbounded). Callbacks of 100 ms or more are also logged."""
     times = control.kafka.broker.callback_times
     return {
@@ -56,8 +56,8 @@ def start_node(control: Control, node_id: Index) -> Json:
 
 def crash(control: Control, *, power: bool = False, seed: Index | None = None) -> Json:
     """Crash the broker, as if its process had been killed, and start another broker on the same
-    disk and at the same address. With `power`, unsynced data is lost, or a random part of it with a
-    `seed`."""
+    disk and at the same address. With `power`, unsynced data is lost too (with a `seed`, a random
+    part of the unsynced data)."""
     with control.restart_lock:
         control.kafka.crash(power=power, seed=seed)
     return cluster(control)
@@ -77,7 +77,7 @@ def take_snapshot(control: Control) -> Json:
 
 
 def restore_snapshot(control: Control, snapshot: Count) -> Json:
-    """Replace the broker with one that has the disk of the snapshot, at the same address.
+    """Replace the broker with one that uses the snapshot's disk, at the same address.
     Connections are closed. Clock and history continue."""
     found = lookup(control.snapshots, snapshot, "snapshot")
     with control.restart_lock:
@@ -91,8 +91,8 @@ def clock(control: Control) -> Json:
 
 
 def freeze_clock(control: Control) -> Json:
-    """Stop the broker's clock: no deadline expires until it is advanced or resumed. Clients keep
-    their own time."""
+    """Stop the broker's clock. No deadline expires until the clock is advanced or resumed. Clients
+    keep their own time."""
     control.kafka.clock.freeze()
     return clock(control)
 
@@ -114,7 +114,7 @@ def advance_clock(
     heartbeats: bool = False,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Advance the clock: sessions, rebalance timeouts and retention expire in order. The response
+    """Advance the clock. Sessions, rebalance timeouts and retention expire in order. The response
     is sent when all effects that require no client have taken place. With `heartbeats`, the clock
     stops before the end of each connected client's session until the client has sent a heartbeat;
     the status is 408 if a client sends no heartbeat within `timeout`."""

@@ -1,7 +1,7 @@
 """An endpoint: method, path and function.
 
-The parameters of the request are those of the function. msgspec validates them, and describes them
-for OpenAPI. Parameters named in the path are taken from the path, others from the query of a GET or
+A request has the parameters of the function. msgspec validates them, and describes them for
+OpenAPI. Parameters named in the path are taken from the path, others from the query of a GET or
 from the JSON object in the body. The docstring of the function describes the endpoint.
 """
 
@@ -21,11 +21,11 @@ from .parameters import describe
 NAME_LENGTH_MAX: Final = 1000
 # The longest timeout of a request.
 TIMEOUT_SECONDS_MAX: Final = 600
-# An in-memory broker creates this many within a second.
+# An in-memory broker creates this many partitions within a second.
 PARTITIONS_MAX: Final = 10_000
-# For each request or response: a few megabytes of JSON.
+# The limit of each request and response, a few megabytes of JSON.
 ITEMS_MAX: Final = 10_000
-# Ten years: no test waits for a longer retention.
+# Ten years, because no test waits for a longer retention.
 ADVANCE_DAYS_MAX: Final = 10 * 366
 ADVANCE_SECONDS_MAX: Final = ADVANCE_DAYS_MAX * 24 * 3600
 # Joining with a subscription to more topics would take seconds.
@@ -156,7 +156,7 @@ def check_used(
     given: Mapping[str, Any], choice: str, required: Collection[str], optional: Collection[str]
 ) -> dict[str, Any]:
     """Return the parameters that are not None. Raises ValueError if a required parameter is
-    missing, or one is given that is not used with this choice (such as `until=owner`)."""
+    missing, or a given parameter is not used with this choice (such as `until=owner`)."""
     found = {name: value for name, value in given.items() if value is not None}
     for name in required:
         if name not in found:

@@ -29,10 +29,10 @@ def add_fake_member(
     may_be_rejected: bool = False,
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
-    """Add a member that needs no client process: it rejoins, keeps its session alive, and computes
-    the assignment if it is the leader. The response is sent when the member has joined, or when its
-    JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the status
-    is 409 with the broker's error, unless it `may_be_rejected`."""
+    """Add a member that needs no client process. The member rejoins, keeps its session alive, and
+    computes the assignment if it is the leader. The response is sent when the member has joined, or
+    when its JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the
+    status is 409 with the broker's error, unless `may_be_rejected` is true."""
     try:
         member = control.kafka.fake_member(
             group,

@@ -26,7 +26,7 @@ _REASON: Final = "requested by a test"
 
 
 def find_group(control: Control, name: str) -> Group:
-    """Return the group. Raises LookupError if it does not exist and never has."""
+    """Return the group. Raises LookupError if it has never existed."""
     found = control.kafka.group(name)
     if found.state == "Dead" and name not in control.kafka.history.groups:
         raise LookupError(found.explain())
@@ -160,8 +160,8 @@ def wait(
 
 
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
-    """Start a rebalance: the responses to the members' next heartbeats notify them. Has no effect
-    during a rebalance."""
+    """Start a rebalance. Each member is notified by the response to its next heartbeat. Has no
+    effect during a rebalance."""
     found = find_group(control, group)
     found.rebalance(reason)
     return group_json(found)
@@ -180,7 +180,7 @@ def expire(control: Control, group: Name, *, member: Name) -> Json:
 
 
 def fence(control: Control, group: Name, *, member: Name) -> Json:
-    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, upon
+    """Fence a member of the consumer protocol: its next heartbeat gets FENCED_MEMBER_EPOCH, after
     which it rejoins."""
     control.kafka.group(group).fence(member)
     return group_json(control.kafka.group(group))
@@ -217,7 +217,7 @@ def finish_loading(control: Control, group: Name) -> Json:
 
 
 def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
-    """Hold requests of the group until the hold is released: holding JoinGroup keeps a rebalance
+    """Hold requests of the group until the hold is released. Holding JoinGroup keeps a rebalance
     open, holding SyncGroup leaves members without an assignment, and holding ConsumerGroupHeartbeat
     does both in a consumer group."""
     found = control.kafka.group(group)
@@ -227,8 +227,8 @@ def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
 
 
 def hold_assignment(control: Control, group: Name) -> Json:
-    """Hold back the target assignment of a consumer group: the group is Assigning after each
-    change, until `release-assignment` (DELETE)."""
+    """Hold back the target assignment of a consumer group until `release-assignment` (DELETE).
+    Until then, the group is Assigning after each change."""
     if group in control.assignment_holds:
         raise ValueError(f"the assignment of group {group} is already held")
     control.assignment_holds[group] = control.kafka.group(group).hold_assignment()

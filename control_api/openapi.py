@@ -1,4 +1,4 @@
-"""Describes the endpoints in an OpenAPI 3.1 document, and on a page for people."""
+"""Describes the endpoints in an OpenAPI 3.1 document, and on an HTML page."""
 
 from html import escape
 from typing import Any, Final
@@ -38,7 +38,7 @@ def document() -> Json:
         for endpoint in endpoints:
             operation = _operation(section, endpoint)
             paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
-    error = {"description": "the problem, for people", "type": "string"}
+    error = {"description": "a description of the problem", "type": "string"}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -135,7 +135,7 @@ def page(bootstrap_servers: str, *, has_token: bool) -> str:
         "Each request needs the header <code>Authorization: Bearer TOKEN</code>, with the token "
         "with which the server was started."
         if has_token
-        else "The server has no token: it can be reached from this machine only."
+        else "The server has no token, and can be reached from this machine only."
     )
     sections = "".join(
         f"<section><h2>{escape(name)}</h2>{''.join(map(_endpoint, endpoints))}</section>"

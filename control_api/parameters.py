@@ -43,17 +43,17 @@ PARAMETERS: Final = {
     "generation": "with until=generation, the generation id or the group epoch",
     "epoch": "with until=epoch, the member epoch of `member` (default: of every member); with "
     "until=owner, the member epoch of the owner (default: any)",
-    "protocol": "its group protocol: classic or consumer (default: classic)",
+    "protocol": "the member's group protocol: classic or consumer (default: classic)",
     "offset": "with until=committed, the offset (default: any)",
     "reason": "the reason that logs and events show (default: requested by a test)",
     "count": "the number of requests to wait for (default: 1)",
-    "topics": "the topics of its subscription",
+    "topics": "the topics of the member's subscription",
     "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the members of "
     "the group support); in the consumer protocol, uniform or range",
-    "session_timeout_ms": "its session.timeout.ms (default: 45000)",
+    "session_timeout_ms": "the member's session.timeout.ms (default: 45000)",
     "read_committed": "only records that a consumer with this isolation level reads",
-    "rebalance_timeout_ms": "its max.poll.interval.ms (default: 300000)",
-    "may_be_rejected": "succeed even if it cannot join",
+    "rebalance_timeout_ms": "the member's max.poll.interval.ms (default: 300000)",
+    "may_be_rejected": "succeed even if the member cannot join",
     "power": "also lose unsynced data, as in a power failure",
     "seed": "the seed of the random numbers (default: 0)",
     "error": "with action=answer, Kafka's name of the error, such as NOT_COORDINATOR",
@@ -84,11 +84,11 @@ BY_PATH: Final = {
     },
     "/groups/{group}/holds": {"api": "JoinGroup, SyncGroup or ConsumerGroupHeartbeat"},
     "/groups/{group}/fake-members": {
-        "client_id": "its client id (default: fake-member- and a number)",
-        "instance_id": "its group.instance.id (default: a dynamic member)",
+        "client_id": "the member's client id (default: fake-member- and a number)",
+        "instance_id": "the member's group.instance.id (default: a dynamic member)",
     },
     "/fake-members/{fake_member}/wait": {
-        "partitions": "the number of partitions that it owns (default: at least one)",
+        "partitions": "the number of partitions that the member owns (default: at least one)",
     },
     "/fake-members/{fake_member}/script": {
         "action": "stop_polling: it does not rejoin until resume_polling; suspend: it sends "
@@ -97,15 +97,15 @@ BY_PATH: Final = {
     },
     "/fake-members/{fake_member}/commit": {
         "offset": "the offset to commit",
-        "generation": "the generation id (default: its own)",
-        "member_id": "the member id (default: its own)",
+        "generation": "the generation id (default: the member's own)",
+        "member_id": "the member id (default: the member's own)",
     },
     "/crash": {"seed": "with power, lose a random part of the unsynced data (default: all of it)"},
     "/faults": {
         "action": "answer with an `error`; delay the request, or with delay_answer only its "
         "response; never_answer; close the connection without handling the request (drop), after "
         "handling it (lose_answer), or before handling it later (apply_late); close_mid_frame: "
-        "close it after half of the response; trickle: send the response one byte at a time; "
+        "close the connection after half of the response; trickle: send it one byte at a time; "
         "corrupt the response; throttle the client",
         "seconds": _DURATION.format("seconds"),
         "ms": _DURATION.format("milliseconds"),
@@ -113,7 +113,7 @@ BY_PATH: Final = {
         "member": "only requests of this member, given by member id or client id",
         "instance_id": "only requests of this group.instance.id",
         "generation": "only requests of this generation or member epoch; in a "
-        "ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2 leaves temporarily",
+        "ConsumerGroupHeartbeat, 0 means join, -1 leave, and -2 leave temporarily",
         "transactional_id": "only requests with this transactional id",
         "topic": "only requests with this topic",
         "partition": "only requests with this partition",
@@ -133,7 +133,7 @@ BY_PATH: Final = {
         "node": "only this node; the first is 1",
         "times": "end after firing this many times (default: without limit)",
     },
-    "/faults/{fault}/wait": {"times": "how many times it has fired (default: 1)"},
+    "/faults/{fault}/wait": {"times": "how many times the fault has fired (default: 1)"},
     "/requests": {
         "api": "only requests of this API, by Kafka's name, such as OffsetCommit",
         "group": "only requests of this group",

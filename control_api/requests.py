@@ -118,9 +118,9 @@ def set_condition(
     node: Index | None = None,
     times: Count | None = None,
 ) -> Json:
-    """Set a condition of the network, of a node's clock or of the disk. It applies until it is
-    cancelled. It is listed, cancelled and checked like a fault: if it does not fire, the check
-    fails."""
+    """Set a condition of the network, of a node's clock or of the disk. The condition applies until
+    it is cancelled. It is listed, cancelled and checked like a fault, so the check fails if it does
+    not fire."""
     arguments: dict[str, Any] = {
         "api": api,
         "seconds": seconds,
@@ -202,8 +202,8 @@ def requests(
     after: Offset = 0,
     limit: Limit = 100,
 ) -> Json:
-    """Return the last `limit` requests in order of arrival: of one `api` (such as OffsetCommit),
-    `group` or client, and only those after the request with the number `after`."""
+    """Return the last `limit` requests in order of arrival, filtered by `api` (such as
+    OffsetCommit), `group` and client, and only requests after the one with the number `after`."""
     name = None if api is None else find_api_name(api)
     found = [
         each

@@ -286,7 +286,7 @@ class SchemaRegistry:
     def _get_mode(self, _rest: list[str], _body: Json) -> Json:
         return {"mode": "READWRITE"}
 
-    # By method, first part of the path, and number of further parts.
+    # Handlers by method, first part of the path, and number of further parts.
     _handlers: Final[dict[tuple[str, str, int], Callable[..., Json]]] = {
         ("GET", "subjects", 0): _list_subjects,
         ("POST", "subjects", 1): _find,

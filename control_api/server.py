@@ -2,7 +2,7 @@
 
 If the server has a token, every request must contain it. Without a token, the server listens on
 this machine only. The endpoint functions block, so each request gets a thread. Requests that wait
-have a separate thread pool, so that other requests are served however many are waiting.
+have a separate thread pool, so that other requests are served regardless of how many are waiting.
 """
 
 import asyncio
@@ -37,16 +37,16 @@ from .schema_registry import CONTENT_TYPE, PREFIX, RegistryError
 
 _log = logging.getLogger("kohort.control_api")
 
-# The maximum number of waiting requests, each in a thread: more than a test has members.
+# The maximum number of waiting requests, each in a thread. A test has fewer members.
 WAITING_MAX: Final = 100
 # The maximum number of other concurrent requests. Further requests are queued.
 CONCURRENT_MAX: Final = 16
 # Ten thousand values of a few hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-# The time that requests have to complete when the server stops.
+# The time within which requests must complete when the server stops.
 SHUTDOWN_SECONDS: Final = 1
-# Reserved: *.localhost is this machine (RFC 6761), and *.internal is for private networks, as in
-# host.docker.internal.
+# Reserved names: *.localhost is this machine (RFC 6761), and *.internal is for private networks, as
+# in host.docker.internal.
 LOCAL_DOMAINS: Final = (".localhost", ".internal")
 
 
@@ -165,8 +165,8 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
 
 
 def _check_host(request: Request, own: str) -> None:
-    """Reject DNS rebinding: a web page whose host name resolves to this machine could read the
-    responses. Names that the public DNS cannot have are accepted."""
+    """Reject DNS rebinding, by which a web page whose host name resolves to this machine could read
+    the responses. Names that the public DNS cannot have are accepted."""
     host = request.headers.get("host", "")
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -201,8 +201,8 @@ def _check_token(request: Request, token: str) -> None:
 
 
 def _check_origin(request: Request) -> None:
-    """Reject requests from web pages: without a token, a page in a developer's browser could
-    control the broker."""
+    """Reject requests from web pages, because without a token, a page in a developer's browser
+    could control the broker."""
     if request.method == "GET":
         return
     origin = request.headers.get("origin")
@@ -263,15 +263,16 @@ def serving(
     kafka: Kafka, host: str = LOCALHOST, port: int = 0, token: str | None = None
 ) -> "ControlServer":
     """Serve the control API of a test's broker, with a schema registry: `with serving(kafka) as
-    server:`. Raises OSError if it cannot listen, ValueError for an invalid or missing token."""
+    server:`. Raises OSError if the server cannot listen, ValueError for an invalid or missing
+    token."""
     return ControlServer(Control(kafka), host, port, token)
 
 
 class ControlServer:
     """A thread that serves the control API at `url`: `with ControlServer(control, "127.0.0.1", 0)
     as server:`. Port 0 selects a free port. Requests must contain `token`, which may be None only
-    if `host` is this machine. Raises OSError if it cannot listen, ValueError for an invalid or
-    missing token."""
+    if `host` is this machine. Raises OSError if the server cannot listen, ValueError for an invalid
+    or missing token."""
 
     def __init__(self, control: Control, host: str, port: int, token: str | None = None) -> None:
         if token is not None and not TOKEN.fullmatch(token):

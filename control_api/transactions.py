@@ -36,16 +36,16 @@ def abort_transaction(control: Control, transactional_id: Name) -> Json:
 
 
 def expire_transactional_id(control: Control, transactional_id: Name) -> Json:
-    """Expire the id, as if `transactional.id.expiration.ms` had passed without a transaction:
-    requests of its producer fail with INVALID_PRODUCER_ID_MAPPING."""
+    """Expire the id, as if `transactional.id.expiration.ms` had passed without a transaction.
+    Requests of its producer then fail with INVALID_PRODUCER_ID_MAPPING."""
     control.kafka.transactions.expire(transactional_id)
     return {"transactional_id": transactional_id}
 
 
 def hold_markers(control: Control, transactional_id: Name) -> Json:
-    """Hold back the markers of the transaction until `release-markers` (DELETE): once it is
-    decided, its producer gets the response, but read_committed consumers wait. The hold is checked
-    like a fault: if it has not held back any markers, the check fails."""
+    """Hold back the markers of the transaction until `release-markers` (DELETE). Once the
+    transaction is decided, its producer gets the response, but read_committed consumers wait. The
+    hold is checked like a fault, so the check fails if no markers were held back."""
     if transactional_id in control.marker_holds:
         raise ValueError(f"the markers of {transactional_id} are already held")
     held = control.kafka.transactions.hold_markers(transactional_id)

@@ -75,7 +75,7 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """The fields of a committed partition that are the same in each commit: all except the
+    """The fields of a committed partition that do not change between commits: all except the
     offset."""
 
     topic: str
@@ -100,7 +100,7 @@ class OffsetCommit(NamedTuple):
 
 
 class TxnOffsetCommit(NamedTuple):
-    """A commit in the transaction of a producer (TxnOffsetCommit)."""
+    """A commit in a producer's transaction (TxnOffsetCommit)."""
 
     commit: OffsetCommit
     producer_id: int
@@ -112,7 +112,7 @@ class TxnOffsetCommit(NamedTuple):
 
 
 class OffsetFetch(NamedTuple):
-    """Fetch committed offsets: all offsets of the group if `topics` is None."""
+    """Fetch committed offsets, or all offsets of the group if `topics` is None."""
 
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...] | None
@@ -126,7 +126,7 @@ class OffsetFetch(NamedTuple):
 
 
 class ConsumerGroupHeartbeat(NamedTuple):
-    """A heartbeat of the consumer protocol (KIP-848). None means unchanged since the last one."""
+    """A heartbeat of the consumer protocol (KIP-848). Fields that are None have not changed."""
 
     group_id: str
     member_id: str
@@ -175,7 +175,7 @@ class OffsetDelete(NamedTuple):
 
 
 class ListGroups(NamedTuple):
-    """List groups; sent to all partitions. Filters are in lower case. An empty filter matches all
+    """List groups. Sent to all partitions. Filters are in lower case. An empty filter matches all
     groups, and an unknown value none."""
 
     states: frozenset[str]
@@ -204,7 +204,7 @@ GroupCommand: TypeAlias = (
     | DeleteGroup
     | OffsetDelete
 )
-"""A command to one group, and so to the coordinator of one partition."""
+"""A command to one group, and therefore to the coordinator of one partition."""
 
 Command: TypeAlias = GroupCommand | ListGroups
 
@@ -290,7 +290,7 @@ class NamedPartitions(NamedTuple):
 
 
 class DescribedConsumer(NamedTuple):
-    """A member of a consumer group. `assignment` includes partitions that it is revoking."""
+    """A member of a consumer group. `assignment` includes partitions that are being revoked."""
 
     member_id: str
     instance_id: str | None
@@ -416,7 +416,7 @@ def error_result(command: Command, error: ErrorCode) -> Result:
     if isinstance(command, OffsetCommit):
         return CommitResult((error,) * len(command.entries))
     if isinstance(command, Heartbeat) and error is ErrorCode.coordinator_load_in_progress:
-        # As in Kafka, heartbeats succeed while the partition is loading, so sessions survive.
+        # As in Kafka, heartbeats succeed while the partition is loading, so that sessions survive.
         return HeartbeatResult(ErrorCode.none)
     return _ERROR_RESULTS[type(command)](error)
 

@@ -202,7 +202,7 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Handle the answer to a query of this coordinator. The group may have changed since the
+        """Handle the result of a query of this coordinator. The group may have changed since the
         query."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
@@ -213,8 +213,8 @@ class Coordinator:
         return decision.outcome()
 
     def commit_events(self, producer_id: int) -> tuple[GroupEvent, ...]:
-        """Return the events for the offsets that a transaction commits. The caller calls this
-        before it applies the end of the transaction, and publishes the events once that is durable.
+        """Return the events for the offsets that a transaction commits. This is called before the
+        end of the transaction is applied. The events are published once the end is durable.
         """
         if not self._reports_commits:
             return ()
@@ -229,8 +229,8 @@ class Coordinator:
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
         """Start a rebalance, for tests. A consumer group gets its next epoch. `leader` is a member
-        that becomes the leader of a classic group if it rejoins. Has no effect if a rebalance of a
-        classic group is in progress, or if the group has no members."""
+        that becomes the leader of a classic group if it rejoins. This has no effect if a rebalance
+        of a classic group is in progress, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)
@@ -276,7 +276,7 @@ class Coordinator:
             self._partition.held_assignments.discard(group_id)
 
     def append_failed(self, outcome: Outcome, now: int) -> Outcome:
-        """Decide a replacement for `outcome`, whose records are larger than max.message.bytes. Its
+        """Decide a replacement for `outcome`, whose records are larger than max.message.bytes. The
         records were not applied, but soft state has changed. Upstream: the append futures in
         GroupMetadataManager."""
         decision = Decision(self._partition, now)
@@ -555,7 +555,7 @@ def _failed(result: Result, leader: str) -> Result:
 def _decide_classic_member(
     partition: PartitionState, command: Command, ticket: int, now: int
 ) -> Outcome | None:
-    """Decide a command of the classic protocol to a consumer group. JoinGroup replaces an empty
+    """Decide a command of the classic protocol for a consumer group. JoinGroup replaces an empty
     group with a classic one, even if the join is rejected. Upstream: maybeDeleteEmptyConsumerGroup,
     which does not write the tombstones if the join is rejected."""
     decide = _DECIDE_CLASSIC.get(type(command))

@@ -1,7 +1,7 @@
 """A heap of replaceable deadlines with lazy deletion, and the deadline keys of groups.
 
 Heartbeats extend deadlines far more often than deadlines expire, so an extension does not change
-the heap: the stale entry is pushed again when it is popped. Entries of cancelled or shortened
+the heap. When the stale entry is popped, it is pushed again. Entries of cancelled or shortened
 deadlines are skipped when they are popped.
 """
 
@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 # The heap is rebuilt when more than half of its entries are stale and it is larger than this.
-# Otherwise entries of short-lived clients would accumulate for five minutes, the new-member join
+# Otherwise, entries of short-lived clients would accumulate for five minutes, the new-member join
 # timeout.
 _REBUILD_ABOVE = 1_024
 
@@ -87,7 +87,7 @@ class Deadlines(Generic[K]):
 
     def earliest(self) -> int | None:
         """Return a lower bound of the next deadline, or None if there are no deadlines. The bound
-        is too early if the next deadline was extended: `pop_due` then returns None and corrects it.
+        is too low if the next deadline was extended; `pop_due` then returns None and corrects it.
         """
         return self._heap[0][0] if self._heap else None
 

@@ -60,7 +60,7 @@ class GroupConfig:
     consumer_migration_policy: str  # bidirectional, upgrade, downgrade or disabled
     regex_refresh_interval_ms: int
     # The deadline of a new member, which cannot send heartbeats before the response to its first
-    # JoinGroup. A constant upstream (CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS).
+    # JoinGroup. Upstream, this is the constant CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
     new_member_join_timeout_ms: int = 300_000
 
 
@@ -91,7 +91,7 @@ class AssignmentInfo(NamedTuple):
 
 
 class Codec(Protocol):
-    """Encodes and decodes for the coordinator, which handles no bytes itself."""
+    """Encodes and decodes data for the coordinator, which does not handle bytes itself."""
 
     def offset_commit(
         self,
@@ -105,11 +105,11 @@ class Codec(Protocol):
         expire_timestamp_ms: int | None,
         topic_id: bytes | None,
     ) -> OffsetCommitRecord:
-        """Return the commit record of the last offset. The preceding offsets are those of pipelined
-        requests (`earlier`)."""
+        """Return the commit record of the last offset. The preceding offsets, which pipelined
+        requests have committed, become `earlier`."""
 
     def committed(self, record: OffsetCommitRecord) -> OffsetAndMetadata:
-        """Decode the value of a commit."""
+        """Decode the value of a commit record."""
 
     def subscription(self, metadata: bytes) -> SubscriptionInfo | None:
         """Decode a ConsumerProtocol subscription. Return None if it is malformed."""
@@ -151,8 +151,8 @@ class TopicMetadata(Protocol):
     def matcher(
         self, regexes: Collection[str], describes_topic: TopicFilter | None
     ) -> RegexMatcher:
-        """Return a matcher of the expressions for this version of the topics, or for the topics
-        that a client may describe."""
+        """Return a matcher of the expressions for this version of the topics, limited to the topics
+        that the client may describe."""
 
 
 class CommittedOffsets(Protocol):
@@ -170,7 +170,7 @@ class CommittedOffsets(Protocol):
         """Yield the newest commit of each partition. Do not modify the table while iterating."""
 
     def is_loaded(self, group_id: str) -> bool:
-        """Whether the group's offsets are in memory, or it has no offsets."""
+        """Whether all offsets of the group, if any, are in memory."""
 
     def count(self, group_id: str) -> int: ...
     def has_group(self, group_id: str) -> bool: ...
@@ -208,8 +208,8 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
-        # The topics for the next match of each group: those that the client may describe whose
-        # request made the match due. Not durable.
+        # The filter of each group's next match, which selects the topics that the client whose
+        # request made the match due may describe. Not durable.
         self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
@@ -232,8 +232,8 @@ class PartitionState:
         return {name: sorted(partitions) for name, partitions in named if name is not None}
 
     def find(self, group_id: str, now: int) -> Group | None:
-        """Return the classic group, or None if it does not exist. Creates the Group object if
-        needed."""
+        """Return the classic group, or None if it does not exist. Create the Group object if
+        necessary."""
         group = self.groups.get(group_id)
         if group is None and self.offsets.has_group(group_id):
             group = self.new_group(group_id, now)
@@ -372,7 +372,7 @@ def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRe
 def fencing_events(
     error: ErrorCode, group: Group | None, member_id: str, instance_id: str | None, operation: str
 ) -> tuple[Event, ...]:
-    """Return the events of a request that failed with `error`. Only fencing has events."""
+    """Return the events of a request that failed with `error`. Only fenced requests have events."""
     if error is not ErrorCode.fenced_instance_id:
         return ()
     assert group is not None

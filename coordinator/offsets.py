@@ -48,8 +48,8 @@ _NONE: Final = ErrorCode.none
 
 # --- OffsetCommit (hot path)
 
-# Successful results by the number of entries. Clients commit whole assignments, so few numbers
-# occur. Larger results are not cached.
+# Successful results by the number of entries. Clients commit whole assignments, so few different
+# numbers occur. Larger results are not cached.
 _SUCCESS: Final = tuple(CommitResult((_NONE,) * count) for count in range(257))
 
 
@@ -166,7 +166,7 @@ def _validate_commit(
         return _NONE
     instance_id = command.group_instance_id
     if not _has_member(command):
-        # In a transaction the producer is validated instead.
+        # In a transaction, the producer is validated instead.
         return _NONE if is_transactional else ErrorCode.unknown_member_id
     error = group.validate_member(member_id, instance_id)
     if error is not _NONE:
@@ -189,8 +189,8 @@ def _has_member(command: OffsetCommit) -> bool:
 
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
     """Validate a commit to a consumer group. The member may be an epoch ahead of its client, which
-    may still commit partitions that it owned at the older epoch (KIP-1251). One partition that it
-    did not own fails the whole commit. Sessions are not extended. Upstream:
+    may still commit partitions that it owned at the older epoch (KIP-1251). A single partition that
+    the client did not own fails the whole commit. Sessions are not extended. Upstream:
     ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
@@ -219,8 +219,8 @@ def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) 
 
 
 def _is_too_large(partition: PartitionState, metadata: str) -> bool:
-    """Whether the metadata is too large. Java counts UTF-16 code units: one or two per
-    character."""
+    """Whether the metadata is too large. Java counts UTF-16 code units, of which a character has
+    one or two."""
     limit = partition.config.offset_metadata_max_bytes
     if len(metadata) * 2 <= limit:
         return False
@@ -325,8 +325,8 @@ def _validate_consumer_fetch(partition: PartitionState, command: OffsetFetch) ->
 
 def _of_topic(committed: OffsetAndMetadata | None, topic_id: bytes) -> OffsetAndMetadata | None:
     """Return the offset, or None if it was committed for an earlier topic with the same name. Only
-    logs written by Kafka contain such offsets: kohort deletes the offsets of a topic before its
-    name can be reused. Upstream: OffsetMetadataManager.isMismatchedTopicId."""
+    logs written by Kafka contain such offsets, because kohort deletes the offsets of a topic before
+    its name can be reused. Upstream: OffsetMetadataManager.isMismatchedTopicId."""
     is_mismatched = committed is not None and committed.topic_id not in (None, topic_id)
     return None if is_mismatched else committed
 
@@ -469,7 +469,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
         return
     yield NOTHING  # all partitions start at the same time, so nothing expensive may happen yet
     examined = 0
-    # Pending offsets are first, because their transactions may end while this runs.
+    # Pending offsets come first, because their transactions may end while this runs.
     records: list[OffsetsRecord] = [
         OffsetTombstone(*key) for key in partition.pending_offsets if key[1] in topics
     ]

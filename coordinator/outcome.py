@@ -1,8 +1,8 @@
 """What a decision of the coordinator returns: records, replies, events and queries as data.
 
 The runtime appends and applies the records, publishes the events, sends the replies once the
-records are durable, and answers the queries. Events report decisions: they are published before the
-records are durable.
+records are durable, and answers the queries. Events report decisions, so they are published before
+the records are durable.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -15,7 +15,7 @@ from ..offsets.records import OffsetsRecord
 from ..protocol.errors import ErrorCode
 from .commands import Result
 
-# Creates a NamedTuple without calling its __new__, a Python function, where microseconds matter.
+# Creates a NamedTuple faster than its __new__, which is a Python function.
 make: Final = tuple.__new__
 
 NO_DETAIL: Final[Mapping[str, str]] = MappingProxyType({})
@@ -83,7 +83,7 @@ class LogLine(NamedTuple):
 Event: TypeAlias = GroupEvent | LogLine
 
 Reply: TypeAlias = tuple[int, Result]
-"""A ticket and the result of its command. A plain tuple: one is created for every request."""
+"""A ticket and the result of its command: a plain tuple, because every request creates one."""
 
 
 RegexMatcher: TypeAlias = Callable[

@@ -31,7 +31,7 @@ def columns(declaration: str) -> list[pa.Field]:
     return [pa.field(name, TYPES[type_.rstrip("!")], type_[-1] != "!") for name, type_ in pairs]
 
 
-# Partitions that a member was assigned, or owned when it joined.
+# Partitions assigned to a member, or owned by the member when it joined.
 TYPES["partitions"] = pa.list_(pa.struct(columns("topic string!, partition int!")))
 TYPES["members"] = pa.list_(
     pa.struct(

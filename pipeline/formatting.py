@@ -116,9 +116,9 @@ def without_uuids(text: str) -> str:
 
 
 class MemberNames:
-    """Display names of members: the instance id, else the client id, since member ids change with
+    """Display names of members: the instance id or the client id, since member ids change with
     every restart. If members of one generation share a name, the first part of their UUID is added.
-    `generations`: the member lists of a group's generations."""
+    `generations` are the member lists of a group's generations."""
 
     def __init__(self, generations: Iterable[Iterable[dict[str, Any]]]) -> None:
         self._names: dict[str, str] = {}
@@ -134,7 +134,7 @@ class MemberNames:
             self._shared |= {name for name, count in counts.items() if count > 1}
 
     def of(self, member_id: str, client_id: str | None = None) -> str:
-        """Return the name of a member. `client_id`: used if no known generation has the member."""
+        """Return the name of a member: `client_id` if no known generation has the member."""
         name = self._names.get(member_id, client_id or member_id)
         if name not in self._shared or member_id not in self._clients:
             return name

@@ -65,9 +65,9 @@ def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> P
 
 
 class Inputs:
-    """`options`: those of the data source, `path` or `bootstrapServers`. `cluster`: the name in the
-    rows; None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
-    given. `offsets_retention_ms`: setting of the cluster. `timeout_seconds`: how long to wait for
+    """`options`: `path` or `bootstrapServers` of the data source. `cluster`: the name in the rows;
+    None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
+    given. `offsets_retention_ms`: the cluster's setting. `timeout_seconds`: how long to wait for
     the first response of a broker. Raises ClusterUnreachable, SourceError, OSError."""
 
     def __init__(
@@ -113,8 +113,8 @@ class Inputs:
         # If the beginning of the log was deleted, continue at its start.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         plan = share_records({at: (start[at], end) for at, end in ends.items()}, records_max)
-        # Compaction may have removed records at the end of the previous batch after it was planned:
-        # they are counted as missing before the first record of this one.
+        # Compaction may have removed records at the end of the previous batch after it was planned.
+        # They are counted as missing before the first record of this batch.
         read_to = lake.inputs.get("read_to", {})
         for at, begin in start.items():
             plan.start[at] = min(begin, max(read_to.get(str(at), begin), starts.get(at, 0)))
@@ -157,11 +157,11 @@ LOOK_BACK: Final = timedelta(minutes=1)
 
 
 class Samples:
-    """The samples of one batch: those for the time of its records, and current ones once the log
-    has been read to its end. `lake`: the lake before the batch.
+    """The samples of one batch: samples for the time of its records, and current samples once the
+    log has been read to its end. `lake`: the lake before the batch.
 
-    Current samples are taken before the log is read: later ones would count records as lag whose
-    commits arrive with the next batch. Raises SourceError, OSError.
+    Current samples are taken before the log is read, because later samples would count records as
+    lag whose commits arrive with the next batch. Raises SourceError, OSError.
     """
 
     def __init__(self, inputs: Inputs, lake: Lake) -> None:
@@ -170,7 +170,7 @@ class Samples:
         self._sampled_to = _parse_time(positions.get("looked_to"))
         self._newest = _parse_time(positions.get("newest"))
         self._known = set(lake.read("state_commit", ["topic"])["topic"].unique().to_pylist())
-        # Before the first batch it is unknown which topics have commits.
+        # Before the first batch, it is unknown which topics have commits.
         self._current = inputs.samples(None if lake.batch_id < 0 else self._known, None)
 
     @property
@@ -202,8 +202,8 @@ class Samples:
 
     def _with_past(self, current: pa.Table, found: pa.Table) -> pa.Table:
         """Combine `current` with the samples of the past in `found`, whose own current samples are
-        kept only for topics that `current` lacks. An idle log had the same end at the time of its
-        last record."""
+        kept only for topics that `current` lacks. The samples in `current` get at least the time of
+        the batch's last record."""
         is_past = pc.is_null(found["log_start"])
         is_new = pc.invert(pc.is_in(found["topic"], pc.unique(current["topic"])))
         position = current.schema.get_field_index("sampled_at")

@@ -1,7 +1,7 @@
 """A group's lag over time, as points at equal intervals.
 
-Between commits the lag is derived from the last commit and the last sample of the log end: a stuck
-group does not commit.
+Between commits, the lag is derived from the last commit and the last sample of the log end, because
+a stuck group does not commit.
 """
 
 from collections import defaultdict
@@ -82,7 +82,7 @@ def _time(ms: int) -> pa.Scalar:
 
 
 def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
-    """Return lags: a commit has its lag; between commits the lag grows with the log end."""
+    """Return the lag of each slot. A commit has a lag; after it, the lag grows with the log end."""
     lags: list[int | None] = [None] * points
     for partition, commits in committed.items():
         offset = end = None

@@ -34,7 +34,7 @@ _NO_RECORD: dict[str, Any] = {**dict.fromkeys(_OF_RECORD), "record_kind": ""}
 
 
 class GroupNotFound(Exception):
-    """The lake has no such group. The message names similar groups."""
+    """The lake does not have the group. The message names similar groups."""
 
 
 class Queries:
@@ -107,7 +107,7 @@ class Queries:
         return entries
 
     def last_rebalances(self) -> dict[str, tuple[int | None, str]]:
-        """Group -> (time, cause) of its last rebalance."""
+        """Return (time, cause) of the last rebalance, by group."""
         columns = ["group", "log_offset", "synced_at", "joined_at", "cause"]
         table = self._lake.read("gold_rebalance", columns, pc.field("is_rebalance"))
         rows = _in_ms(table.sort_by("log_offset")).to_pylist()

@@ -1,7 +1,7 @@
 """The loop: plan a batch, read it, compute the tables of each layer, commit.
 
 A batch becomes visible when the manifest is replaced. A run that ends earlier leaves the lake
-unchanged, and the next one reads the same records again.
+unchanged, and the next run reads the same records again.
 """
 
 import time
@@ -29,7 +29,7 @@ LAYERS: Final = ("generations", "ownership", "commits", "histories", "status")
 
 
 class BatchStarted(NamedTuple):
-    """A batch of at most `records` has started; `left`: the number after it."""
+    """A batch of at most `records` records has started; `left`: the number after it."""
 
     batch_id: int
     records: int
@@ -52,8 +52,8 @@ class StageProgress(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` was committed; `left`: the planned number after it. `seconds`: the
-    duration without Spark's startup."""
+    """A batch of `records` records was committed; `left`: the planned number after it. `seconds`:
+    the duration without Spark's startup."""
 
     batch_id: int
     records: int
@@ -95,7 +95,7 @@ def run(
 
     `spark` is called when there is work. `wait(seconds)` returns True, possibly early, if the run
     should end. `layers`: a subset for tests. Raises LakeError, SourceError, OSError,
-    SparkUnavailable, and whatever Spark raises.
+    SparkUnavailable, and Spark's exceptions.
     """
     while True:
         begun = time.monotonic()
@@ -128,7 +128,7 @@ def run_batch(
     report: Report = lambda _progress: None,
     layers: Mapping[str, Layer] | None = None,
 ) -> BatchDone | None:
-    """Process one batch; None if nothing is new. Raises LakeError, SourceError, OSError."""
+    """Process one batch. Return None if nothing is new. Raises LakeError, SourceError, OSError."""
     before = writer.manifest
     samples = Samples(inputs, writer.lake)
     plan = inputs.plan(before, records_max)
@@ -180,8 +180,8 @@ def _compute(batch: Batch, layers: Mapping[str, Layer], report: Report) -> None:
 
 
 def _read(batch: Batch, inputs: Inputs, plan: Plan) -> list[Violation]:
-    """Write bronze. A few records are read in this process: Spark's Python workers take longer to
-    start."""
+    """Write bronze. A few records are read in this process, because Spark's Python workers take
+    longer to start."""
     origin = bronze.Origin(inputs.cluster, inputs.origin)
     if plan.records <= FEW_RECORDS:
         return bronze.write_records(batch.writer, _counted(batch, inputs, plan), origin)

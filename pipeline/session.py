@@ -55,8 +55,8 @@ class SparkUnavailable(Exception):
 def new_session(
     master: str | None = None, more: Mapping[str, str] | None = None, log: Path | None = None
 ) -> "SparkSession":
-    """Return a session. `master`: None for that of `spark-submit`, or else all local cores. `log`:
-    a file for the output of Spark, its JVM and its workers; None: standard error. Raises
+    """Return a session. `master`: by default the master of `spark-submit`, or all local cores.
+    `log`: a file for the output of Spark, its JVM and its workers; None: standard error. Raises
     SparkUnavailable."""
     try:
         from pyspark import SparkConf
@@ -118,8 +118,8 @@ def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
             "install default-jre-headless, brew install openjdk), or set JAVA_HOME."
         )
     with (log or Path(os.devnull)).open("wb") as file:
-        # This process handles signals to the process group (from a terminal or a supervisor): the
-        # JVM is needed to finish the batch, and ends with this process.
+        # The JVM does not receive signals to the process group (from a terminal or a supervisor),
+        # because it is needed to finish the batch. It ends with this process.
         options = {"start_new_session": True, **({"stdout": file, "stderr": file} if log else {})}
         try:
             gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]

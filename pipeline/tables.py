@@ -221,7 +221,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
     ),
     # --- groups
     "state_generation": current(
-        "one of a group's newest records: the last hour's, and always the last one",
+        "one of a group's newest records: those of the last hour, and always the last three",
         list(TABLES["silver_generation"].schema),
     ),
     "state_topic_id": current(
@@ -242,7 +242,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
         "log_offset long!, removed_at time!",
     ),
     "state_window": current(
-        "the last ten commits of a partition; those of one second count as one",
+        "the last ten commits of a partition; all commits within one second count as one",
         OF_PARTITION,
         "offsets_partition int!, points points!",
     ),

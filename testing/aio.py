@@ -1,10 +1,10 @@
 """`AsyncKafka`: the harness for tests on an event loop. Its waits are coroutines.
 
 Each wait runs in a thread, so that consumers on the test's event loop keep running. The classes
-extend those of the synchronous harness and wrap only their waits (`awaited`). All other methods
-stay synchronous, because they take less than a millisecond. A synchronous wait on an event loop
-raises an error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called
-without `await` fails the test (check_awaited).
+extend the synchronous classes and wrap only their waits (`awaited`). All other methods stay
+synchronous, because they take less than a millisecond. A synchronous wait on an event loop raises
+an error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called without
+`await` fails the test (check_awaited).
 """
 
 import asyncio
@@ -83,7 +83,7 @@ def check_awaited() -> None:
 
 
 async def _in_thread(function: Callable[[], R]) -> R:
-    # Not asyncio's default executor: it has few threads, and the test may need them.
+    # Not asyncio's default executor, because it has few threads and the test may need them.
     executor = ThreadPoolExecutor(1, "kohort-wait")
     scope = CancelScope()
     try:

@@ -3,8 +3,8 @@
     pytest --kafka-cluster kafka:9092
     KOHORT_TEST_BOOTSTRAP_SERVERS=kafka:9092 pytest
 
-The fixtures use it; so can unittest: `self.enterContext(kafka_for_test())`. pytest imports this
-module on startup, so it imports the broker only when the first test needs one.
+The fixtures call this module, as can a unittest: `self.enterContext(kafka_for_test())`. pytest
+imports the module on startup, so it imports the broker only when the first test needs one.
 """
 
 import os
@@ -37,8 +37,8 @@ def real_cluster() -> str | None:
 
 
 def check_reachable(servers: str) -> str | None:
-    """Return None if a broker of the cluster responds to ApiVersions within CONNECT_SECONDS, and
-    otherwise why none does."""
+    """Return None if a broker of the cluster responds to ApiVersions within CONNECT_SECONDS;
+    otherwise return the reason why each broker failed to respond."""
     import socket
 
     reasons = []
@@ -61,8 +61,8 @@ def check_reachable(servers: str) -> str | None:
 
 
 def kafka_for_test(**arguments: Any) -> "Kafka":
-    """Return `Kafka(**arguments)`, not started, or the real cluster if the tests use one. Skips
-    the test (unittest.SkipTest) if a real cluster cannot honor an argument."""
+    """Return `Kafka(**arguments)`, not started, or the real cluster if the tests use one. Skips the
+    test (unittest.SkipTest) if an argument has no effect on a real cluster."""
     servers = real_cluster()
     if servers is None:
         from .kafka import Kafka

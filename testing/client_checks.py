@@ -1,7 +1,7 @@
 """Finds mistakes made by a test's clients, from the history: `kafka.client_checks`.
 
-A false alarm is worse than a miss: a mistake that the history does not prove is not reported (for
-example if two clients share a client id, or a fault of the test affected a request).
+A false alarm is worse than a miss, so only mistakes that the history proves are reported (not, for
+example, if two clients share a client id, or a fault of the test affected a request).
 """
 
 import struct
@@ -49,7 +49,7 @@ KINDS: Final = {
     ZOMBIE_PRODUCER: "a producer used a transactional id that another one had taken over",
 }
 
-# Not STALE_MEMBER_EPOCH: it is temporary, because the next heartbeat returns the member's new epoch
+# STALE_MEMBER_EPOCH is missing, because the next heartbeat returns the member's new epoch
 # (KIP-848).
 _MEMBERSHIP_ERRORS = (
     "ILLEGAL_GENERATION",
@@ -60,13 +60,13 @@ _MEMBERSHIP_ERRORS = (
 
 _OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
-# Requests already in flight get the same error. After this time the client has received it.
+# Requests already in flight get the same error. After this time the client has received the first.
 REACTION_SECONDS = 0.1
 # According to Kafka's documentation, heartbeat.interval.ms is at most a third of
 # session.timeout.ms. A client with exactly that interval is always slightly late.
 HEARTBEATS_PER_SESSION = 3
 HEARTBEAT_TOLERANCE = 1.1
-# The check uses the shortest of at least two gaps: a stalled machine prolongs one, but rarely two.
+# The check uses the shortest of at least two gaps. A stalled machine prolongs one, but rarely two.
 GAPS_MIN = 2
 # After a new assignment, a consumer may still have a Fetch of its old partitions in flight.
 LAST_FETCH_SECONDS = 1.0
@@ -100,7 +100,8 @@ class Finding:
 
 class ClientChecks(SuggestsAttributes):
     """`kafka.client_checks`: the mistakes of the test's clients, which become warnings or errors of
-    the test (`--kafka-client-checks=error`). Fake members are not checked: the test controls them.
+    the test (`--kafka-client-checks=error`). Fake members, which the test controls, are not
+    checked.
     """
 
     def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
@@ -221,7 +222,7 @@ def _disturbed_by_test(history: History) -> set[str | None]:
 def zombie_commits(
     rejected: Iterable[RejectedCommit], disturbed: Container[str | None] = ()
 ) -> Iterator[Finding]:
-    """Find commits of removed members or old generations: the new owners repeat their work."""
+    """Find commits of removed members or old generations. The new owners repeat their work."""
 
     def key(commit: RejectedCommit) -> tuple[str, str, int, str]:
         return commit.group, commit.member_id or "", commit.generation or 0, commit.error
@@ -237,8 +238,8 @@ def zombie_commits(
         more = f" and {len(commits) - 3} more" if len(commits) > 3 else ""
         message = (
             f"{name_member(member, commits[0].client_id)} tried to commit {offsets}{more} for "
-            f"group {group} in generation {generation} and was rejected with {error}: the new "
-            "owner repeats its work"
+            f"group {group} in generation {generation} and was rejected with {error}, so the "
+            "new owner repeats its work"
         )
         yield _finding(ZOMBIE_COMMIT, message, commits[0])
 
@@ -289,7 +290,7 @@ def slow_heartbeats(requests: list[RecordedRequest]) -> Iterator[Finding]:
         if min(measured) > allowed * HEARTBEAT_TOLERANCE:
             message = (
                 f"{member} sends a heartbeat every {min(measured):.2g} s, more than a third of its "
-                f"session timeout of {session:g} s: if two are lost, its session expires"
+                f"session timeout of {session:g} s, so its session expires if two are lost"
             )
             yield _finding(SLOW_HEARTBEAT, message, last_heartbeats[member])
 
@@ -309,7 +310,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
             found.add(key)
             message = (
                 f"clients {request.client_id} and {other.client_id} of group {key[0]} both have "
-                f"the group.instance.id {key[1]}: the later one fences the earlier one"
+                f"the group.instance.id {key[1]}, so the later one fences the earlier one"
             )
             yield _finding(SHARED_INSTANCE_ID, message, request)
         if request.is_join and "UNRELEASED_INSTANCE_ID" not in request.errors:
@@ -317,7 +318,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
 
 
 def zombie_producers(history: History, requests: list[RecordedRequest]) -> Iterator[Finding]:
-    """Find producers that were fenced, but not by the test: their transactions were aborted."""
+    """Find producers that were fenced, but not by the test."""
     seen: set[tuple[str | None, str | None]] = set()
     for request in requests:
         key = request.client_id, request.transactional_id
@@ -365,7 +366,7 @@ def commits_of_foreign_partitions(
     commits: Iterable[Commit], generations: Generations
 ) -> Iterator[Finding]:
     """Find accepted commits of partitions that belong to another member in the generation of the
-    commit. (A commit with the previous generation is correct: its partition is being revoked.)"""
+    commit. (A commit with the previous generation is correct if its partition is being revoked.)"""
     seen: set[tuple[str | None, TopicPartition]] = set()
     for commit in commits:
         partition = commit.topic, commit.partition
@@ -406,8 +407,8 @@ def fetches_of_lost_partitions(
     requests: list[RecordedRequest], generations: Generations
 ) -> Iterator[Finding]:
     """Find members that still fetch partitions assigned to others. A Fetch has a client id, but no
-    member id: it is checked only if exactly one member, with one fetching connection per node, uses
-    that client id."""
+    member id, so it is checked only if exactly one member, with one fetching connection per node,
+    uses that client id."""
     syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
     members: dict[str | None, set[str]] = {}
     for each in requests:
@@ -462,7 +463,7 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
-    # Responses are decoded only if necessary: the offset of a later Fetch covers most commits.
+    # Responses are decoded only if necessary. The offset of a later Fetch covers most commits.
     undecoded: dict[str | None, list[RecordedRequest]] = {}
 
     def learn(client: str | None, positions: Iterable[tuple[TopicPartition, int]]) -> None:
@@ -487,8 +488,8 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
                         message = (
                             f"{name_member(request.member_id or '', client)} committed "
                             f"{join_partitions([partition])} at "
-                            f"{offset}, but has fetched only records before {known[key]}: the "
-                            "records in between would be skipped"
+                            f"{offset}, but has fetched only records before {known[key]}, so "
+                            "the records in between would be skipped"
                         )
                         yield _finding(COMMIT_AHEAD, message, request, client)
 

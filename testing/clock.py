@@ -1,7 +1,7 @@
 """The broker's clock, which a test can freeze and advance.
 
 Clients keep their own time. A test controls the broker's time-based decisions: sessions, rebalance
-timeouts, retention. `advance` does not wait for heartbeats: a member is removed when the clock
+timeouts, retention. `advance` does not wait for heartbeats, so a member is removed when the clock
 passes the end of its session, even if its client is alive. As with Kafka, the response to the
 client's next heartbeat reports the removal. `advance_with_heartbeats` keeps the sessions of live
 clients alive.
@@ -97,7 +97,7 @@ class ClockControl(SuggestsAttributes):
         return self._clock.now_ms()
 
     def freeze(self) -> None:
-        """Stop the clock: no deadline expires until `advance`, however long the test takes."""
+        """Stop the clock. No deadline expires until `advance`, however long the test takes."""
 
         def freeze() -> None:
             self._clock.freeze()
@@ -118,11 +118,11 @@ class ClockControl(SuggestsAttributes):
 
     def advance(self, by: timedelta | None = None, **units: Unpack[Units]) -> None:
         """Advance the clock by a timedelta, or by weeks=, days=, hours=, minutes=, seconds= and
-        ms=. Deadlines expire in order, each at its own time; all consequences that require no
-        client have taken effect when this returns. Clients' clocks do not move: a member is removed
-        if the clock passes the end of its session. After 10,000 deadlines, fake members that only
-        send heartbeats send one per day. Raises TypeError without a duration, ValueError for a
-        negative one."""
+        ms=. Deadlines expire in order, each at its own time. When the method returns, all
+        consequences that require no client have taken effect. Clients' clocks do not move, so a
+        member is removed if the clock passes the end of its session. After 10,000 deadlines, fake
+        members that only send heartbeats send one per day. Raises TypeError without a duration,
+        ValueError for a negative one."""
         ms = total_ms(by, units)
         self._host.run(self._advance(lambda: None, ms), ADVANCE_TIMEOUT_SECONDS)
 
@@ -133,7 +133,7 @@ class ClockControl(SuggestsAttributes):
         timeout: float = TIMEOUT_SECONDS,
         **units: Unpack[Units],
     ) -> None:
-        """Advance the clock like `advance`, but keep the sessions of connected members alive: the
+        """Advance the clock like `advance`, but keep the sessions of connected members alive. The
         clock stops before the end of each session until the client has sent a heartbeat, which
         takes wall-clock time. Raises BarrierTimeout if a client sends no heartbeat within `timeout`
         seconds."""
@@ -150,9 +150,9 @@ class ClockControl(SuggestsAttributes):
         """Advance the clock from deadline to deadline until `condition()` is true.
 
         The condition is called in the broker's thread at each deadline. It may read groups, the
-        history and data of the test, but must not wait. It must not depend on clients, which act in
-        wall-clock time: for that, use `advance` and then a barrier. Raises BarrierTimeout if the
-        condition is still false after `within_days`.
+        history and data of the test, but must not wait. If the condition depends on clients, which
+        act in wall-clock time, use `advance` and then a barrier instead. Raises BarrierTimeout if
+        the condition is still false after `within_days`.
         """
         check_may_block()
         limit_ms = round(within_days * 24 * 3600 * 1000)
@@ -232,7 +232,7 @@ class ClockControl(SuggestsAttributes):
     ) -> bool:
         """Advance the clock to `target_ms`, or until the condition is true, and return whether it
         is true. `stops` counts the deadlines of one call of the test."""
-        # First finish pending work: it may include the heartbeat that keeps a session alive.
+        # First finish pending work, which may include the heartbeat that keeps a session alive.
         await self._host.settle()
         while not is_true(condition):
             is_long = next(stops) >= STOPS_MAX

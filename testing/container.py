@@ -20,7 +20,7 @@ from ..broker.config.sources import from_environment
 from .kafka import Kafka
 from .lifecycle import LOCALHOST
 
-# Where the container would listen and store its data.
+# Settings for addresses and folders inside a container.
 _CONTAINER_KEYS = ("listener", "advertised.", "inter.broker.", "broker.id", "node.id", "log.dir")
 
 
@@ -53,7 +53,7 @@ class KafkaContainer:
             kafka.__exit__(kind, error, traceback)
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
-        """Start the broker; clients can connect when this returns."""
+        """Start the broker. Clients can connect when the method returns."""
         config = BrokerConfig(_settings(self.env))
         for message in config.warnings():  # including keys meant for the container's scripts
             warnings.warn(message, stacklevel=2)
@@ -82,7 +82,7 @@ class KafkaContainer:
         return LOCALHOST
 
     def get_exposed_port(self, port: int) -> int:  # noqa: ARG002
-        """Return the broker's port, whatever `port` is."""
+        """Return the broker's port, regardless of `port`."""
         return self.kafka.broker.port
 
     # --- configuration: each method returns the container

@@ -11,8 +11,8 @@ STRETCH_MAX = 6
 
 class Deadline:
     """A deadline `timeout` seconds from now, extended by the time for which a thread of this
-    process has waited for a CPU (of the thread that waited longest). Only Linux measures this;
-    elsewhere the deadline is never extended. Other processes do not count."""
+    process has waited for a CPU (the maximum over all threads). Only Linux measures this time;
+    elsewhere the deadline is never extended. Threads of other processes do not count."""
 
     def __init__(self, timeout: float) -> None:
         self._began = time.monotonic()
@@ -22,7 +22,7 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """The seconds until the deadline, as far as it has been extended."""
+        """The seconds until the deadline, including its extensions so far."""
         return max(self._end - time.monotonic(), 0)
 
     def is_over(self) -> bool:

@@ -1,4 +1,4 @@
-"""The generations of a group and the partitions that its members owned, for both protocols: derived
+"""The generations of a group of either protocol and the partitions that its members owned, derived
 from the events of its coordinator and the assignments of its leaders."""
 
 from collections.abc import Iterable, Mapping
@@ -62,8 +62,8 @@ class Generation:
     protocol: str | None
     """The assignor; None in a consumer group."""
     partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
-    """The partitions that the leader assigned, by member id; empty before that. In a consumer
-    group, the partitions that each member owned when it reached this epoch."""
+    """The partitions that the leader assigned, by member id; empty before the assignment. In a
+    consumer group, the partitions that each member owned when it reached this epoch."""
     synced_ms: int | None = None
     """When the leader sent the assignment; in a consumer group, when all members had reconciled."""
     until_ms: int | None = None
@@ -91,13 +91,13 @@ class MemberAssignment:
     revoking: tuple[TopicPartition, ...] = ()
     """Partitions that the member also owned, but had to revoke (KIP-848)."""
     until_ms: int | None = None
-    """When its ownership ended or changed; None if the member still owns them."""
+    """When the ownership ended or changed; None if the member still owns the partitions."""
     wall_s: float = 0.0
     until_wall_s: float | None = None
 
 
 def is_exit(event: GroupEvent) -> bool:
-    """Whether the event is that of a member that has left or was removed."""
+    """Whether the event reports that a member has left or was removed."""
     return event.type in _EXITS and event.cause is not None
 
 
@@ -196,7 +196,7 @@ class GroupReplay:
 
     def _begins_epoch(self, event: GroupEvent) -> bool:
         """Whether the event begins a new epoch of a consumer group. The epochs of a consumer group
-        increase: a rebalance without an increase belongs to a classic group that replaced it."""
+        increase, so a rebalance without an increase belongs to a classic group that replaced it."""
         return (
             self._is_consumer_group
             and event.type is EventType.REBALANCE_STARTED

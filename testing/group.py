@@ -72,7 +72,7 @@ class Group(SuggestsAttributes):
         self.group_id = group_id
 
     def __repr__(self) -> str:
-        # Not on the broker's loop: a debugger may call it while the loop is stopped.
+        # Not on the broker's loop, which may be stopped when a debugger calls this method.
         if not self._host.broker.is_running:
             return f"<Group {self.group_id}>"
         return f"<Group {self.group_id}: {self._state()}, generation {self._generation()}>"
@@ -139,7 +139,7 @@ class Group(SuggestsAttributes):
     # --- offsets
 
     def committed(self, topic: str, partition: int) -> int | None:
-        """Return the committed offset, which is that of the next record to read, or None. Raises
+        """Return the committed offset (the offset of the next record to read), or None. Raises
         LookupError for an unknown topic or partition."""
 
         def committed() -> int | None:
@@ -211,9 +211,9 @@ class Group(SuggestsAttributes):
         epoch: int | None = None,
     ) -> Member:
         """Wait until `member` (None: any member) owns the partition and the partition is not about
-        to move: a classic group is Stable; in a consumer group, which may still be Reconciling, the
-        target assignment gives the partition to the same member. With `epoch`, the owner must also
-        have reached this member epoch (or generation). Return the owner."""
+        to move. A classic group must be Stable. In a consumer group, which may still be
+        Reconciling, the target assignment must give the partition to the same member. With `epoch`,
+        the owner must also have reached this member epoch (or generation). Return the owner."""
         if epoch is not None:
             _check_number("epoch", epoch, 'wait_owner("orders", 0, epoch=3)')
 
@@ -258,7 +258,7 @@ class Group(SuggestsAttributes):
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the group does not exist: it was deleted, or expired with its last offset."""
+        """Wait until the group no longer exists. It was deleted, or its last offset expired."""
         self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
     # --- control
@@ -270,7 +270,7 @@ class Group(SuggestsAttributes):
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:
-        """Start a rebalance with this member as the leader. Like the methods below, this raises
+        """Start a rebalance with this member as the leader. This method and those below raise
         ValueError unless `member` identifies exactly one member."""
         found = self._find(member)
         if isinstance(self._call(lambda: self._view), ConsumerView):
@@ -283,8 +283,9 @@ class Group(SuggestsAttributes):
 
     def fence(self, member: str) -> None:
         """Fence a member of the consumer protocol (KIP-848): its next heartbeat gets
-        FENCED_MEMBER_EPOCH, upon which its client gives up all partitions and rejoins with the same
-        member id. Also raises ValueError for a member of the classic protocol: use `expire`."""
+        FENCED_MEMBER_EPOCH, after which its client gives up all partitions and rejoins with the
+        same member id. Also raises ValueError for a member of the classic protocol (use
+        `expire`)."""
         found = self._find(member)
         if found.protocol != "consumer":
             raise ValueError(f"{member} uses the classic protocol, without epochs: use expire()")
@@ -301,7 +302,7 @@ class Group(SuggestsAttributes):
         return Hold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> Hold:
-        """Hold SyncGroup requests, including the leader's: no member gets an assignment."""
+        """Hold SyncGroup requests, including the leader's, so that no member gets an assignment."""
         return Hold(self._host, "SyncGroup", self.group_id)
 
     def hold_heartbeats(self) -> Hold:
@@ -310,9 +311,9 @@ class Group(SuggestsAttributes):
         return Hold(self._host, "ConsumerGroupHeartbeat", self.group_id)
 
     def hold_assignment(self) -> AssignmentHold:
-        """Hold back the target assignment of a consumer group until the hold is released: the group
-        is Assigning after each change, and its members keep their partitions. Raises ValueError for
-        a classic group with members."""
+        """Hold back the target assignment of a consumer group until the hold is released. Until
+        then, the group is Assigning after each change, and its members keep their partitions.
+        Raises ValueError for a classic group with members."""
         view = self._call(lambda: self._view)
         if isinstance(view, ClassicView) and view.members:
             raise ValueError(
@@ -322,8 +323,8 @@ class Group(SuggestsAttributes):
         return AssignmentHold(self._host, self.group_id)
 
     def loading(self) -> Loading:
-        """Make the group's coordinator load its log again. Until `finish`, requests are rejected
-        with COORDINATOR_LOAD_IN_PROGRESS."""
+        """Make the group's coordinator load its log again. Until `finish` is called, requests are
+        rejected with COORDINATOR_LOAD_IN_PROGRESS."""
         return Loading(self._host, self.group_id)
 
     def move_to(self, node_id: int) -> None:
@@ -378,7 +379,7 @@ class Group(SuggestsAttributes):
 
     def _written(self, function: Callable[[], T]) -> T:
         """Return the result of the function once the offsets in it are durable, as for an
-        OffsetFetch. On the broker's loop, return it without waiting."""
+        OffsetFetch. On the broker's loop, return the result without waiting."""
 
         async def written() -> T:
             while True:
@@ -422,8 +423,8 @@ class Group(SuggestsAttributes):
         return explain_group(self._host, self.group_id, verbose=verbose)
 
     def _hint(self, waited_for: TopicPartition | None, member: str | None) -> str:
-        """Return why the wait cannot end, because the partition or member does not exist, or the
-        current state of the partition."""
+        """Return a note that the partition or the member does not exist, or the current state of
+        the partition."""
         members = self._members()
         is_unknown = member is not None and not any(each.has_name(member) for each in members)
         no_member = f" (it has no member {member!r}; its members: {list_members(members)})"
@@ -449,7 +450,7 @@ class Group(SuggestsAttributes):
 
     @property
     def _log(self) -> Log | None:
-        """The log of the group's offsets partition; None before anything was written."""
+        """The log of the group's offsets partition; None before the first write."""
         context = context_of(self._host.broker, self.group_id)
         return None if context is None else context.log
 

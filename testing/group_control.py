@@ -29,9 +29,9 @@ _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
 class Hold(SuggestsAttributes):
-    """Holds the requests of one API of a group until `release`, and with them all later requests of
-    their connections. The coordinator does not receive them before that, and session timeouts
-    continue to run. `with group.hold_syncs() as held:` releases the requests on exit."""
+    """Holds the requests of one API of a group, and all later requests of their connections. The
+    coordinator receives them after `release`. Session timeouts continue to run. `with
+    group.hold_syncs() as held:` releases the requests on exit."""
 
     def __init__(self, host: BrokerHost, api: str, group_id: str) -> None:
         self._host = host
@@ -139,7 +139,7 @@ class AssignmentHold:
         """Raises TimeoutError if the coordinator does not become active."""
         coordinators = node_of(self._host.broker, self._group_id).coordinators
         if context_of(self._host.broker, self._group_id) is None:
-            # A coordinator without data is otherwise loaded by the first request of a client.
+            # Without this call, the first request of a client loads a coordinator without data.
             coordinators.load([coordinators.partition_of(self._group_id)])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self._set(is_held=True):
@@ -268,7 +268,7 @@ def _execute(
 
 
 def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
-    """Remove a member as an admin client does. Raises ValueError if the coordinator rejects it."""
+    """Remove a member as an admin client does. Raises ValueError if the request is rejected."""
     leaving = LeavingMember(member.member_id, member.instance_id, _REMOVED_BY_ADMIN + reason)
     command = LeaveGroup(group_id, (leaving,))
 

@@ -59,7 +59,7 @@ class Member:
     target: tuple[TopicPartition, ...] = ()
     """The target assignment of the member; in a classic group, the same as `partitions`."""
     revoking: tuple[TopicPartition, ...] = ()
-    """The partitions that the member must revoke. It owns them until it has confirmed that."""
+    """The partitions that the member must revoke, and owns until it confirms the revocation."""
 
     @property
     def name(self) -> str:
@@ -91,7 +91,7 @@ class GroupView(Protocol):
         """Whether the group is Stable, and every member has its assignment and need not revoke."""
 
     def settled_owner(self, partition: TopicPartition) -> Member | None:
-        """Return the owner of a partition; None if there is none, or if it is about to change."""
+        """Return the partition's owner; None if it has no owner or is about to move."""
 
 
 class ClassicView:
@@ -153,7 +153,7 @@ def _pending_revocations(
     group: ClassicGroup, assigned: dict[str, tuple[TopicPartition, ...]]
 ) -> dict[str, set[TopicPartition]]:
     """Return, by member id, the partitions that a member owned when it joined and that are now
-    unassigned: its client is about to revoke them and to rejoin (cooperative, KIP-429)."""
+    unassigned. Its client is about to revoke them and to rejoin (cooperative, KIP-429)."""
     if group.state is not STABLE or group.protocol_name is None:
         return {}
     all_assigned = {partition for each in assigned.values() for partition in each}

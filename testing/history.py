@@ -24,8 +24,8 @@ REQUESTS_MAX = 100_000
 EVENTS_MAX = 100_000
 CLOCK_CHANGES_MAX = 10_000
 FAILED_CONNECTIONS_MAX = 10_000
-# The limit for the records that the recorded requests produced and fetched: about five full
-# responses of Kafka's fetch.max.bytes.
+# The limit for the records that the recorded requests produced and fetched. About five responses of
+# the maximum size (Kafka's fetch.max.bytes) fit.
 BYTES_MAX = 256 * 1024 * 1024
 
 COMMIT_APIS = ("OffsetCommit", "TxnOffsetCommit")
@@ -272,7 +272,7 @@ class History(SuggestsAttributes):
 
     def generations(self, group: str) -> list[Generation]:
         """Return the generations (or epochs) of a group with their causes, durations and
-        assignments, including those in which the group became empty."""
+        assignments, including generations in which the group became empty."""
         return GroupReplay(self.events, self.requests, group).generations
 
     def assignments(self, group: str) -> list[MemberAssignment]:
@@ -341,8 +341,8 @@ class History(SuggestsAttributes):
         self._transactions.append(change)
 
     def _is_by_test(self, event: TransactionEvent) -> bool:
-        """Whether the test caused this event. Markers are written later than the decision that they
-        carry out, so the decision counts."""
+        """Whether the test caused this event. Markers are written after a decision, and count as
+        caused by the test if the decision does."""
         if event.state_from in _PREPARED:
             for change in reversed(self._transactions):
                 if change.transactional_id == event.transactional_id:
@@ -403,7 +403,7 @@ def _commits(
     before: dict[tuple[str, TopicPartition], int] = {}
     unsent = deque(each for each in requests if each.is_by_producer)
     clients = client_ids(requests) if unsent else {}
-    # The last TxnOffsetCommit of a producer's offset, by (producer id, group, partition, offset).
+    # The last TxnOffsetCommit of each offset, by (producer id, group, partition, offset).
     sent: dict[tuple[int | None, str | None, TopicPartition, int], RecordedRequest] = {}
     for recorded in events:
         event = recorded.event

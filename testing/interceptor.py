@@ -2,7 +2,7 @@
 
 Each request is recorded. If a hook (a fault, a hold) is set for its API, the request is decoded and
 passed to the hooks in order. Otherwise the request cache recognizes a repeated request, as in
-`kohort serve`, and the record creates its message only when a test reads it.
+`kohort serve`, and the record creates the message only when a test reads it.
 
 A hook returns False to pass on the request, or True to take it over. It may then
     hold      mute the connection; `resume` passes the request on, `handle` handles it immediately
@@ -11,7 +11,7 @@ A hook returns False to pass on the request, or True to take it over. It may the
 In either case, the hook may set `on_response`. The response is then withheld, and the hook sends
 it, other bytes, or nothing (`send`), now or later (`call_later`).
 
-Only brokers of the harness have an interceptor.
+Outside the harness, a broker has an interceptor only for its request log (`--log-level debug`).
 """
 
 import logging
@@ -108,7 +108,7 @@ class InterceptedRequest(WrappedChannel):
         timers = self.node.client_timers
         timers.call_at(timers.now_ms() + ms, function)
 
-    # --- for the request context: this is its channel
+    # --- for the request context, whose channel is this object
 
     def response_ready(self, context: RequestContext) -> None:
         if self._is_stale():
@@ -212,7 +212,7 @@ class Interceptor:
 
 
 class _BrokerInterceptor:
-    """The interceptor of one broker: Interceptor of broker/network/request.py."""
+    """The interceptor of one broker. It implements Interceptor of broker/network/request.py."""
 
     def __init__(
         self, interceptor: Interceptor, is_stale: Callable[[], bool], topic_names: "_TopicNames"

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The interval between checks of a test's condition. It is polled because it may depend on things
-# other than the broker.
+# The interval between checks of a test's condition. A condition is polled because it may depend on
+# things other than the broker.
 POLL_SECONDS = 0.01
 
 # The number of lines in the report of a failed test: two screens, about five rebalances of a small
@@ -74,7 +74,7 @@ REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
 
 running: "Final[WeakSet[Kafka]]" = WeakSet()
-"""All started brokers: the report of a failed test includes brokers that no fixture created."""
+"""All started brokers. The report of a failed test includes brokers that no fixture created."""
 
 
 class Kafka(SuggestsAttributes):
@@ -90,8 +90,8 @@ class Kafka(SuggestsAttributes):
     rather than after its session timeout. `durability`: when the in-memory disk (`kafka.disk`) is
     synced, as in `kohort serve --durability`. `security`: how clients connect: PLAINTEXT, SSL,
     SASL_PLAINTEXT or SASL_SSL. `users`: the password of each user, for SASL; `kafka.security` has
-    the settings for clients. `loop`: a thread to share with other brokers. `port`: the port of the
-    first node; 0 selects free ports for all nodes.
+    the settings for clients. `loop`: an event loop thread that the broker shares with others.
+    `port`: the port of the first node; 0 selects free ports for all nodes.
 
     Call all methods from the test's thread. Waits take a `timeout` in seconds of wall-clock time.
     """
@@ -176,7 +176,7 @@ class Kafka(SuggestsAttributes):
         async def __aexit__(self, *_: object) -> None: ...
 
     def start(self) -> Self:
-        """Start the broker; clients can connect when this returns."""
+        """Start the broker. Clients can connect when the method returns."""
         self._host.start()
         running.add(self)
         return self
@@ -259,21 +259,21 @@ class Kafka(SuggestsAttributes):
     ) -> FakeMember:
         """Add a scripted member to the group, subscribed to `topics`.
 
-        When this returns, the member is in a generation, or its JoinGroup waits for other members,
-        for the clock, or for the test (a hold, a fault, a loading coordinator, a stopped node).
-        Raises BarrierTimeout, and FakeMemberRejected with the broker's error if the member cannot
-        join. With `may_be_rejected`, the error is added to the member's `errors` instead. (Each new
-        member causes a rebalance; members added within `with group.hold_joins():` cause only one.)
+        When the method returns, the member is in a generation, or its JoinGroup waits for other
+        members, for the clock, or for the test (a hold, a fault, a loading coordinator, a stopped
+        node). Raises BarrierTimeout, and FakeMemberRejected with the broker's error if the member
+        cannot join. With `may_be_rejected`, the error is added to the member's `errors` instead.
+        (Each new member causes a rebalance; members added `with group.hold_joins():` cause one.)
 
         `assignor` is one assignor, or several in order of preference, as objects or names
         (kohort.assignors.resolve; raises AssignorNotFound). The default is the assignors that the
         members of the group support or, if the group has no members, range, roundrobin, sticky and
         cooperative-sticky. The timeouts default to those of Java's consumer (session.timeout.ms,
         max.poll.interval.ms). A member sends three heartbeats per session timeout, and
-        `clock.advance` stops at each of them: to advance by days, use a long session timeout. With
-        `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is the
-        name of a server assignor, and the broker sets the session timeout. `connectors`, for
-        protocol_type `connect`, has the number of tasks of each connector. Raises ValueError for
+        `clock.advance` stops at each heartbeat. To advance by days, use a long session timeout.
+        With `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is
+        the name of a server assignor, and the broker sets the session timeout. For protocol_type
+        `connect`, `connectors` is the number of tasks of each connector. Raises ValueError for
         contradictory arguments."""
         return self.fake_members.create(
             group,
@@ -388,10 +388,10 @@ class Kafka(SuggestsAttributes):
 
     def crash(self, *, power: bool = False, seed: int | None = None) -> None:
         """Crash the broker, as if its process had been killed, and start another broker on the same
-        disk, at the same address. Unwritten data is lost; with `power`, unsynced data as well, or a
-        random part of it with a `seed`. The new broker restores its state from the log. Clock and
-        history continue. Raises OSError if it cannot start because of a disk fault: use
-        `disk.heal()` and `restart`."""
+        disk, at the same address. Unwritten data is lost. With `power`, unsynced data is lost too
+        (with a `seed`, a random part of the unsynced data). The new broker restores its state from
+        the log. Clock and history continue. Raises OSError if a disk fault prevents the start; then
+        call `disk.heal()` and `restart`."""
         self._host.crash(power=power, seed=seed)
 
     def restart(self) -> None:
@@ -400,19 +400,19 @@ class Kafka(SuggestsAttributes):
         self._host.restart()
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of the disk, once nothing is in progress. It has the groups as they are in
-        the log: a rebalancing group is in its previous generation."""
+        """Wait until nothing is in progress, and return a copy of the disk. The copy has the groups
+        as the log stores them, so a rebalancing group is in its previous generation."""
         return self._host.snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Replace the broker with one that has this disk, at the same address. Connections are
+        """Replace the broker with one that uses this disk, at the same address. Connections are
         closed. Clock and history continue."""
         self._host.restore(snapshot)
 
     def fork(self, snapshot: Snapshot | None = None) -> Self:
         """Return another broker, not started, with the disk of the snapshot (None: the current
         disk), the same configuration and time, and a separate history: `with kafka.fork() as
-        other:`. Stop it before this broker."""
+        other:`. Stop the fork before this broker."""
         files = (snapshot or self.snapshot()).files.copy()
         files.faults = []
         other = copy.copy(self)

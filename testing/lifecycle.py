@@ -69,7 +69,7 @@ class Background(Protocol):
     client_ids: set[str | None]
 
     def on_event(self, event: GroupEvent) -> None:
-        """Called when a coordinator has decided something."""
+        """Called with each event of a coordinator."""
 
     @property
     def steady(self) -> Mapping[str, object]:
@@ -86,7 +86,7 @@ class Background(Protocol):
         """Wait until every fake member waits for other members or for a deadline."""
 
     async def is_idle(self) -> bool:
-        """Return whether nothing happens for several iterations of the loop."""
+        """Return whether there is no activity for several iterations of the loop."""
 
     def close(self) -> None:
         """End all activity."""
@@ -180,7 +180,7 @@ class BrokerHost:
         return self.loop.run(coroutine, timeout)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function on the broker's loop, after a restart that is in progress."""
+        """Wait for the end of any restart, and call a function on the broker's loop."""
 
         async def call() -> T:
             await self.wait_until_running()
@@ -401,8 +401,8 @@ class BrokerHost:
         self.run(self._start())
 
     def _new_broker(self) -> Broker:
-        """Create a broker on the current disk. The previous broker becomes stale: its events are
-        ignored."""
+        """Create a broker on the current disk. The previous broker becomes stale, and its events
+        are ignored."""
         epoch = self._epoch = self._epoch + 1
 
         def is_stale() -> bool:
@@ -479,8 +479,8 @@ class BrokerHost:
 # --- fork safety
 
 # A process forked from a test (multiprocessing, up to Python 3.13 on Linux) inherits the broker's
-# sockets. The child closes them: otherwise clients of a stopped node would get no connection error,
-# and the node could not bind its address again.
+# sockets. The child closes them. Otherwise, clients of a stopped node would get no connection
+# error, and the node could not bind its address again.
 
 _hosts: WeakSet[BrokerHost] = WeakSet()
 """All hosts whose broker was started in this process."""

@@ -151,7 +151,7 @@ async def completed(begin: Callable[[Callable[[T], None]], object]) -> T:
 
 
 class Changes:
-    """A condition variable of the broker's loop: waiters check their condition after each
+    """A condition variable of the broker's loop. Waiters check their condition after each
     `notify`."""
 
     def __init__(self) -> None:
@@ -188,8 +188,8 @@ class Changes:
 
 
 def check_may_block() -> None:
-    """Raise RuntimeError in a coroutine: a blocking wait would stop its event loop, and with it the
-    consumers for which it may be waiting."""
+    """Raise RuntimeError in a coroutine, in which a blocking wait would stop the event loop, and
+    with it the consumers for which it may be waiting."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs in this thread

@@ -61,7 +61,7 @@ MARKER: Final = (
 )
 CLIENT_CHECKS: Final = ("warn", "error", "off")
 CLIENT_CHECKS_HELP: Final = (
-    "whether client mistakes are warnings (default), fail the test, or are ignored"
+    "how client mistakes are reported: as warnings (default), as test failures, or not at all"
 )
 TIMELINE_HELP: Final = "write an HTML page with the timelines of all tests"
 CLUSTER_HELP: Final = (
@@ -128,8 +128,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         if "which only a kohort broker has" in reason:
             tests.setdefault(reason, []).append(report.nodeid)
     terminalreporter.section(f"the real cluster {servers}")
-    ran = f"{counts['passed']} passed and {counts['failed']} failed there"
-    terminalreporter.line(f"{ran}; {sum(map(len, tests.values()))} run on kohort only:")
+    ran = f"{counts['passed']} passed and {counts['failed']} failed"
+    terminalreporter.line(f"{ran}; {sum(map(len, tests.values()))} need a kohort broker:")
     for reason, names in sorted(tests.items(), key=lambda item: -len(item[1])):
         terminalreporter.line(f"{len(names)} × {reason}")
         for name in names:
@@ -170,8 +170,8 @@ def client_checks_mode(config: pytest.Config) -> str:
 
 
 def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
-    """Return the arguments of Kafka() in the options and the marker; without `options`, only those
-    of the marker."""
+    """Return the arguments of Kafka() in the options and the marker; without `options`, only the
+    marker's."""
     given = _option_arguments(item.config) if options else {}
     for marker in reversed(list(item.iter_markers("kafka"))):  # the closest marker takes precedence
         if marker.args:
@@ -232,7 +232,7 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
     """A new broker for this test, on its own port, so that unclosed clients of other tests cannot
-    reach it. With `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS, a real cluster instead."""
+    reach it. With `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS, it is a real cluster."""
     kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)
@@ -242,8 +242,8 @@ def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterato
 def async_kafka(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[AsyncKafka]":
-    """A new broker for an async test: its waits are coroutines, so consumers on the test's loop
-    keep running. It is not the broker of the fixture `kafka` in the same test."""
+    """A new broker for an async test. Its waits are coroutines, so consumers on the test's loop
+    keep running. A test that also uses the fixture `kafka` has two brokers."""
     kafka = backend.async_kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)
@@ -317,8 +317,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_report_header() -> str | None:
-    """Report that the clone is imported instead of the installed package: `python -m pytest` adds
-    the current folder to the path, and the root of the clone is the package."""
+    """Report if a clone is imported instead of the installed package, which happens because `python
+    -m pytest` adds the current folder to the path."""
     folder = Path(__file__).parents[1]
     if not _is_clone(folder):
         return None
@@ -346,7 +346,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Check waits, faults and clients after the test."""
+    """After the test, check its waits, faults and clients."""
     # Faults that a fixture has set remain. A fault of the test must not affect the next test.
     shared = {each: each.faults.checked for each in _shared_brokers(item)}
     try:
@@ -428,8 +428,8 @@ def _running() -> "list[Kafka]":
 
 
 def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Yield the brokers of the test, each with the start of the test in the time of its history.
-    These are the brokers of fixtures, and all others that a client has contacted since then."""
+    """Yield each broker of the test, with the time in its history at which the test started. A test
+    has the brokers of its fixtures, and all brokers that a client has contacted since then."""
     own, shared = item.stash.get(_BROKERS, []), _shared_brokers(item)
     for kafka in own:
         yield kafka, 0.0

@@ -96,10 +96,10 @@ def _check_users(users: object) -> None:
         raise TypeError(f"users is a {type(users).__name__}, not a dict: {example}")
     for name, password in users.items():
         if not isinstance(name, str):
-            raise TypeError(f"user {name!r} is not a string: {example}")
+            raise TypeError(f"user name {name!r} is not a string: {example}")
         if not isinstance(password, str):
             kind = type(password).__name__
-            raise TypeError(f"the password of user {name!r} is not a string, but {kind}: {example}")
+            raise TypeError(f"the password of user {name!r} is {kind}, not a string: {example}")
         if not name or not password:
             raise ValueError(f"user {name!r} has no {'password' if name else 'name'}: {example}")
 

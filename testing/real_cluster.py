@@ -5,7 +5,7 @@ deleted at its end, together with groups created in the meantime that have only 
 topics. Topics that a client creates on its own are not deleted.
 
 A real cluster has no virtual clock, faults, history or disk: the first use of one of these skips
-the test with a reason. A wait describes the group repeatedly until it ends. Classic groups have
+the test with a reason. A wait polls the description of the group. Classic groups have
 neither a generation nor a leader here, because DescribeGroups does not return them. Partitions that
 a member of a consumer group owns outside its target assignment count as being revoked.
 """
@@ -53,8 +53,8 @@ def skip(what: str) -> NoReturn:
 
 
 class _Turn:
-    """A lock by which tests of parallel processes (pytest-xdist) take turns on the cluster, because
-    they may use the same topic and group names. The turns of one test may overlap."""
+    """A lock with which tests of parallel processes (pytest-xdist) take turns on the cluster,
+    because they may use the same topic and group names. The turns of one test may overlap."""
 
     def __init__(self) -> None:
         self._users = 0
@@ -81,7 +81,7 @@ _turn = _Turn()
 
 
 class _NoHost:
-    """A replacement for BrokerHost: its use skips the test."""
+    """A replacement for BrokerHost. Using it skips the test."""
 
     def __getattr__(self, name: str) -> NoReturn:
         is_internal = name in ("run", "call") or not hasattr(Kafka, name)

@@ -60,7 +60,7 @@ PARTITION_FIELDS = (
 )
 # Arrays whose items have topics.
 TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction", "dirs")
-# Fields with a transactional id, or arrays of them; and fields of the producer.
+# Fields with one or more transactional ids, and fields of the producer.
 TRANSACTION_FIELDS = (
     *("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions"),
     *("coordinator_keys", "key"),
@@ -156,8 +156,8 @@ class RecordedRequest:
 
     @property
     def is_by_producer(self) -> bool:
-        """Whether a producer sent the request for the member (TxnOffsetCommit). Its client id and
-        connection are then those of the producer."""
+        """Whether a producer sent the request for the member (TxnOffsetCommit). In this case, the
+        client id and connection are the producer's."""
         return self.api_key == TXN_OFFSET_COMMIT
 
     @property
@@ -184,8 +184,8 @@ class RecordedRequest:
 
     @property
     def generation(self) -> int | None:
-        """The generation or member epoch in the request; None if the API has no such field. -1
-        means none. In a ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2 leaves temporarily."""
+        """The generation or member epoch in the request (-1: none); None if the API has no such
+        field. In a ConsumerGroupHeartbeat, 0 means join, -1 leave, and -2 leave temporarily."""
         for name in GENERATION_FIELDS:
             value = getattr(self.message, name, None)
             if value is not None:
@@ -319,7 +319,7 @@ class RecordedRequest:
 
     @property
     def partition_errors(self) -> dict[TopicPartition, str]:
-        """Kafka's names of the errors of partitions in the response."""
+        """The errors of partitions in the response, with Kafka's names."""
         codes = {
             (topic, index): ErrorCode(getattr(each, name))
             for topic, index, each in self.by_partition(self.response)

@@ -21,7 +21,7 @@ from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
 
 T = TypeVar("T")
 
-# Deleting a partition takes 0.1 ms. This allows for a busy machine.
+# Deleting a partition takes 0.1 ms. The limit allows for a busy machine.
 DELETE_SECONDS_PER_PARTITION = 0.01
 
 Value = bytes | str | None
@@ -83,8 +83,8 @@ class Topic(SuggestsAttributes):
         self, partition: int | None = None, *, read_committed: bool = False
     ) -> list[StoredRecord]:
         """Return all records of one partition, or of all partitions in order. With
-        `read_committed`, return only records that a consumer with this isolation level reads: none
-        of aborted transactions, and none from the first record of an open transaction on."""
+        `read_committed`, omit what a consumer with this isolation level does not read: the records
+        of aborted transactions, and all records from the start of an open transaction on."""
         return self._call(lambda: list(self._read(partition, read_committed=read_committed)))
 
     def start_offset(self, partition: int) -> int:
@@ -266,8 +266,8 @@ def _as_list(values: object) -> str:
 def _encode_pair(pair: tuple[Value, ...]) -> tuple[bytes | None, bytes | None]:
     if len(pair) != 2:
         raise TypeError(
-            f"A record is a value or (key, value), not {pair!r}; use headers= and timestamp_ms= "
-            "for the rest"
+            f"A record is a value or (key, value), not {pair!r}; pass headers and timestamps as "
+            "headers= and timestamp_ms="
         )
     return _encode(pair[0]), _encode(pair[1])
 

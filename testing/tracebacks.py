@@ -12,7 +12,7 @@ from types import TracebackType
 import pytest
 
 _PACKAGE = __package__.partition(".")[0]
-# Modules between a test's line and the harness's error; threads are for AsyncKafka.
+# Modules between a test's line and the harness's error. AsyncKafka adds threads.
 _INTERNAL = (f"{_PACKAGE}.", "asyncio.", "concurrent.futures.", "threading")
 # Modules that call the test and the plugin's hooks.
 _RUNNERS = ("_pytest.", "pluggy.")

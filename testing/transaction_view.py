@@ -27,7 +27,7 @@ class Transaction:
     """The partitions of a transaction that has not ended, including partitions of
     `__consumer_offsets` if the transaction commits offsets."""
     age_ms: int | None
-    """The time since the transaction began, by the broker's clock; None if it has ended."""
+    """The time since the transaction began, by the broker's clock; None if it is not open."""
     timeout_ms: int
     """The producer's transaction.timeout.ms."""
     updated_ms: int

@@ -96,7 +96,7 @@ class MarkerHold(SuggestsAttributes):
         if self._transactional_id not in (None, markers.transactional_id):
             return False
         self.is_unused = False
-        # The last attempt replaces attempts of the coordinator before a restart.
+        # After a restart, the coordinator writes the markers again; the last attempt counts.
         self._held[markers.transactional_id] = write
         self._host.changes.notify()
         return True
@@ -127,8 +127,8 @@ class Transactions(SuggestsAttributes):
         self, transactional_id: str, until: Until, timeout: float = TIMEOUT_SECONDS
     ) -> Transaction:
         """Wait until the transaction is `open` (it has partitions, and has not ended), `committed`
-        or `aborted` (its markers are written), or has been so at any time during the wait. Return
-        the transaction. Raises BarrierTimeout, whose message explains the state."""
+        or `aborted` (its markers are written), or has been in that state at any time during the
+        wait. Return the transaction. Raises BarrierTimeout, whose message explains the state."""
         state = _STATES.get(until)
         if state is None:
             words = {state: word for word, state in _STATES.items()}
@@ -193,7 +193,7 @@ class Transactions(SuggestsAttributes):
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
         """Hold back the markers of decided transactions, of one transactional id or of all ids,
-        until the hold is released: the producer gets its response, but `read_committed` consumers
+        until the hold is released. The producer gets its response, but `read_committed` consumers
         wait. A crash of the broker does not end the hold. As with a fault, the test fails if the
         hold has not held back any markers (`faults.check`)."""
         return MarkerHold(self._host, transactional_id)

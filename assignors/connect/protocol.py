@@ -1,6 +1,6 @@
 """The encoding of Kafka's IncrementalCooperativeConnectProtocol: worker metadata and assignments.
 
-Version 0 belongs to the eager protocol `default`, 1 to `compatible`, 2 to `sessioned`. Workers that
+Version 0 is for the eager protocol `default`, 1 for `compatible`, 2 for `sessioned`. Workers that
 support all three vote for `sessioned`. Since version 1, metadata contains the worker's current
 assignment, and assignments contain revocations and the delay. Versions 1 and 2 have the same
 fields. All numbers are big-endian; a string is an int16 length, -1 for null, and UTF-8.
@@ -17,7 +17,7 @@ PROTOCOLS: Final = {"sessioned": 2, "compatible": 1, "default": 0}
 
 NO_ERROR: Final = 0
 CONFIG_MISMATCH: Final = 1
-"""A worker has read a newer configuration than the leader: all workers rejoin."""
+"""A worker has read a newer configuration than the leader, so all workers rejoin."""
 
 CONNECTOR_TASK: Final = -1
 """The task number of the connector itself (ConnectProtocol.CONNECTOR_TASK)."""
@@ -107,7 +107,7 @@ def _string(text: str) -> bytes:
 
 
 def _work(items: Iterable[WorkItem]) -> bytes:
-    """Encode items by connector: those with the connector itself first, in order of appearance."""
+    """Encode items by connector. Connectors whose own item is included come first."""
     by_connector: dict[str, list[int]] = {}
     for name, task in sorted(items, key=lambda item: item[1] != CONNECTOR_TASK):
         by_connector.setdefault(name, []).append(task)

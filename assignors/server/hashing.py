@@ -41,9 +41,9 @@ def group_spec_order(
     """Return the order in which Kafka's assignors iterate over the members of a group.
 
     `member_ids` are the members before this heartbeat, in the order in which they joined.
-    `size_max` is the highest number of members since the group was created or loaded: Kafka's table
-    never shrinks. `updated` is the member whose heartbeat triggers the assignment, and `replaced`
-    the static member that it replaces.
+    `size_max` is the highest number of members since the group was created or loaded, because
+    Kafka's table never shrinks. `updated` is the member whose heartbeat triggers the assignment,
+    and `replaced` the static member that it replaces.
     """
     hashes = {member: string_hash(member) for member in member_ids}
     buckets = TIMELINE_BUCKETS_MIN

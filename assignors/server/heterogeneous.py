@@ -202,8 +202,8 @@ class _MostLoaded:
             members[self._next + 1], members[self._end] = members[self._end], member
 
     def _next_level(self) -> None:
-        """Move to the next lower load. Members of the previous level, which now have one partition
-        less, and members that already had this load have it now."""
+        """Move to the next lower load. The level includes the members of the previous level, which
+        now have one partition less, and the members that had this load before."""
         if self._start == self._end and self._start > 0:
             self.load = self._loads[self._by_load[self._start - 1]]
         else:

@@ -2,8 +2,8 @@
 the same subscription (UniformHomogeneousAssignmentBuilder).
 
 Each member keeps partitions up to its quota, and the other partitions go to members below their
-quotas. If the partitions cannot be divided evenly, some quotas are higher by one: first those of
-members that already have more partitions, then those of the last members.
+quotas. If the partitions cannot be divided evenly, some quotas are higher by one, first for members
+that already have more partitions, then for the last members.
 """
 
 from collections.abc import Sequence

@@ -50,5 +50,5 @@ Topics: TypeAlias = Mapping[str, Topic]
 ServerAssignor: TypeAlias = Callable[[Members, Topics, bool], dict[str, Target]]
 """Takes the members, the topics, and whether all members have the same subscription (including the
 topics of regular expressions). Returns the targets of all members, in the order of Kafka's records.
-Kafka writes a record if the target is new or has other partitions: `targets.have_same_partitions`
-compares them."""
+Kafka writes a record if the target is new or has other partitions (see
+`targets.have_same_partitions`)."""

@@ -74,7 +74,7 @@ def loaded_target(target: Target, hashes: TopicHashes) -> Target:
 
 
 def have_same_partitions(one: Target, other: Target) -> bool:
-    """Whether the targets are equal, regardless of order: Kafka then writes no record."""
+    """Whether the targets are equal, regardless of order. If so, Kafka writes no record."""
     if one is other:
         return True
     return one.keys() == other.keys() and all(

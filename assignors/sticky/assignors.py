@@ -41,7 +41,7 @@ class StickyAssignor(Assignor):
 class CooperativeStickyAssignor(Assignor):
     """The sticky assignor of the cooperative protocol.
 
-    Partitions that move remain unassigned in the first rebalance: their owners revoke them and
+    Partitions that move remain unassigned in the first rebalance. Their owners revoke them and
     rejoin, and the second rebalance assigns them. With racks or different subscriptions, Kafka's
     second rebalance may move more partitions, which requires a third. Here the first rebalance
     computes the second in advance, and revokes its partitions as well.
@@ -60,8 +60,8 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         claims = {name: cooperative_member_data(member) for name, member in members.items()}
-        # Claims use the generation in the subscription. Kafka ignores it for v1 members, so it
-        # accepts stale claims and assigns partitions twice.
+        # Claims use the generation in the subscription. Kafka ignores this generation for v1
+        # members, so Kafka accepts stale claims and assigns partitions twice.
         members = {name: _dated(member, claims[name]) for name, member in members.items()}
         target = _target(topics, members, claims)
         kept = _without_moving(target)

@@ -1,7 +1,7 @@
 """The assignment if all members have the same subscription (ConstrainedAssignmentBuilder).
 
 With T partitions and n members, each member gets ⌊T / n⌋ partitions, and T mod n members get one
-more. Quotas are fixed, so there are no unnecessary moves: members below their quota keep
+more. Quotas are fixed, so there are no unnecessary moves. Members below their quota keep
 everything, members above it keep their quota, and the rest is distributed.
 """
 

@@ -2,8 +2,8 @@
 
 Partitions without an owner go to the least loaded subscriber. Then partitions move, one at a time,
 from a member to a subscriber with at least two partitions fewer, until there is no such pair. Every
-move makes the loads more even, so this terminates. Kafka's other steps (setting aside what cannot
-move, reverting if the balance is not better) have no effect if every move follows this rule.
+move makes the loads more even, so the algorithm terminates. Kafka's other steps (setting aside what
+cannot move, reverting if the balance is not better) have no effect if every move follows this rule.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -135,7 +135,7 @@ class _Builder:
     def _move(self, partition: TopicPartition, owner: int, target: int) -> None:
         source = self._movements.source(partition, owner)
         reverse = self._movements.between(partition[0], target, source)
-        # Kafka reverts the earlier move even if that worsens balance, and may then loop forever.
+        # Kafka reverts the earlier move even if the balance gets worse, and may then loop forever.
         if reverse is not None and self._loads[source] > self._loads[target] + 1:
             partition, owner = reverse, source
         self._movements.move(partition, owner, target)

@@ -44,8 +44,8 @@ def sticky_user_data(owned_partitions: Sequence[TopicPartition], generation: int
 
 
 def sticky_member_data(subscription: Subscription) -> MemberData:
-    """Return a member's claim. As in Kafka, only the user data counts: the owned partitions in the
-    subscription may come from another assignor."""
+    """Return a member's claim. As in Kafka, only the user data counts, because the owned partitions
+    in the subscription may come from another assignor."""
     data = subscription.user_data
     if not data:
         return MemberData((), None)
@@ -96,7 +96,7 @@ def cooperative_member_data(subscription: Subscription) -> MemberData:
 
 
 def _non_negative(generation: int | None) -> int | None:
-    """Return None for negative generations, which mean none on the wire."""
+    """Return None for negative generations, which mean "no generation" on the wire."""
     return None if generation is None or generation < 0 else generation
 
 

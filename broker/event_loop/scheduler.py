@@ -1,8 +1,8 @@
-"""Runs cooperative tasks on the event loop: long work in short steps, with requests served in
-between. Loading, expiration, snapshots, compaction and the deletion of topics all run here.
+"""Runs cooperative tasks on the event loop. A task does long work in short steps, and requests are
+served in between. Loading, expiration, snapshots, compaction and topic deletion run here.
 
-A task is a generator (log/tasks.py). It yields None after a short step, or a function, which is
-called in a thread; an exception that it raises is thrown into the task.
+A task is a generator (log/tasks.py). It yields None after a short step, or a function to be called
+in a thread. An exception that this function raises is thrown into the task.
 """
 
 import time
@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...log.tasks import CooperativeTask, Step, WaitingStep
 from .watchdog import name_of
 
-# Time slice of a task per iteration of the event loop: about as long as a flush of commits.
+# Time slice of a task per iteration of the event loop, about as long as a flush of commits.
 SLICE_SECONDS: Final = 0.002
 
 RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], None]], None]
@@ -43,8 +43,8 @@ class ScheduledTask:
             task.close()
 
     def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
-        """Run steps until the slice is used up (then return None) or a step needs a thread. An
-        exception ends the task and is raised."""
+        """Run steps until the slice is used up (return None), or until a step must run in a thread
+        or wait (return this step). An exception ends the task and is raised."""
         task = self._task
         if task is None:
             return None
@@ -68,7 +68,7 @@ class ScheduledTask:
 
 
 class Scheduler:
-    """Round-robin over tasks: in each iteration of the event loop one task runs for a slice."""
+    """Schedules tasks round-robin: one task for one slice in each iteration of the event loop."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class Scheduler:
         slice_seconds: float = SLICE_SECONDS,
         on_slice: Callable[[float, ScheduledTask], None] = lambda _duration, _task: None,
     ) -> None:
-        """`seconds` is the clock of slices. `on_slice` is called after each slice with its length
-        in seconds and its task."""
+        """`seconds` is the clock that measures slices. `on_slice` is called after each slice with
+        the slice's length in seconds and its task."""
         self._call_soon = call_soon
         self._run_in_thread = run_in_thread
         self.seconds = seconds
@@ -95,8 +95,8 @@ class Scheduler:
     def spawn(
         self, task: CooperativeTask[Any], *, name: object = None, eager: bool = False
     ) -> ScheduledTask:
-        """Schedule a task; with `eager`, run its first step immediately. `name` is its name in the
-        log, by default the name of the generator function."""
+        """Schedule a task. If `eager`, run its first step immediately. `name` is the task's name in
+        the log, by default the generator function's name."""
         scheduled = ScheduledTask(task, name or name_of(task), self._slice_seconds)
         if eager:
             self._continue(scheduled, only_one_step=True)
@@ -119,7 +119,7 @@ class Scheduler:
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Cancel all tasks. Call `stopped` once no thread runs one of their steps."""
+        """Cancel all tasks. Call `stopped` when no thread runs a step of a task any more."""
         self._is_stopped = True
         runnable, self._runnable = self._runnable, deque()
         for scheduled in runnable:

@@ -1,4 +1,4 @@
-"""The broker's clock, and its deadlines on the event loop.
+"""The broker's clock, and its timers on the event loop.
 
 All timeouts (group deadlines, long polls, intervals) use them, so that a test can control time.
 """
@@ -12,16 +12,15 @@ from ...coordinator.deadlines import Deadlines
 from .scheduler import SLICE_SECONDS
 from .watchdog import Watchdog, name_of, seconds
 
-# A timer that is this late has waited for a stalled event loop: a stopped process, a slow disk, a
-# garbage collection. Meanwhile, the heartbeats of live members have arrived in the sockets.
+# A timer that is this late was delayed by a stall of the event loop (a stopped process, a slow
+# disk, a garbage collection). The sockets may contain heartbeats of live members.
 STALL_MS: Final = 100
 # Iterations of the event loop after which all sockets have been read: two for open connections, six
-# for a connection that was opened during the stall. The others are for requests that continue in a
-# later iteration.
+# for a connection that was opened during the stall. The remaining iterations are for requests that
+# continue in a later iteration.
 READ_ITERATIONS: Final = 8
-# If the loop stalls again in these iterations, they start over. The number of restarts is limited,
-# because an overloaded broker, whose iterations are always this long, must remove silent members
-# too.
+# If the loop stalls during these iterations, the count starts again. The total is limited, because
+# an overloaded broker, in which every iteration takes this long, must remove silent members too.
 READ_ITERATIONS_MAX: Final = 64
 
 
@@ -37,8 +36,8 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Wall-clock time at the start plus monotonic time since then: an adjustment of the system
-    clock does not expire sessions, and deadlines and timestamps are comparable."""
+    """Wall-clock time at the start plus monotonic time since then. An adjustment of the system
+    clock therefore does not expire sessions, and deadlines and timestamps are comparable."""
 
     def __init__(self) -> None:
         self._epoch_ns = time.time_ns() - time.monotonic_ns()
@@ -63,8 +62,8 @@ class Timer:
         self.callback = callback
 
     def cancel(self) -> None:
-        """Cancel the timer; has no effect if it has fired. The heap of deadlines keeps the timer,
-        but not what its callback refers to, such as the partitions of a Fetch."""
+        """Cancel the timer, unless it has fired. The heap of deadlines keeps the timer, but not the
+        objects that its callback refers to, such as the partitions of a Fetch."""
         self._deadlines.cancel(self)
         self.callback = _do_nothing
 
@@ -75,7 +74,7 @@ def _do_nothing() -> None:
 
 class Timers:
     """Timers on the event loop. After a stall of the loop, sockets are read before late timers
-    fire: a member whose heartbeat arrived during the stall must not be removed."""
+    fire, because a member whose heartbeat arrived during the stall must not be removed."""
 
     def __init__(self, clock: Clock, watchdog: Watchdog) -> None:
         self._clock = clock
@@ -97,7 +96,7 @@ class Timers:
         return timer
 
     def fire(self) -> None:
-        """Call all callbacks that are due, the earliest first, and arm for the next deadline."""
+        """Call all callbacks that are due, earliest first, and arm the next deadline."""
         self._disarm()
         now = self._clock.now_ms()
         try:
@@ -108,8 +107,8 @@ class Timers:
             self._arm()
 
     def _fire_slice(self) -> None:
-        """Like `fire`, with other callbacks of the event loop in between: thousands of sessions may
-        expire at once."""
+        """Like `fire`, but let other callbacks of the event loop run in between, because thousands
+        of sessions may expire at once."""
         self._disarm()
         now, begin, duration = self._clock.now_ms(), seconds(), 0.0
         callback: object = None
@@ -130,7 +129,7 @@ class Timers:
 
     def _arm(self) -> None:
         """Arm the event loop's timer for the earliest deadline. If that deadline has been
-        cancelled, nothing is due when the timer fires, and it is armed again."""
+        cancelled, nothing is due when the timer fires, and the timer is armed again."""
         self._disarm()
         earliest_ms = self._deadlines.earliest()
         if earliest_ms is not None and not self._is_closed:
@@ -142,7 +141,7 @@ class Timers:
 
     def _on_time(self, previous_ms: int, iteration: int = 0, fires_at: int = 0) -> None:
         """Fire in iteration `fires_at`, which is postponed if the loop has stalled since
-        `previous_ms`. An event loop may run timers and `call_soon` before it reads sockets."""
+        `previous_ms`. An event loop may run timers and callbacks before it reads sockets."""
         now = self._clock.now_ms()
         postponed = iteration + READ_ITERATIONS
         if now - previous_ms >= STALL_MS and postponed <= READ_ITERATIONS_MAX:

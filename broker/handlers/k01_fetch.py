@@ -45,10 +45,10 @@ from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoint
 FETCH = 1
 CONSUMER_REPLICA_ID = -1
 ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-# Records larger than this are sent without copying. Smaller ones are cheaper to copy than to send
-# in pieces, and uvloop sends this much at once, without another iteration.
+# Responses with more bytes of records are sent without copying. Fewer bytes are cheaper to copy
+# than to send in pieces, and uvloop sends this many at once, without another iteration.
 JOINED_BYTES_MAX = 64 * 1024
-# Partitions that are looked up or read in one step, which takes about 0.25 ms.
+# Number of partitions that are looked up or read in one step, which takes about 0.25 ms.
 PARTITIONS_PER_STEP = 100
 # Errors for which the client needs the new leader (KIP-951).
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
@@ -71,15 +71,15 @@ class PartitionResponse(NamedTuple):
 
 
 class DivergingResponse(PartitionResponse):
-    """The consumer's last epoch ends before its offset: the log was truncated (KIP-595). A separate
-    type, so that the encoder can skip the tagged-field comparison for all other responses."""
+    """The consumer's last epoch ends before its offset, because the log was truncated (KIP-595).
+    With a separate type, the encoder skips the tagged-field comparison for all other responses."""
 
     diverging_epoch: DivergingEpoch
 
 
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition, or the leader epoch is newer. A separate type for the same
-    reason as in k00_produce."""
+    """Another node leads the partition, or the leader epoch is newer. The type is separate for the
+    same reason as DivergingResponse."""
 
     current_leader: CurrentLeader
 
@@ -131,8 +131,8 @@ class _Fetch:
         self._allowed: dict[str | None, bool] = {}
 
     def _resume_session(self, requested: CachedPartitions) -> FetchSession | None:
-        """Update and return the session of an incremental request. A full request closes its
-        session. Raises ApiError."""
+        """Update and return the session of an incremental request. A full request closes the
+        session that it names; the result is then None. Raises ApiError."""
         context, node = self.context, self.node
         if context.version < 7:
             return None
@@ -214,7 +214,7 @@ class _Fetch:
         context, node = self.context, self.node
         look_up = node.view.by_id if is_by_id(context) else node.view.get
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
-        # Since v11 consumers may read from followers (KIP-392; upstream: FetchParams).
+        # Since v11, consumers may read from followers (KIP-392; upstream: FetchParams).
         is_old_consumer = self.replica_id == CONSUMER_REPLICA_ID and context.version < 11
         key: Any = None
         topic: Topic | None = None
@@ -237,12 +237,12 @@ class _Fetch:
                 each.name = topic.name
                 partition, error = topic.partition(request.partition), UNKNOWN_PARTITION
                 if partition is not None:
-                    # Unlike in ListOffsets every negative epoch means "unknown".
+                    # Unlike in ListOffsets, every negative epoch means "unknown".
                     epoch = max(getattr(request, "current_leader_epoch", NO_EPOCH), NO_EPOCH)
                     must_lead = is_follower or is_old_consumer
                     error = leader_error(partition, node.node_id, epoch, must_lead=must_lead)
                     if is_follower and error is NONE:
-                        # All nodes share the log; no follower copies it.
+                        # All nodes share the log, so no node has a follower.
                         error = ErrorCode.not_leader_or_follower
             last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
             offset, bytes_max = request.fetch_offset, request.partition_max_bytes
@@ -252,7 +252,7 @@ class _Fetch:
         return requests
 
     def _allows(self, name: str | None) -> bool:
-        """Return whether the client may read a topic; `name` is None for an id that was never
+        """Return whether the client may read a topic. `name` is None if the topic's id was never
         known."""
         context, node = self.context, self.node
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
@@ -266,8 +266,8 @@ class _Fetch:
         return self._allowed[key]
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
-        """Respond if fetch.min.bytes is reached or max.wait elapsed; otherwise wait. (Records
-        appended between two slices of a fetch of many partitions are noticed at its deadline.)"""
+        """Respond if fetch.min.bytes is reached or fetch.max.wait.ms has elapsed; otherwise wait.
+        (Records appended between two slices of a long fetch are noticed at its deadline.)"""
         data: list[PartitionData] = []
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):
@@ -278,7 +278,7 @@ class _Fetch:
             data += read
             yield
         if self.context.is_disconnected:
-            # The connection was lost between two slices: the fetch must not wait, because nothing
+            # The connection was lost between two slices. The fetch must not wait, because nothing
             # would cancel it.
             self._cancel()
             return
@@ -333,13 +333,13 @@ class _Fetch:
             self.poll.cancel()
         if self.timer is not None:
             self.timer.cancel()
-            # Without this reference cycle, no garbage collection is needed to free the request.
+            # Breaks a reference cycle, so that the request is freed without a garbage collection.
             self.context.on_disconnect(None)
 
     def _finish(
         self, requests: list[PartitionRequest], data: list[PartitionData], size: int
     ) -> Iterator[None]:
-        """Respond with the data; `size` is its size in bytes."""
+        """Respond with the data, which contains `size` bytes of records."""
         self._cancel()
         context, session = self.context, self.session
         if session is not None and session.epoch != self.epoch:
@@ -392,12 +392,12 @@ class _Fetch:
 
 
 def is_by_id(context: RequestContext) -> bool:
-    """Whether topics are identified by id, as since v13 (KIP-516)."""
+    """Whether the request identifies topics by id (since v13, KIP-516)."""
     return context.version >= 13
 
 
 def requested_partitions(context: RequestContext) -> Generator[None, None, CachedPartitions]:
-    """Return the requested partitions; the last entry of a duplicate one wins."""
+    """Return the requested partitions. If a partition is repeated, its last entry wins."""
     by_id = is_by_id(context)
     requested: CachedPartitions = {}
     entries = ((topic, each) for topic in context.request.topics for each in topic.partitions)
@@ -422,8 +422,8 @@ def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
 def _without_topic(
     context: RequestContext, node: Node, partition: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
-    """Return the error for an unknown topic, and the partition that now has its name, if any. If
-    its id was resolved before, the name decides the error (upstream:
+    """Return the error for an unknown topic, and the partition of the topic that now has its name,
+    if any. If the id was resolved before, the name decides the error (upstream:
     FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
     if not is_by_id(context):
         return None, UNKNOWN_PARTITION

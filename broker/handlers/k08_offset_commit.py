@@ -46,7 +46,7 @@ class OffsetCommitResponse(NamedTuple):
     topics: Sequence[TopicResponse]
 
 
-# Partitions that are looked up in one step, which takes about 0.1 ms.
+# Number of partitions that are looked up in one step, which takes about 0.1 ms.
 PARTITIONS_PER_STEP: Final = 100
 
 
@@ -72,11 +72,11 @@ class Resolved(NamedTuple):
 
 
 class Commit:
-    """An OffsetCommit without its offsets: the part that repeated requests have in common."""
+    """The part that repeated OffsetCommits have in common: all fields except the offsets."""
 
     def __init__(self, request: Any, version: int) -> None:
         self._request = request
-        # The command's fields, split around entries and offsets.
+        # The command's fields before and after its entries and offsets.
         self._ids = (
             request.group_id,
             request.generation_id_or_member_epoch,
@@ -88,8 +88,8 @@ class Commit:
             None if retention_ms == -1 else retention_ms,
             version >= 9,
         )
-        # The encoded response without errors; None until it is needed. It does not depend on which
-        # topics exist.
+        # The encoded response without errors, or None until it is needed. The response does not
+        # depend on which topics exist.
         self._success: EncodedResponse | None = None
 
     def submit_first(self, context: RequestContext, node: Node) -> Iterator[None]:
@@ -100,8 +100,9 @@ class Commit:
         self.submit(context, node, offsets)
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
-        """Commit several pipelined requests in order, as one command: the log then contains all of
-        them or none. `offsets` contains the offsets of each partition, in request order."""
+        """Commit pipelined requests in order. Those that fit into a batch are one command, which
+        the log contains entirely or not at all. `offsets` contains each partition's offsets, in
+        request order."""
         if self._topics_version != node.topics.version:
             for _ in self._resolve(context, node):
                 pass
@@ -122,7 +123,7 @@ class Commit:
     ) -> None:
         if self._indexes is not None:
             if not self._indexes:
-                # No valid partition: the group is not validated either (upstream: KafkaApis).
+                # Without a valid partition, the group is not validated (upstream: KafkaApis).
                 respond(argument, CommitResult(()))
                 return
             offsets = [offsets[index] for index in self._indexes]
@@ -131,8 +132,8 @@ class Commit:
         node.coordinators.submit(command, respond, argument)
 
     def _resolve(self, context: RequestContext, node: Node) -> Iterator[None]:
-        """Separate the partitions that do not exist or that the client may not read; they are not
-        passed to the coordinator. Runs in steps."""
+        """Separate the partitions that do not exist or that the client may not read, because the
+        coordinator must not commit them. Runs in steps."""
         version, topics_version = context.version, node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
@@ -149,7 +150,7 @@ class Commit:
             requested = names[0] if found is None else found.name
             if not (requested is None or allows_topic(context, node, AclOperation.READ, requested)):
                 found, missing = None, ErrorCode.topic_authorization_failed
-                context.prepared = None  # not cached: each denial is reported
+                context.prepared = None  # not cached, because each denial is reported
             name, topic_id, count = "", b"", 0
             if found is not None:
                 name, topic_id, count = found.name, found.id.bytes, len(found.partitions)
@@ -177,13 +178,13 @@ class Commit:
         # If topics have changed in the meantime, the request is resolved again.
         self._topics_version = topics_version
         self._entries = entries
-        # The indexes of the offsets that belong to `entries`; None if all do.
+        # The indexes of the offsets that belong to `entries`, or None if all offsets do.
         self._indexes = indexes if rejected or not indexes else None
         self._pipelined_max = 0
 
     def _command_max(self, node: Node) -> int:
-        """Return how many such requests fit into one batch, at least one. Pipelining must not
-        cause an error that a single request would not get."""
+        """Return how many requests fit into one batch, but at least 1. Pipelining must not cause an
+        error that a single request would not get."""
         if node.group_config.reports_commits:
             return 1  # each accepted request is an event
         if not self._pipelined_max:
@@ -207,7 +208,8 @@ class Commit:
         size: int,
         results: Sequence[CommitResult],
     ) -> None:
-        """Distribute the results; all but the last cover `size` requests each."""
+        """Distribute the results to the requests. Each result except the last covers `size`
+        requests."""
         responses = (_response(resolved, result.errors) for result in results)
         context.respond_each([response for response in responses for _ in range(size)])
 

@@ -1,7 +1,7 @@
 """One client's connection: frames in, responses out in request order.
 
-Requests are pipelined: a request waiting for a flush does not block the next. A parked request
-(join, sync, long poll) does: the channel is muted until it completes, as in Kafka's SocketServer.
+Requests are pipelined: a request that waits for a flush does not block the next one. A parked
+request (join, sync, long poll) mutes the channel until it completes, as in Kafka's SocketServer.
 """
 
 import asyncio
@@ -38,23 +38,26 @@ _log: Final = logging.getLogger("kohort.connection")
 # max.in.flight.requests.per.connection is 5 in Java and a million in librdkafka). Pipelined
 # requests that are handled together count once.
 IN_FLIGHT_MAX: Final = 4096
-# With more than this many unsent response bytes, a connection waits for the next iteration of the
-# event loop: small requests can cause large responses (Fetch), and other clients must be served
+# A connection with more unsent response bytes than this waits for the next iteration of the event
+# loop, because small requests can cause large responses (Fetch) and other clients must be served
 # too.
 UNSENT_BYTES_MAX: Final = 256 * 1024
-# Bytes read from a file and written at a time, in one iteration of the event loop.
+# Number of bytes that are read from a file and written in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
-# per read, which costs more than handling the request.
+# per read, which costs more than handling the request. After a read that fills the buffer, a
+# connection takes turns with other such connections, because libuv would read more from each of
+# them before it serves the next client.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
 class Connection(asyncio.BufferedProtocol):
-    """The connection of a client. `opened` and `closed` are called with it. All connections of an
-    event loop share `inbox`: no other connection runs between `get_buffer` and `buffer_updated`.
+    """A client's connection, with which `opened` and `closed` are called. All connections of an
+    event loop share `inbox`, because no other one runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
-    write buffer is full; the socket buffers the rest.
+    write buffer is full, or until a connection that sends much has its next turn. The socket
+    buffers the rest.
     """
 
     def __init__(
@@ -96,13 +99,13 @@ class Connection(asyncio.BufferedProtocol):
         # The unsent part of a large response, and how many bytes of its first buffer were written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position = self._unsent_bytes = 0
-        # Whether a write is scheduled, by the current call or by the outbox.
-        self._will_stream = self._will_send = False
+        # Whether a write is scheduled, by the current call or by the outbox, or `_resume`.
+        self._will_stream = self._will_send = self._will_resume = False
         # What mutes the channel (a request or quotas), and the frames received since then.
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
-        self._will_resume = self._is_reading_paused = self._is_writing_paused = False
+        self._is_reading_paused = self._is_writing_paused = self._waits_to_read = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
         # Whether a request has ended the connection: no frame after it is handled.
         self._is_ended = self._is_half_closed = False
@@ -153,6 +156,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(self._inbox[:nbytes])
+        if nbytes == len(self._inbox) and not self._waits_to_read:
+            self._waits_to_read = True
+            self._control_flow()
+            self._node.cluster.scheduler.call(self._read_on)
+
+    def _read_on(self) -> None:
+        self._waits_to_read = False
+        self._control_flow()
 
     def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
@@ -177,8 +188,8 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_ended(begin, frames)
 
     def eof_received(self) -> bool:
-        """After a half-close the client can still read; pending requests get their responses. TLS
-        has no half-closed connections."""
+        """After a half-close, the client can still read, so pending requests get their responses.
+        TLS has no half-closed connections."""
         if self._tls is not None:
             return False
         if not self._pending and not self._backlog and not self._stream:
@@ -408,14 +419,14 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 interceptor.handle(context, self._node)
         except Exception:
-            # Bug in the broker: drop the connection, so that the client retries.
+            # This is a bug in the broker. The connection is dropped, so that the client retries.
             _log.exception("Handling %s v%d failed", route.api.name, route.version)
             self._is_ended = True
             self.abort()
 
     def _end(self, error: ProtocolError) -> None:
-        """Close after the pending responses: after a bad frame the stream cannot be parsed. As in
-        Kafka, no error response is sent."""
+        """Close after the pending responses, because the stream cannot be parsed after a bad frame.
+        As in Kafka, no error response is sent."""
         if self._error is not None:
             return
         self._error = error
@@ -450,8 +461,8 @@ class Connection(asyncio.BufferedProtocol):
             self._muted_by = context
 
     def throttle(self, ms: int) -> None:
-        """Mute the channel for this time. Of several pipelined requests, the longest time
-        applies."""
+        """Mute the channel for `ms` milliseconds. If several pipelined requests are throttled, the
+        longest time applies."""
         timers = self._node.client_timers
         end_ms = timers.now_ms() + ms
         if self._transport is None or (self._throttled and self._throttled.deadline_ms >= end_ms):
@@ -530,7 +541,7 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.add_stream(self)
 
     def write_stream(self) -> None:
-        """Write more of a large response, at the pace of its client; called by the outbox."""
+        """Write the next part of a large response, at its client's pace. Called by the outbox."""
         self._will_stream = False
         self.last_active = seconds()
         transport, written = self._transport, 0
@@ -542,7 +553,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 chunk = buffer if isinstance(buffer, bytes) else buffer.read(position, CHUNK_BYTES)
             except (OSError, LogError) as error:
-                # Part of the response is written: an error response is no longer possible.
+                # Part of the response has been written, so an error response is no longer possible.
                 _log.error("Closing the connection from %s: %s", self.client.host, error)
                 self.abort()
                 return
@@ -572,7 +583,7 @@ class Connection(asyncio.BufferedProtocol):
         ):
             self._will_resume = True
             self._loop.call_soon(self._resume)
-        pause = bool(self._backlog) or self._is_writing_paused
+        pause = bool(self._backlog) or self._is_writing_paused or self._waits_to_read
         if pause != self._is_reading_paused:
             self._is_reading_paused = pause
             if pause:
@@ -581,8 +592,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _resume(self) -> None:
-        """Process the backlog. Flush responses first: if that reveals that the client has
-        disconnected, its joins must not add members."""
+        """Process the backlog. Send responses first, because this may reveal that the client has
+        disconnected, and its joins must then not add members."""
         self.send()
         self._will_resume = False
         transport = self._transport

@@ -5,8 +5,8 @@ from typing import Any
 
 
 class Gather:
-    """Collects `count` results and calls `done` with them in order of index. If `count` is 0,
-    `done` is called immediately."""
+    """Collects `count` results and calls `done` with them in index order. If `count` is 0, `done`
+    is called immediately."""
 
     __slots__ = ("_done", "_missing", "_results")
 

@@ -12,13 +12,13 @@ from .connection import Connection
 
 _log: Final = logging.getLogger("kohort.server")
 
-# Idle connections may be closed late by this fraction of the idle time. It limits how often many
-# idle connections wake the event loop.
+# Maximum number of checks per idle time, so that many idle connections wake the event loop rarely.
+# A connection may therefore be closed late by 1/100 of the idle time.
 CHECKS_PER_IDLE_TIME: Final = 100
 
 
 class IdleConnections:
-    """Checks each connection once per idle time, however many requests it has handled since the
+    """Checks each connection once per idle time, regardless of the number of requests since the
     last check. With `max_ms` below zero, connections are never closed. `timers` use the wall
     clock."""
 

@@ -1,8 +1,8 @@
 """A request between its connection and its handler: the route, the context, the response.
 
-`Routes` finds the decoder, handler and encoder of an API version; a handler gets a
-`RequestContext`. Responses do not depend on the version: any object with kio's field names will do,
-and the encoder uses the fields that the request's version has.
+`Routes` finds the decoder, handler and encoder of an API version. A handler gets a
+`RequestContext`. Responses do not depend on the version: a response can be any object with kio's
+field names, and the encoder uses the fields of the request's version.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from ..security.session import ClientSession
 
 _log: Final = logging.getLogger("kohort.requests")
 _correlation_id: Final = Struct(">i").pack
-# Decodes and encodes long messages. One thread, because it competes with the event loop for the
-# interpreter.
+# Decodes and encodes long messages. There is only one thread, because it competes with the event
+# loop for the interpreter.
 codec_thread: Final = ThreadPoolExecutor(1, "kohort-codec")
 
 ResponseFrame: TypeAlias = bytes | list[bytes | FileSlice]
@@ -49,8 +49,8 @@ PIPELINED_MAX: Final = 32
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-# A response, or a nested structure. Hot responses are NamedTuples, which are created three times as
-# fast. Not declared as a subclass, which crashes when compiled by mypyc.
+# A response or a nested structure. Frequent responses are NamedTuples, which are created three
+# times as fast. Message is not a subclass, which would crash when compiled by mypyc.
 Message: TypeAlias = SimpleNamespace
 
 
@@ -74,7 +74,7 @@ class Route:
     whole frame. `decode` and `encode` raise ManyItems for messages that are too long for the event
     loop; `decode_long` and `encode_long`, for the codec thread, do not. `find_varying` locates
     VARYING_FIELD, the field in which otherwise identical requests may differ. `pipelined_max`
-    limits how many are handled together (1 if the handler mutes the channel).
+    limits how many requests are handled together (1 if the handler mutes the channel).
     """
 
     api: Api
@@ -94,7 +94,7 @@ class Route:
 
 
 class Routes:
-    """Routes of one profile, built lazily: startup should not load schemas that no client uses."""
+    """Routes of one profile. Schemas are loaded when a client uses them, not at startup."""
 
     def __init__(self, profile: Profile = BY_KEY) -> None:
         self._profile = profile
@@ -115,8 +115,8 @@ class Routes:
         handler = import_module(f"...handlers.{api.handler}", __name__)
         if not api.serves(version):
             if key == API_VERSIONS:
-                # The only API whose unsupported versions get a response (KIP-511): in v0, which
-                # every client can decode. Not cached, so that clients cannot grow the cache.
+                # Only ApiVersions responds to unsupported versions (KIP-511), in v0, which every
+                # client can decode. The route is not cached, so that clients cannot grow the cache.
                 encode = response_encoder(key, 0)
                 return Route(api, 0, lambda *_: None, handler.handle_unsupported_version, encode)
             raise UnsupportedVersion(
@@ -173,10 +173,10 @@ class Channel(Protocol):
         earlier requests."""
 
     def mute(self, context: "RequestContext") -> None:
-        """Handle no later request of this connection until this one has its response."""
+        """Hold back later requests of the connection until this one has its response."""
 
     def throttle(self, ms: int) -> None:
-        """Handle no later request of this connection for `ms` of wall-clock time."""
+        """Hold back later requests of the connection for `ms` milliseconds of wall-clock time."""
 
     def close_after_responses(self, reason: str) -> None:
         """Send the responses of earlier requests, then close; later requests are dropped."""
@@ -187,19 +187,20 @@ class RequestMeter(Protocol):
 
     @property
     def fetch_bytes_max(self) -> int:
-        """The most bytes that a Fetch may return. With more, the client would always be
-        throttled."""
+        """The maximum number of bytes that a Fetch may return. A larger response would always cause
+        throttling."""
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
-        """Whether to respond to a Fetch without records, because the client is throttled."""
+        """Return whether to respond to a Fetch without records, because the client is throttled."""
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
-        """Record that the request creates or deletes partitions. With `is_strict`, the client
-        supports THROTTLING_QUOTA_EXCEEDED, and this raises ApiError with it (KIP-599)."""
+        """Record that the request creates or deletes partitions. Raises ApiError if the client is
+        over its quota and `is_strict`, which means that it supports THROTTLING_QUOTA_EXCEEDED
+        (KIP-599)."""
 
     def allows_auto_creation(self, partitions: int) -> bool:
-        """Return whether a Metadata request may create partitions, because its client is not over
-        its quota, and record them. The request is not throttled."""
+        """Return whether the client of a Metadata request is not over its quota and may create
+        partitions, and record them. The request is not throttled."""
 
 
 class Interceptor(Protocol):
@@ -207,7 +208,7 @@ class Interceptor(Protocol):
 
     def needs_decoded(self, route: Route) -> bool:
         """Whether requests of this route must currently be decoded. If not, the request cache
-        recognizes repeated ones. Either way each request has its own context."""
+        recognizes repeated requests. In both cases, each request has its own context."""
 
     def handle(self, context: "RequestContext", node: Any) -> None:
         """Called instead of `context.route.handle(context, node)`, which it must call itself,
@@ -224,14 +225,14 @@ class EncodedResponse(NamedTuple):
 
 
 class RequestContext:
-    """A request and its position in the connection's response order. It may stand for several
-    pipelined requests that differ only in their correlation ids and in varying numbers such as the
-    offset of a commit.
+    """A request and its position in the connection's response order. A context may represent
+    several pipelined requests that differ only in their correlation ids and in varying numbers such
+    as the offset of a commit.
 
     A handler may store derived data, such as the command, in `prepared`. On a cache hit, the new
     context gets the same `prepared` and the cached `request`, with the current values in `numbers`.
 
-    `response` contains the encoded frames: b"" if no response is sent, None while pending.
+    `response` is the encoded frames, b"" if no response is sent, or None while it is pending.
     """
 
     def __init__(
@@ -253,7 +254,7 @@ class RequestContext:
         self.prepared = prepared
         self.numbers = numbers
         self.size_bytes = 0
-        """The size of a decoded request in bytes, without the four bytes of its length."""
+        """The size of a decoded request in bytes, without the four bytes of the length field."""
         # mypyc would ignore this default if it were set in the class.
         self.meter: RequestMeter | None = None
         """Measures the request if there are client quotas."""
@@ -291,8 +292,8 @@ class RequestContext:
         return self.channel.is_disconnected
 
     def respond(self, message: Any) -> None:
-        """Respond with `message`, any object with the fields of the response (kio's names). It must
-        not change afterwards."""
+        """Respond with `message`, any object with the fields of the response (kio's names). The
+        message must not be changed afterwards."""
         self.respond_each([message] * len(self.correlation_ids))
 
     def respond_each(self, messages: Sequence[Any]) -> None:
@@ -351,8 +352,8 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection instead of responding, if the response would be too large, or as the
-        only way to signal an error to a client that gets no response (acks=0; upstream:
+        """Close the connection instead of responding. Used if the response would be too large, and
+        as the only way to signal an error to a client that gets no response (acks=0; upstream:
         KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()
@@ -421,6 +422,6 @@ def _rest(
     except StopIteration:
         return
     except Exception:
-        # As with a bug in a short request, the client retries.
+        # As after a bug in a short request, the client retries.
         _log.exception("Handling %s v%d failed", context.route.api.name, context.version)
         context.close_connection("a request failed")

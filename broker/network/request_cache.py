@@ -8,7 +8,7 @@ parsed. Consecutive pipelined frames of the same request are returned together.
 With an authorizer, a request is cached only if its client is authorized for all of it. When the
 ACLs have changed, the cache is cleared, so that repeated requests are authorized again.
 
-Switching it off (`kohort.request.cache=false`) only affects speed.
+Disabling the cache (`kohort.request.cache=false`) affects only the speed.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from .request import Numbers, Route
 Frame: TypeAlias = tuple[bytes, int, int]
 """(buffer, start, end) of a frame without its size."""
 
-# Cache size per connection: a consumer with 2,000 partitions or about sixty small requests. The
-# cache is cleared when it is full.
+# Cache size per connection, enough for a consumer with 2,000 partitions or for about sixty small
+# requests. The cache is cleared when it is full.
 CACHE_BYTES_MAX: Final = 64 * 1024
 # Approximate size of an entry besides its bytes: message, command, encoded response.
 ENTRY_BYTES: Final = 1024
@@ -82,7 +82,7 @@ class RequestCache:
         return entry, pieces[1:2], [(number,) for number in pieces[3::2]]
 
     def put(self, entry: CachedRequest, buffer: bytes, start: int, body: int, end: int) -> None:
-        """Recognize later frames that differ from this one only in their numbers."""
+        """Add an entry, for later frames that differ from this one only in their numbers."""
         start -= 4
         self._bytes += end - start + ENTRY_BYTES
         if self._bytes > CACHE_BYTES_MAX:

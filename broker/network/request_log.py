@@ -3,7 +3,7 @@
     < k12 Heartbeat v4 #17 orders/consumer-1 (rdkafka at /127.0.0.1)
     > k12 Heartbeat #17 rebalance_in_progress, 16 bytes, 0.4 ms
 
-#17 is the correlation id. Errors of single topics and partitions are not shown.
+#17 is the correlation id. Errors of individual topics and partitions are not shown.
 """
 
 import logging
@@ -38,7 +38,7 @@ class RequestLog:
 
 
 def request_log() -> RequestLog | None:
-    """Return None unless DEBUG is enabled."""
+    """Return the interceptor, or None unless DEBUG is enabled."""
     return RequestLog() if _log.isEnabledFor(logging.DEBUG) else None
 
 

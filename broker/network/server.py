@@ -1,4 +1,4 @@
-"""The listening sockets of a listener of a node, and its open connections."""
+"""The listening sockets of a node's listener, and its open connections."""
 
 import asyncio
 import contextlib
@@ -18,21 +18,21 @@ from .idle_connections import IdleConnections
 
 _log: Final = logging.getLogger("kohort.server")
 
-# How long a stopping server waits for clients to receive the responses already written; then their
-# connections are aborted. `kohort serve` promises to stop within two seconds.
+# How long a stopping server waits for clients to receive the responses already written, before it
+# aborts their connections. `kohort serve` promises to stop within two seconds.
 CLOSE_SECONDS_MAX: Final = 1.0
 # All clients of a test suite may connect at once; Kafka's backlog is 50.
 BACKLOG: Final = 1024
-# Connections accepted before other clients are served: 50 µs each. (uvloop's own servers accept one
-# connection per iteration of the event loop, which takes a minute for 1,000 clients of a busy
-# broker.)
+# Number of connections that are accepted, in 50 µs each, before other clients are served. (uvloop's
+# own servers accept one connection per iteration of the event loop, which takes a minute for 1,000
+# clients of a busy broker.)
 ACCEPTED_AT_ONCE_MAX: Final = 64
 # Pause after a failure to accept, for example because no file descriptors are left.
 RETRY_ACCEPT_SECONDS: Final = 1.0
 
 
 class Server:
-    """The listening sockets of a listener of a node: one per address of its host.
+    """The listening sockets of a node's listener, one per address of its host.
     `new_connection(opened, closed)` is the protocol factory."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Server:
         self._name = ""
         # Accepted sockets that have no connection yet.
         self._connecting: set[asyncio.Task[None]] = set()
-        # Accepted sockets that wait for a limit, or to be closed because of a limit.
+        # Accepted sockets that wait until the limits allow a connection, or until they are closed.
         self._waiting: set[socket.socket] = set()
         self._cancel_waiting: Callable[[], None] | None = None
         self._connections: set[Connection] = set()
@@ -60,13 +60,13 @@ class Server:
         self._tls: ServerTls | None = None
 
     def limit(self, listener: Listener, limits: ConnectionLimits, idle: IdleConnections) -> None:
-        """Apply limits to the connections of sockets, but not to in-process clients."""
+        """Apply limits to connections over sockets, but not to in-process clients."""
         self._name, self._limits, self._idle = listener.name, limits, idle
         limits.add_listener(listener, lambda: list(self._addresses))
 
     async def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the addresses of `host` without listening yet. Returns the host and port of the
-        first address. Raises OSError."""
+        """Bind the addresses of `host` without listening yet. Return the host and port of the first
+        address. Raises OSError."""
         self._all_closed = None
         self._is_stopping = False
         infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -121,8 +121,8 @@ class Server:
             self._connect_when_allowed(client, address[0])
 
     def _connect_when_allowed(self, client: socket.socket, address: str) -> None:
-        """Connect the client now, or when a limit allows it. In the second case, accept no other
-        client until then."""
+        """Connect the client now, or when the limits allow it. Until then, no other client is
+        accepted."""
         limits = self._limits
         delay_ms = 0 if limits is None else limits.delay_ms(self._name)
         if limits is None or (not delay_ms and limits.has_slot(self._name)):
@@ -228,7 +228,7 @@ class Server:
         if self._tls is not None:  # a client may never complete its handshake
             for each in self._connecting:
                 each.cancel()
-        # Connections that are not open yet are aborted as soon as they are.
+        # Connections that are still being opened are aborted when they are open.
         await asyncio.gather(*self._connecting, return_exceptions=True)
         self._close_listeners()
         self._all_closed = asyncio.Event()

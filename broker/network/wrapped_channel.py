@@ -4,8 +4,8 @@ from .request import Channel, RequestContext
 
 
 class WrappedChannel:
-    """Passes on every call that a subclass does not override. It is not in request.py, because a
-    class compiled by mypyc cannot have interpreted subclasses."""
+    """Passes on every call that a subclass does not override. The class is not in request.py,
+    because a class compiled by mypyc cannot have interpreted subclasses."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

@@ -1,6 +1,6 @@
-"""Finds the anomalies of a history: pure functions, one per kind of anomaly.
+"""Finds the anomalies of a history with pure functions, one for each kind of anomaly.
 
-facts.py         what the history says about each record, transaction and commit. Start here
+facts.py         the facts about each record, transaction and commit. Start here
 log.py           the log of a partition: lost, duplicate, misplaced, reordered records
 reads.py         polls: skips, repetitions, stale reads
 transactions.py  isolation and fencing
@@ -18,7 +18,7 @@ from .facts import Anomaly, Facts
 __all__ = ["CHECKS", "Anomaly", "Check", "Finding", "analyze"]
 
 ANOMALIES_MAX: Final = 1_000
-"""The anomalies that are kept per check: a broken broker may break a promise with almost every
+"""The maximum number of anomalies per check. A broken broker may break a promise with almost every
 operation."""
 
 
@@ -86,7 +86,7 @@ def analyze(operations: Iterable[Operation]) -> list[Finding]:
 
 
 def _size(anomaly: Anomaly) -> tuple[int, int]:
-    """Return a sort key: few operations first, then those that are close together, which are
-    easier to follow."""
+    """Return a sort key. Anomalies with few operations, then those with operations close together,
+    come first, because they are easier to follow."""
     events = [each.began for each in anomaly.operations]
     return len(events), max(events) - min(events)

@@ -1,6 +1,6 @@
-"""What a history says about each record, transaction and commit; the analyses start from this.
+"""The facts of a history about each record, transaction and commit, which all analyses use.
 
-All of this package is pure: a history goes in, anomalies come out.
+The whole package consists of pure functions from a history to anomalies.
 """
 
 from bisect import bisect_left
@@ -23,15 +23,15 @@ Kind = TypeVar("Kind", bound=Operation)
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """A counter-example. `what`: one sentence, with offsets and values. `operations`: those that
-    show it."""
+    """A counter-example. `what`: one sentence, with offsets and values. `operations`: the
+    operations that prove it."""
 
     what: str
     operations: tuple[Operation, ...]
 
 
 class Written(NamedTuple):
-    """Who sent a value, and its place in the batch."""
+    """The send that contained a value, and the value's index in the batch."""
 
     send: Send
     number: int
@@ -53,7 +53,7 @@ NO_LOG = Log((), ())
 
 
 class Facts:
-    """The operations of a history, and what they say together."""
+    """The operations of a history, and facts derived from them."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = sorted(operations, key=lambda each: each.began)
@@ -78,8 +78,8 @@ class Facts:
         return next((each for each in self.ends[transaction] if each.is_commit), None)
 
     def transaction_fate(self, transaction: str | None) -> Outcome:
-        """Return whether a transaction was committed. Without a commit it is aborted in the end: by
-        the client, by the next one with its transactional id, or after its timeout."""
+        """Return whether a transaction was committed. Without a commit, it is aborted by its
+        client, by the next client with its transactional id, or after its timeout."""
         if transaction is None:
             return "ok"
         commit = self.commit_of(transaction)
@@ -126,9 +126,9 @@ class Facts:
 
     @cached_property
     def irregular(self) -> list[Poll]:
-        """The final polls, and those that did not return exactly what the final read has between
-        their position and the next one. The others, which are most polls of a run, repeat what the
-        final polls show, so no check needs to look at them one by one."""
+        """The final polls, and the polls that did not return exactly the final read's records
+        between their position and their next position. The other polls, which are most of a run,
+        repeat what the final polls show, so no check needs to look at each of them."""
         return [each for each in self.polls if each.mode == "final" or self.place(each) is None]
 
     def place(self, poll: Poll) -> slice | None:

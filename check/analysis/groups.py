@@ -1,7 +1,7 @@
 """What a group promises: one owner per partition, and committed offsets that stay.
 
-The committed offset of a group and partition is a register whose writes are unique: each commit has
-its own metadata. "Generation" includes member epochs.
+The committed offset of a group and partition is a register whose writes are unique, because each
+commit has different metadata. "Generation" includes member epochs.
 """
 
 from collections import defaultdict
@@ -13,12 +13,12 @@ from ..history import Assigned, Commit, Heartbeat, Joined, Left, Operation, Poll
 from .facts import Anomaly, Facts
 
 GONE = ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "FENCED_INSTANCE_ID")
-"""After one of these errors, the member id and generation are worthless."""
+"""After one of these errors, the member id and generation are no longer valid."""
 
 
 class _Ownership(NamedTuple):
-    """The time in which a member owned a partition at least: from the response with the assignment
-    to the last accepted request in which it still had the partition."""
+    """The minimum time for which a member owned a partition: from the response with the assignment
+    to the last accepted request in which the member still had the partition."""
 
     member: str
     begin: int
@@ -88,8 +88,8 @@ def _ownerships(facts: Facts) -> dict[tuple[str, int], list[_Ownership]]:
 
 def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
     """A commit was accepted although its member had left, had been fenced, or belonged to an
-    earlier generation; or although it had the member epoch from before the member gave up the
-    partition."""
+    earlier generation; or although the member had given up the partition in a member epoch later
+    than the commit's."""
     gone = _gone(facts)
     given_up = _given_up(facts)
     completed = _completed_generations(facts)
@@ -131,8 +131,8 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
 
 def _given_up(facts: Facts) -> dict[tuple[str, str, int], list[Heartbeat]]:
     """Return the accepted heartbeats of the consumer protocol in which a member did not own a
-    partition, the first of each epoch, by group, member and partition. If the member gets the
-    partition later, then not before the epoch of the response. Kafka accepts commits with any epoch
+    partition, the first of each epoch, by group, member and partition. The member can own the
+    partition again only from the epoch of the response on. Kafka accepts commits with any epoch
     since the one in which the partition was assigned (KIP-1251); before 4.3, only with the current
     epoch."""
     partitions = {each.partition for each in facts.of(Commit)}
@@ -153,7 +153,7 @@ def _completed_generations(facts: Facts) -> list[Assigned]:
 
 
 def _gone(facts: Facts) -> dict[tuple[str, str], Operation]:
-    """Return the first response by which a member id became worthless, by group and member."""
+    """Return the first response that made a member id invalid, by group and member."""
     gone: dict[tuple[str, str], Operation] = {}
     for each in facts.operations:
         if (isinstance(each, Left) and each.is_ok) or (
@@ -191,8 +191,8 @@ def visible_failed_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 def lost_commits(facts: Facts) -> Iterator[Anomaly]:
-    """A committed offset is gone, or an earlier one is back: a read returns neither the commit that
-    was acknowledged, or read, before the read began, nor a later or concurrent one."""
+    """A committed offset is gone, or an earlier one is back: a read returns neither the last commit
+    that was acknowledged or read before the read began, nor a later or concurrent commit."""
     commits: dict[tuple[str, int], list[Commit]] = defaultdict(list)
     for commit in facts.of(Commit):
         commits[commit.group, commit.partition].append(commit)
@@ -261,13 +261,13 @@ def _effects(
 def _over(
     facts: Facts, commit: Commit, seen: ReadCommitted, later: Commit
 ) -> tuple[Operation, ...]:
-    """Return what shows that a commit took effect before another one began, or nothing. `seen`: the
-    first read that returned the commit."""
+    """Return the operations that prove that a commit took effect before another one began; empty if
+    none do. `seen`: the first read that returned the commit."""
     if commit.transaction is None:
         if commit.is_ok and commit.precedes(later):
             return (commit,)
-        # A commit with an unknown outcome may be executed at any time, but only once: members never
-        # repeat a request.
+        # A commit with an unknown outcome may be executed at any time, but only once, because
+        # members never repeat a request.
         return (commit, seen) if seen.precedes(later) else ()
     end = facts.commit_of(commit.transaction)
     is_over = commit.is_ok and end is not None and end.is_ok and end.precedes(later)
@@ -308,8 +308,8 @@ def commits_ahead(facts: Facts) -> Iterator[Anomaly]:
 
 
 def consumed_twice(facts: Facts) -> Iterator[Anomaly]:
-    """Two transactions of a group consumed the same records, and both were committed: fencing and
-    committed offsets failed to provide exactly-once."""
+    """Two transactions of a group consumed the same records, and both were committed. Fencing and
+    committed offsets failed to provide exactly-once semantics."""
     consumed: dict[tuple[str, int], list[Commit]] = defaultdict(list)
     for commit in facts.of(Commit):
         if commit.transaction is not None and _takes_effect(facts, commit):

@@ -8,8 +8,8 @@ from .facts import Anomaly, Facts
 
 
 def lost_topics(facts: Facts) -> Iterator[Anomaly]:
-    """The topic of the run is gone, with all its records: after the run the broker responds, for as
-    long as the final reads may take, that the topic does not exist."""
+    """The topic of the run is gone, with all its records. After the run, the broker responds that
+    the topic does not exist, until the time for the final reads is over."""
     acknowledged = [each for each in facts.sends if each.is_ok][-1:]
     for missing in facts.of(TopicMissing):
         yield Anomaly(f"topic {missing.topic} no longer exists", (*acknowledged, missing))
@@ -29,7 +29,7 @@ def lost_writes(facts: Facts) -> Iterator[Anomaly]:
 
 def unseen(facts: Facts) -> Iterator[Anomaly]:
     """The final read ended too early: before an acknowledged record, or before the end of the
-    partition that the broker reports."""
+    partition as reported by the broker."""
     last = {(each.partition, each.is_committed): each for each in facts.final_polls()}
     for read in facts.of(ReadEnd):
         key = read.partition, read.is_committed
@@ -124,8 +124,8 @@ def misplaced(facts: Facts) -> Iterator[Anomaly]:
 
 
 def offset_gaps(facts: Facts) -> Iterator[Anomaly]:
-    """The offsets of successive batches, control batches included, are not contiguous: some belong
-    to no batch, or to two."""
+    """The offsets of successive batches, control batches included, are not contiguous: some offsets
+    belong to no batch, or to two batches."""
     ends: dict[int, tuple[int, Poll]] = {}
     for poll in facts.final_polls():
         if poll.is_committed:  # may skip control and aborted batches
@@ -182,8 +182,8 @@ def reordered_sends(facts: Facts) -> Iterator[Anomaly]:
                 offsets.setdefault((partition, value), (offset, poll))
     last: dict[tuple[str, int], tuple[str, int, Poll, Send]] = {}
     for send in facts.sends:
-        # A plain producer does not number its batches; one may overtake an earlier one that the
-        # producer takes for lost.
+        # A plain producer does not number its batches, so a batch may overtake an earlier one that
+        # the producer considers lost.
         is_ordered = send.producer is not None or send.is_ok
         for value in send.values if is_ordered else ():
             if (send.partition, value) not in offsets:

@@ -1,8 +1,8 @@
-"""What a consumer is promised: each fetch continues at the position it names, and skips nothing.
+"""What a consumer can rely on: each fetch continues at its position, and skips nothing.
 
-A client that polls under `assign` or `subscribe` decides about its position itself; between two
-assignments it may go back (Jepsen allows that under subscribe). So these analyses compare each
-response with the position of its request.
+Under both `assign` and `subscribe`, the client determines its position, and may go back between two
+assignments (Jepsen allows this under subscribe). So these analyses compare each response with the
+position of its request.
 """
 
 from bisect import bisect_left
@@ -38,12 +38,12 @@ def internal_nonmonotonic_polls(facts: Facts) -> Iterator[Anomaly]:
 
 
 def poll_skips(facts: Facts) -> Iterator[Anomaly]:
-    """A poll started past records that were visible from its position on."""
+    """A poll skipped visible records between its position and the first record that it returned."""
     return _skips(facts, is_internal=False)
 
 
 def internal_poll_skips(facts: Facts) -> Iterator[Anomaly]:
-    """A poll passed over visible records between those that it returned."""
+    """A poll skipped visible records between the records that it returned."""
     return _skips(facts, is_internal=True)
 
 
@@ -67,10 +67,10 @@ def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
 
 
 def stale_reads(facts: Facts) -> Iterator[Anomaly]:
-    """The high watermark of a partition's leader moves backwards within its leader epoch: a
-    consumer no longer sees what was visible."""
-    # A new leader may learn the high watermark later than clients did (KIP-207), even if it led the
-    # partition before: after a restart it continues with the high watermark in its checkpoint.
+    """The high watermark of a partition's leader moves backwards within its leader epoch, so a
+    consumer no longer sees records that were visible."""
+    # A new leader may receive the high watermark later than clients did (KIP-207), even if it led
+    # the partition before, because after a restart it reads the high watermark from a checkpoint.
     polls: dict[tuple[int, int, int], list[Poll]] = defaultdict(list)
     for poll in facts.polls:
         if poll.leader_epoch >= 0:
@@ -121,7 +121,7 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
 
 def out_of_range(facts: Facts) -> Iterator[Anomaly]:
     """A fetch was rejected with OFFSET_OUT_OF_RANGE, although its position was not past the end of
-    the partition: as acknowledged before, or as read at the end."""
+    the partition, as acknowledged before or read at the end."""
     for rejected in facts.of(OutOfRange):
         proof = _reaching(facts, rejected)
         if proof is not None:
@@ -133,7 +133,7 @@ def out_of_range(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _reaching(facts: Facts, refused: OutOfRange) -> Operation | None:
-    """Return what shows that the position of a rejected fetch exists, if anything does."""
+    """Return an operation that proves that the position of a rejected fetch exists, if any."""
     for send in facts.sends:
         is_before = send.is_ok and send.offset is not None and send.precedes(refused)
         end = (send.offset or 0) + len(send.values)
@@ -162,7 +162,7 @@ def _previous(facts: Facts, poll: Poll) -> tuple[Poll, ...]:
 
 
 def _is_aborted(facts: Facts, value: str) -> bool:
-    """Return whether the record was aborted; for reads of it see transactions.aborted_reads."""
+    """Return whether the record was aborted (transactions.aborted_reads checks reads of it)."""
     return value in facts.written and facts.fate(facts.written[value].send) == "fail"
 
 

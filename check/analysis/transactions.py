@@ -1,7 +1,7 @@
 """What transactions promise to consumers with read_committed, and to producers.
 
-Kafka does not isolate writes: the batches of two transactions alternate in a partition, so cycles
-of writes (G0) are normal, as Jepsen's notes say. Reads with read_committed are isolated from
+Kafka does not isolate writes. The batches of two transactions may alternate in a partition, so
+cycles of writes (G0) are normal, as Jepsen's notes say. Reads with read_committed are isolated from
 aborted and uncommitted records.
 """
 
@@ -32,7 +32,7 @@ def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
-    """A consumer with read_committed got a record before its producer asked to commit."""
+    """A consumer with read_committed got a record before its producer sent the commit."""
     commits = {
         key: [_commit_began(facts, value) for value in log.values]
         for key, log in facts.final_logs.items()
@@ -89,7 +89,7 @@ def torn_transactions(facts: Facts) -> Iterator[Anomaly]:
 
 
 def write_read_cycles(facts: Facts) -> Iterator[Anomaly]:
-    """A cycle of transactions that each read, with read_committed, what the next one wrote."""
+    """A cycle of transactions, each of which read records of the next one with read_committed."""
     edges: dict[str, dict[str, tuple[Send, Poll]]] = defaultdict(dict)
     for poll in facts.polls:
         if poll.transaction is None or not poll.is_committed:
@@ -143,8 +143,8 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
         mine = own.get(operation.client)
         if mine is None:
             continue
-        # By transactional id: a broker that does not fence may give the successor another producer
-        # id.
+        # By transactional id, because a broker that does not fence may give the successor another
+        # producer id.
         for init in by_name[mine.transactional_id]:
             if init.client != mine.client and mine.precedes(init) and init.precedes(operation):
                 yield Anomaly(
@@ -156,7 +156,7 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
 
 
 def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
-    """The same producer id and epoch were given out twice, or an epoch moved backwards."""
+    """The same producer id and epoch were returned twice, or an epoch moved backwards."""
     seen: dict[tuple[int, int], InitProducer] = {}
     last: dict[int, InitProducer] = {}
     for init in facts.of(InitProducer):
@@ -165,7 +165,7 @@ def producer_epochs(facts: Facts) -> Iterator[Anomaly]:
         key = init.producer_id, init.epoch
         if key in seen:
             yield Anomaly(
-                f"producer id {key[0]} with epoch {key[1]} was given out twice", (seen[key], init)
+                f"producer id {key[0]} with epoch {key[1]} was returned twice", (seen[key], init)
             )
         seen[key] = init
         before = last.get(init.producer_id)

@@ -21,7 +21,7 @@ from ..groups.errors import CommandError, UsageError
 HELP: Final = """\
 List, add and remove ACLs in any Kafka cluster with an authorizer.
 
-Flags, output and exit codes are those of kafka-acls of Kafka 4.3."""
+Flags, output and exit codes are the same as in kafka-acls of Kafka 4.3."""
 
 PATTERN_TYPES: Final = tuple(each.name for each in PatternType if each is not PatternType.UNKNOWN)
 RESOURCES: Final = {
@@ -82,15 +82,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
     add("--force", action="store_true", help="do not ask before removing ACLs")
     action = parser.add_argument_group("actions, one of").add_argument
-    action("--list", action="store_true", help="ACLs of the resources, or all")
+    action("--list", action="store_true", help="list the ACLs of the resources, or all ACLs")
     action("--add", action="store_true")
     action("--remove", action="store_true")
     which = parser.add_argument_group("resources, repeatable").add_argument
     for flag in RESOURCES:
         which(f"--{flag.replace('_', '-')}", metavar="NAME", **repeatable)
     which("--cluster", action="store_true")
-    text = "literal (default), prefixed; with --list and --remove also any, and match: patterns "
-    text += "that apply to the name"
+    text = "literal (default) or prefixed; with --list and --remove also any, or match: all "
+    text += "patterns that apply to the name"
     which("--resource-pattern-type", metavar="TYPE", default="LITERAL", help=text)
     entry = parser.add_argument_group("permissions, repeatable").add_argument
     entry("--allow-principal", metavar="User:NAME", **repeatable, help="User:* for everyone")
@@ -103,7 +103,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     entry("--operation", metavar="NAME", **repeatable, help=text)
     text = "the operations that a producer needs, for --topic"
     entry("--producer", action="store_true", help=text)
-    entry("--idempotent", action="store_true", help="with --producer: IdempotentWrite")
+    entry("--idempotent", action="store_true", help="with --producer: also IdempotentWrite")
     text = "the operations that a consumer needs, for --topic and --group"
     entry("--consumer", action="store_true", help=text)
     text = "with --list: only ACLs of this principal; repeatable"

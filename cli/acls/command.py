@@ -1,4 +1,4 @@
-"""The actions of AclCommand. Lists are sorted, whereas Kafka's tool prints them in no order."""
+"""The actions of AclCommand. Lists are sorted; Kafka's tool prints them in no particular order."""
 
 import argparse
 import sys
@@ -17,10 +17,10 @@ from ..groups.errors import CommandError, RequestFailed, UsageError, broker_erro
 from . import arguments
 from .arguments import Entry, Pattern
 
-# How long to wait for a broker and for each response.
+# The timeout for a connection and for each response.
 TIMEOUT_MS: Final = 30_000
 
-# kafka-python has no type annotations for them.
+# kafka-python's messages and errors have no type annotations.
 _acls: Any = kafka_messages
 _error_class: Any = kafka_errors.for_code
 
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         arguments.check(args)
         action = next(each for name, each in ACTIONS.items() if getattr(args, name))
         config = client_arguments(Path(args.command_config)) if args.command_config else {}
-        # Before a connection is made: invalid flags are found without a cluster.
+        # Before connecting, so that invalid flags are reported without a cluster.
         planned = None if args.list else arguments.entries(args)
         with admin_client(args.bootstrap_server, TIMEOUT_MS, config) as admin:
             action(args, Cluster(admin), planned or {})
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 class Cluster:
     """The ACLs of a cluster. All methods raise CommandError. kafka-python's public methods are not
-    used, because they lack the operation TwoPhaseCommit and the messages of brokers."""
+    used, because they lack the operation TwoPhaseCommit and the error messages of brokers."""
 
     def __init__(self, admin: Any) -> None:
         self._manager = admin._manager
@@ -93,7 +93,7 @@ class Cluster:
             _check(result)
 
     def _send(self, request: Any, pattern: Pattern, **fields: Any) -> Any:
-        # v1: pattern types; v3: the type USER.
+        # Pattern types need version 1; the resource type USER needs version 3.
         min_version = 3 if pattern.type is AclResourceType.USER else 1
         try:
             message = request(min_version=min_version, **fields)
@@ -125,8 +125,8 @@ def _check(result: Any) -> None:
 
 
 def _failed(error: Any, message: str | None = None) -> RequestFailed:
-    """Return the failure for a kafka-python error; `error` may be an instance or a class.
-    `message`: the broker's."""
+    """Convert a kafka-python error. `error` is an instance or a class; `message` is the broker's
+    error message."""
     return RequestFailed(broker_error(error.errno, error.message, message or error.description))
 
 

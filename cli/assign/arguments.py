@@ -11,16 +11,16 @@ from ..errors import UserError
 from ..output import FORMATS
 
 HELP: Final = """\
-Compute the assignment that a group's leader would make, or, in a group of the consumer protocol,
-the broker (assignors uniform and server-range). Needs no group and no broker.
+Compute the assignment that a group's leader would make or, with the assignors uniform and
+server-range, the broker in a group of the consumer protocol. Needs neither a group nor a broker.
 
     kohort assign --assignor sticky --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1
 
 With --before FILE, members own the partitions of a previous assignment: FILE is the output of
---format json. The kept and the moved partitions are then printed as well. With --cases FILE, each
-line of FILE is a case as a JSON object, and one line is printed for it (docs/assign.md)."""
+--format json. Kept and moved partitions are then printed as well. With --cases FILE, each line of
+FILE is a case as a JSON object, for which one line is printed (docs/assign.md)."""
 
-# A case of --cases contains all of its input, and its output has one format.
+# With --cases, each line contains the whole case, and results have only one format.
 NOT_WITH_CASES: Final = (
     "assignor", "topic", "member", "rack", "replica-racks", "before", "explain", "format", "svg",
 )  # fmt: skip
@@ -41,8 +41,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--before", metavar="FILE", help="the previous assignment, printed by --format json")
     add("--explain", action="store_true", help="explain why each partition moved (with --before)")
     add("--format", choices=FORMATS, help="(default: table)")
-    add("--svg", metavar="FILE", help="write the picture to a file as well")
-    add("--cases", metavar="FILE", help="one JSON object per line; - is standard input")
+    add("--svg", metavar="FILE", help="also write the picture to a file")
+    add("--cases", metavar="FILE", help="one JSON object per line; -: standard input")
 
 
 def _repeatable(parser: argparse.ArgumentParser, flag: str, metavar: str, meaning: str) -> None:
@@ -94,7 +94,7 @@ def case_content(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _pairs(values: list[str], flag: str, example: str) -> ItemsView[str, str]:
-    """Parse `name=value`. A name may contain `=`, because a member id may."""
+    """Parse `name=value`, split at the last `=`, because a member id may contain `=`."""
     pairs: dict[str, str] = {}
     for text in values:
         name, equals, value = text.rpartition("=")

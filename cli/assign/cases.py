@@ -121,7 +121,7 @@ def decode(text: bytes) -> Any:
         raise CaseError(f"invalid JSON: {error.msg[0].lower()}{error.msg[1:]} at {at}") from error
     except RecursionError as error:
         raise CaseError("invalid case: nested too deeply") from error
-    except ValueError as error:  # the limit of int()
+    except ValueError as error:  # Python limits the number of digits that int() converts
         raise CaseError("invalid case: a number with thousands of digits") from error
 
 
@@ -138,7 +138,7 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_without_duplicates)
 
 
 def parse_case(content: Any) -> Case:
-    """Return the case in decoded JSON. Raises CaseError."""
+    """Parse a case from decoded JSON. Raises CaseError."""
     case = _object(content, "case", CASE_FIELDS)
     name = _name(case.get("assignor"), "assignor")
     partitions = {
@@ -184,7 +184,7 @@ def _subscription(content: Any, member: str) -> Subscription:
     if instance_id is not None:
         _name(instance_id, f"group_instance_id {of_member}")
     return Subscription(
-        topics=tuple(dict.fromkeys(names)),  # Kafka uses a set, as for owned partitions
+        topics=tuple(dict.fromkeys(names)),  # Kafka uses a set here and for owned partitions
         owned_partitions=_partitions(fields.get("owned", []), f"owned {of_member}"),
         generation_id=None if generation is None or generation < 0 else generation,
         rack_id=None if rack is None else _text(rack, f"rack {of_member}"),
@@ -194,7 +194,7 @@ def _subscription(content: Any, member: str) -> Subscription:
 
 
 def _with_user_data(member: Subscription, assignor: Assignor) -> Subscription:
-    """Add the user data that the member would send: `sticky` uses only that."""
+    """Add the user data that the member would send. `sticky` reads owned partitions from it."""
     if member.user_data is not None:
         return member
     generation = member.generation_id

@@ -30,8 +30,8 @@ _to_json: Final = json.JSONEncoder().encode
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0. Raises UserError, except for an invalid case of --cases, for which a line with the
-    error is printed."""
+    """Return 0. Raises UserError. An invalid case of --cases does not raise an error: a line with
+    the error message is printed for it."""
     arguments.check(args)
     if args.cases is not None:
         with _opened(args.cases) as cases:
@@ -72,7 +72,7 @@ def _result(args: argparse.Namespace) -> Result:
 
 
 def _read_before(path: str) -> Assignment:
-    """Read the output of --format json, or a line of output of --cases."""
+    """Read the output of --format json, or a line of the output of --cases."""
     with _opened(path) as file:
         text = file.read(BEFORE_BYTES_MAX + 1)
     if len(text) > BEFORE_BYTES_MAX:
@@ -147,8 +147,8 @@ def _block(brackets: str, lines: Iterable[str]) -> str:
 
 
 def write_csv(result: Result) -> None:
-    """Print a row for each partition, then for each member without partitions, as Kafka's tools
-    do."""
+    """Print a row for each partition and then, as Kafka's tools do, for each member without
+    partitions."""
     rows: dict[TopicPartition, tuple[object, ...]] = {
         at: (*at, member, None, None, None)
         for member, partitions in result.assignment.items()

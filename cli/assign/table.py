@@ -66,7 +66,7 @@ class Grid:
 
     @property
     def too_big(self) -> str | None:
-        """The message if the grid is too big to read, else None."""
+        """Why the grid is too big to read, or None."""
         rows, columns = len(self.rows), sum(map(len, self.columns.values()))
         if rows <= ROWS_MAX and columns <= COLUMNS_MAX:
             return None

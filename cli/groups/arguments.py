@@ -38,7 +38,7 @@ NOT_EXECUTED: Final = (
 HELP: Final = """\
 List, describe and delete consumer groups, and reset their offsets, in any Kafka cluster.
 
-Flags, tables, messages and exit codes are those of kafka-consumer-groups of Kafka 4.3. If the
+Flags, tables, messages and exit codes are the same as in kafka-consumer-groups of Kafka 4.3. If the
 cluster returns an error, the exit code is 0, or 1 with --format json or csv. If no broker responds
 within --timeout, the exit code is 1."""
 
@@ -82,12 +82,12 @@ def _add_reset_flags(parser: argparse.ArgumentParser) -> None:
     reset("--shift-by", metavar="N", help="forward, or backward if negative")
     text = "UTC by default; a zone may follow"
     reset("--to-datetime", metavar="YYYY-MM-DDThh:mm:ss.sss", help=text)
-    reset("--by-duration", metavar="PnDTnHnMnS", help="this long ago")
+    reset("--by-duration", metavar="PnDTnHnMnS", help="offsets at this time before now")
     reset("--from-file", metavar="FILE", help="output of --export")
     how = parser.add_argument_group("how to reset offsets").add_argument
     how("--dry-run", action="store_true", help="only print the new offsets (default)")
-    how("--execute", action="store_true", help="commit them")
-    how("--export", action="store_true", help="print them as CSV, for --from-file")
+    how("--execute", action="store_true", help="commit the new offsets")
+    how("--export", action="store_true", help="print the new offsets as CSV, for --from-file")
 
 
 def check(args: argparse.Namespace) -> None:
@@ -161,8 +161,8 @@ def _check_reset(args: argparse.Namespace) -> None:
 
 
 def names(text: str | None, known: Sequence[str], kind: str) -> list[str]:
-    """Return the Kafka names, of STATES or TYPES, in a list such as `stable,empty`. Raises
-    UsageError."""
+    """Parse a list of states or types such as `stable,empty`, and return Kafka's names for them.
+    Raises UsageError."""
     if not text:
         return []
     by_lower = {name.lower(): name for name in known}

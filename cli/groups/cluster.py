@@ -34,7 +34,7 @@ T = TypeVar("T")
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-RETRY_SECONDS: Final = 0.1  # retry.backoff.ms of the clients
+RETRY_SECONDS: Final = 0.1  # the default of the clients' retry.backoff.ms
 RETRIABLE: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
     kafka_errors.CoordinatorNotAvailableError,
@@ -175,7 +175,7 @@ class Cluster:
         return self.retry(find)
 
     def committed(self, group: str) -> dict[Partition, Committed]:
-        """Return committed offsets, none for an unknown group."""
+        """Return the committed offsets. The result is empty for an unknown group."""
         offsets = self.retry(lambda: self._admin.list_group_offsets({group: None}))[group]
         return {
             Partition(*at): Committed(offset, None if epoch == -1 else epoch)
@@ -184,7 +184,7 @@ class Cluster:
         }
 
     def leaders(self, topics: Iterable[str]) -> tuple[dict[Partition, int], dict[str, BrokerError]]:
-        """Return the leader of each partition, -1 for no leader, and the errors of topics."""
+        """Return the leader of each partition (-1: no leader), and the errors of topics."""
         names = sorted(set(topics))
         leaders: dict[Partition, int] = {}
         errors: dict[str, BrokerError] = {}
@@ -213,7 +213,7 @@ class Cluster:
         query = dict.fromkeys(partitions, timestamp)
         if not query:
             return {}
-        # kafka-python's TopicPartition is a named tuple as well, and equal to ours.
+        # The lookup works because kafka-python's TopicPartition is also a named tuple.
         offsets = self.retry(lambda: self._admin.list_partition_offsets(dict(query)))
         return {at: offsets[at].offset for at in query}
 
@@ -330,7 +330,7 @@ def _consumer_member(description: Mapping[str, Any]) -> Member:
             Partition(each["topic_name"], n) for each in topics for n in each["partitions"]
         )
 
-    # 0: classic protocol, 1: consumer protocol, -1: unknown. The field exists since version 1.
+    # 0: classic protocol, 1: consumer protocol, -1: unknown. Version 1 added the field.
     member_type = description.get("member_type", -1)
     return Member(
         description["member_id"],

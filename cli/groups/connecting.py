@@ -19,7 +19,7 @@ from .errors import CommandError, NotConnected
 
 ERRORS: Final = "org.apache.kafka.common.errors"
 
-# kafka-python has no type annotations for them.
+# kafka-python's classes have no type annotations.
 _ADMIN: Any = KafkaAdminClient
 _CLIENT: Any = KafkaNetClient
 _SELECTOR: Any = NetworkSelector
@@ -68,11 +68,11 @@ class _Manager(KafkaConnectionManager):
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)  # type: ignore[no-untyped-call]
         self.reason = ""
-        """Why the last connection failed, unless no broker listens there."""
+        """Why the last connection failed; empty if nothing listened at the address."""
         self._refusal: NotConnected | None = None
 
     def raise_refusal(self) -> None:
-        """Raise NotConnected if the broker or the client has rejected the other."""
+        """Raise NotConnected if the broker or the client has rejected a connection."""
         if self._refusal is not None:
             raise self._refusal
 
@@ -97,8 +97,8 @@ class _Manager(KafkaConnectionManager):
 
 
 def _data_before_error(receive: Callable[[], Any]) -> Callable[[], Any]:
-    """kafka-python loses a response, such as the one to a wrong password, if the broker disconnects
-    before it is read."""
+    """Wrap `receive` so that it returns data before an error. Otherwise kafka-python would lose a
+    response, such as to a wrong password, if the broker disconnects right afterwards."""
 
     def receive_data_first() -> Any:
         data, error = receive()
@@ -108,10 +108,10 @@ def _data_before_error(receive: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def _refusal(error: Exception, config: Mapping[str, Any]) -> str:
-    """Describe an error that no retry can fix; "" for others."""
+    """Describe an error that no retry can fix. Return "" for other errors."""
     mechanism = config["sasl_mechanism"]
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
-        # Without kafka-python's name for the error.
+        # Remove kafka-python's name for the error.
         message = str(error.args[0] if error.args else error).partition(": ")[2]
         return f"SaslAuthenticationException: {message or error}".rstrip(".")
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
@@ -139,7 +139,7 @@ def _refusal(error: Exception, config: Mapping[str, Any]) -> str:
 
 
 def _ssl_error(error: Exception) -> ssl.SSLError | None:
-    """Return the error of TLS that kafka-python reports as a KafkaConnectionError."""
+    """Return the TLS error that kafka-python reports as a KafkaConnectionError, or None."""
     for each in (*error.args, error.__context__):
         if isinstance(each, ssl.SSLError):
             return each
@@ -147,7 +147,7 @@ def _ssl_error(error: Exception) -> ssl.SSLError | None:
 
 
 def _reason(connection: Any, error: Exception) -> str:
-    """Describe another failed connection; "" if there was none, or for a timeout."""
+    """Describe why the broker disconnected. Return "" if it did not, as after a timeout."""
     protocol = connection.config["security_protocol"]
     change = f"change security.protocol ({protocol}; --command-config)"
     _, is_handshake, problem = str(error).partition("Handshake failed: ")

@@ -18,8 +18,8 @@ class CommandError(Exception):
 
 
 class NotConnected(CommandError):
-    """No broker responded, or one rejected the client. Unlike with Kafka's tool, the exit code is
-    1."""
+    """No broker responded, or a broker rejected the client. The exit code is 1, unlike in Kafka's
+    tool."""
 
 
 class BrokerError(NamedTuple):
@@ -78,7 +78,7 @@ _EXCEPTIONS: Final = {
 
 
 def broker_error(code: int, name: str = "UNKNOWN", message: str = "") -> BrokerError:
-    """Return the error with Kafka's texts. `name` and `message` are used for other codes."""
+    """Return the error with Kafka's texts. `name` and `message` are for codes without a text."""
     name, message = _ERRORS.get(code, (name, message))
     derived = "".join(word.capitalize() for word in name.split("_")) + "Exception"
     return BrokerError(code, name, _EXCEPTIONS.get(name, derived), message)

@@ -26,7 +26,7 @@ def reset(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
     for group, described in sorted(cluster.describe(selected_groups(args, cluster)).items()):
         plan[group] = {}
         if isinstance(described, BrokerError):
-            # A group that does not exist may be reset: the first commit creates it.
+            # A group that does not exist can be reset, because the first commit creates it.
             if described.code != GROUP_ID_NOT_FOUND:
                 raise RequestFailed(described)
         elif described.state not in ("Empty", "Dead"):
@@ -89,7 +89,7 @@ def _new_offsets(group: str, args: argparse.Namespace, cluster: Cluster, output:
 def _offsets_at(
     partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
 ) -> Offsets:
-    """Return the first offsets with this timestamp or a later one, else log end offsets."""
+    """Return the first offsets with this timestamp or a later one. The default is the log end."""
     offsets = cluster.end_offsets(partitions)
     for at, offset in cluster.offsets_for_time(partitions, timestamp_ms).items():
         if offset is not None:
@@ -212,7 +212,7 @@ def export_plan(plan: Mapping[str, Offsets], *, with_group: bool) -> str:
 
 def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
     """Parse an exported plan. Lines without a group apply to the only group of `groups`. Raises
-    CommandError, even for missing fields, for which Kafka uses partition 0 and offset 0."""
+    CommandError, also for missing fields, which Kafka replaces with partition 0 and offset 0."""
     plan: dict[str, Offsets] = {}
     for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
         if not fields:

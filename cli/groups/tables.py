@@ -1,8 +1,8 @@
 """Rows of the output, as Kafka's tables, JSON or CSV.
 
-The tables are byte for byte those of kafka-consumer-groups, including trailing blanks, except
+The tables are identical to those of kafka-consumer-groups, including trailing blanks, except
 that names are escaped. As in ConsumerGroupCommand, a column is as wide as its longest value, but
-not narrower than a minimum width. None is `-`.
+has a minimum width. None is printed as `-`.
 """
 
 import json

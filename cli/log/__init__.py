@@ -1,7 +1,7 @@
-"""`kohort log`: inspect, repair and compact the files of a log, Kafka's or kohort's.
+"""`kohort log`: inspect, repair and compact log files of kohort or Kafka.
 
-Only `repair` and `compact` write. The other commands also work while a broker runs. This module has
-the flags of all commands; it is imported for every `kohort --help`.
+Only `repair` and `compact` write. The other commands also work while a broker runs. This module
+defines the flags of all commands, and is imported for every `kohort --help`.
 
 dump            `kohort log dump`
 verify          `kohort log verify`
@@ -10,7 +10,7 @@ repair          `kohort log repair`
 compact         `kohort log compact`
 partition_logs  finding the logs at a path, and reading them while a broker writes
 decoding        records as data and as text
-salvage         readable records in corrupt bytes, and what their loss means
+salvage         readable records in corrupt bytes, and the impact of their loss
 """
 
 import argparse
@@ -22,7 +22,7 @@ from ..errors import UserError
 from ..output import FORMATS
 
 HELP: Final = """\
-Inspect, repair and compact the files of a log, Kafka's or kohort's.
+Inspect, repair and compact log files of kohort or Kafka.
 
 PATH is a segment (20 digits and .log), a partition's folder, or a data folder."""
 
@@ -32,7 +32,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 def add_commands(log: argparse.ArgumentParser) -> None:
     commands = log.add_subparsers(dest="log_command", metavar="COMMAND", required=True)
     text = "For a data folder, only __consumer_offsets is printed. "
-    text += "Exit code 1: part of it is unreadable."
+    text += "Exit code 1: part of the log is unreadable."
     add = _add(commands, "dump", "print all records, decoded", text).add_argument
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
     add("--group", metavar="G", help="only records of this group")
@@ -46,7 +46,7 @@ def add_commands(log: argparse.ArgumentParser) -> None:
     _add(commands, "verify", "check all batches and records", text)
     summary = "remove corrupt bytes and keep the valid batches after them"
     text = "Needs a folder that no broker uses. The corrupt bytes are kept in *.cut files. Prints "
-    text += "what is lost, and what that means for groups. Exit code 1: problems remain."
+    text += "what is lost and how that affects groups. Exit code 1: problems remain."
     add = _add(commands, "repair", summary, text).add_argument
     add("--dry-run", action="store_true", help="print what would be done; write nothing")
     summary = "print sizes, and how much compaction would remove"

@@ -86,8 +86,8 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
 
 
 def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
-    """Return the settings of topics from the registry in the data folder, without those of a
-    server.properties file. Raises OSError, LogError, UndecodableRegistryRecord."""
+    """Return the settings of topics from the registry in the data folder. A server.properties file
+    is not read. Raises OSError, LogError, UndecodableRegistryRecord."""
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"

@@ -63,7 +63,7 @@ def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
             dump.print_new(cursor, following=True)
         sys.stdout.flush()
         time.sleep(FOLLOW_SECONDS)
-        with suppress(UserError):  # the path was deleted, as the cursors report
+        with suppress(UserError):  # the path was deleted; the cursors report that
             logs = find_logs(path, topic=OFFSETS_TOPIC, may_be_empty=True)
 
 

@@ -35,7 +35,7 @@ KAFKA_FILES: Final = {
 # If more batches are truncated between two reads, the whole segment is read again.
 ANCHORS_MAX: Final = 1000
 # How often a segment may be missing when it is opened after it was listed. Compaction removes one
-# segment at a time; a dangling symbolic link would be retried forever.
+# segment at a time. Without a limit, a dangling symbolic link would be retried forever.
 VANISHED_MAX: Final = 100
 
 
@@ -56,7 +56,7 @@ class PartitionLog(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As in Kafka's messages: `orders-0`."""
+        """The name in Kafka's messages, such as `orders-0`."""
         return self.folder.name
 
     @property
@@ -77,7 +77,7 @@ class PartitionLog(NamedTuple):
         return self.topic == TRANSACTION_TOPIC
 
     def may_have_gaps(self, files: Files) -> bool:
-        """Whether the log was compacted or repaired, or may have been."""
+        """Return whether the log may have been compacted or repaired."""
         if self.is_offsets or self.is_registry or self.is_transactions:
             return True
         cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, files)
@@ -99,7 +99,7 @@ def find_logs(
     """Return the logs at `path`, sorted by topic and partition. In a data folder, `topic` selects
     one topic, which may have no logs if `may_be_empty`. Raises OSError, and UserError if there is
     no log."""
-    path = Path(normpath(path.absolute()))  # resolves `..`: the folder's name is parsed
+    path = Path(normpath(path.absolute()))  # resolves `..`, because the name is parsed
     if path.is_file():
         return [_of_file(path)]
     if not path.exists():
@@ -159,7 +159,7 @@ def _has_segments(log: PartitionLog) -> bool:
 
 
 class Anchor(NamedTuple):
-    """A batch that was read. While its header is unchanged, so are all batches before it."""
+    """A batch that was read. All batches before it are unchanged as long as its header is."""
 
     position: int
     header: bytes
@@ -180,8 +180,9 @@ class Cursor:
     """A position in a log that others append to, roll, compact, truncate and delete.
 
     Nothing is locked, and no file is open between reads. Each `read` lists the folder again, and
-    continues after the last batches read or else at the last offset. `offset` is the lowest offset
-    not read yet, and `path` is the last segment read. `report` receives messages about changes.
+    continues after the last batch, or at `offset` if the segment was replaced. `offset` is the
+    lowest offset not read yet, and `path` is the last segment read. `report` receives messages
+    about changes.
     """
 
     def __init__(self, log: PartitionLog, files: Files, report: Callable[[str], None]) -> None:
@@ -219,7 +220,7 @@ class Cursor:
                     raise
                 finished = False  # replaced or removed after it was listed
                 continue
-            # A broker may write faster than this reads, so the next call reads newer segments.
+            # A broker may write faster than this loop reads: the next call reads newer segments.
             if is_last or self._base >= newest:
                 return
             finished = True

@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
-    """Lock the data folder if it has a lock file. If it has none, no broker has used it: it is
-    probably a copy."""
+    """Lock the data folder if it has a lock file. A folder without a lock file was never used by a
+    broker and is probably a copy."""
     for folder in {log.folder.parent for log in logs}:
         if files.exists(folder / LOCK_NAME):
             try:
@@ -96,8 +96,8 @@ def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
 
 
 def _check_owner(damages: Iterable[Damage]) -> None:
-    """Raise UserError if another user owns a segment: the rewritten segment will belong to the
-    current user, and the broker must write to it."""
+    """Raise UserError if another user owns a segment, because the rewritten segment will belong to
+    the current user, and the broker must write to it."""
     for damage in damages:
         if damage.path.stat().st_uid != os.geteuid():
             raise UserError(f"{damage.path} belongs to another user: run this as that user.")

@@ -1,6 +1,6 @@
-"""Readable records in corrupt bytes, and what their loss means for groups.
+"""Readable records in corrupt bytes, and the impact of their loss on groups.
 
-Often a single bit is wrong, but a checksum does not show which, so no record is certain.
+Often a single bit is wrong, but a checksum does not show which one, so any record may be wrong.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,8 +15,8 @@ from .decoding import decode_content, describe_key
 from .partition_logs import PartitionLog
 
 NO_OLDER_RECORD: Final = {
-    "OffsetCommit": "no older commit exists: the group starts according to auto.offset.reset.",
-    "GroupMetadata": "the group no longer exists: its members rejoin.",
+    "OffsetCommit": "no older commit exists, so the group starts according to auto.offset.reset.",
+    "GroupMetadata": "the group no longer exists, so its members rejoin.",
 }
 
 
@@ -84,8 +84,8 @@ def _impact(log: PartitionLog, lost: Record, before: Record | None) -> str:
     older = None if before is None else decode_content(log, before, is_control=False).value
     if before is None or older is None:
         if lost.value is None:
-            return "it was deleted, and remains so."
-        return NO_OLDER_RECORD.get(kind, "no older record exists: it is lost.")
+            return "it was deleted, and remains deleted."
+        return NO_OLDER_RECORD.get(kind, "it is lost, because no older record exists.")
     if lost.value is None:
         return "it was deleted, and its previous value is valid again."
     if kind == "OffsetCommit":
@@ -93,5 +93,5 @@ def _impact(log: PartitionLog, lost: Record, before: Record | None) -> str:
         source = f" from offset {content.value['offset']}" if content.kind == kind else ""
         return f"the group falls back{source} to {older['offset']} and reads those records again."
     if kind == "GroupMetadata":
-        return f"the group is in generation {older['generation']} again: its members rejoin."
+        return f"the group is in generation {older['generation']} again, so its members rejoin."
     return f"the record at offset {before.offset} is valid again."

@@ -1,6 +1,6 @@
 """`kohort log verify`: check all batches and records of a log, without writing.
 
-A broker may be running: a batch that is being written is checked again.
+A broker may be running, so a batch that is being written is checked again.
 """
 
 import argparse
@@ -36,7 +36,7 @@ from .partition_logs import (
 )
 from .salvage import describe_lost_offsets, readable_records
 
-# A torn tail is read again after this time while it changes. A broker completes a batch within
+# A torn tail is read again after this time as long as it changes. A broker completes a batch within
 # milliseconds, so a tail that changes each time belongs to a running broker.
 RETRY_SECONDS: Final = 0.2
 READS_MAX: Final = 25
@@ -165,7 +165,7 @@ def _check_batches(
 
 
 def _gap(path: Path, batch: ValidBatch, gap: str) -> Problem:
-    """No checksum covers the base offset of a batch."""
+    """Describe missing offsets. No checksum covers the base offset of a batch."""
     return Problem(
         path,
         batch.position,

@@ -15,7 +15,7 @@ RUN: Final = """\
 Read the new part of the log into the lake, batch by batch, and exit; with --follow, keep running.
 
 Batches are atomic: if the command is killed, the lake has all complete batches, and the next run
-continues after them. Ctrl-C stops after the current batch, a second Ctrl-C immediately."""
+continues after them. Ctrl-C stops the command after the current batch, a second Ctrl-C at once."""
 
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
@@ -45,7 +45,7 @@ QUERIES: Final = {
     ),
     "lag": Query(
         "show the lag of groups per partition",
-        "In records and in time, with status, trend and owner. An unknown lag is -, never 0.",
+        "Lag is shown in records and in time. An unknown lag is printed as -, never as 0.",
         "optional",
     ),
     "storms": Query(
@@ -81,7 +81,7 @@ def add_commands(pipeline: argparse.ArgumentParser) -> None:
     _add_run_flags(run)
     status = _add(commands, "status", "show the contents of a lake", "Does not need Spark.", "lake")
     _add_format(status)
-    more = "`run` does this if a table has many files. Needs no Spark; changes no rows."
+    more = "`run` does this if a table has many files. Does not need Spark."
     _add(commands, "compact", "merge the small files of a lake", more, "lake")
 
 
@@ -105,13 +105,13 @@ def _add_format(command: argparse.ArgumentParser) -> None:
 def _add_run_flags(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--log", metavar="DIR", type=Path, help="a data folder, in use or not")
+    source.add_argument("--log", metavar="DIR", type=Path, help="a data folder; it may be in use")
     source.add_argument("--bootstrap-server", metavar="H:P", help="a kohort or Kafka broker")
     text = "a properties file for Java clients, if the broker requires TLS or SASL"
     add("--command-config", metavar="FILE", type=Path, help=text)
-    text = "the data folder with the event log of a kohort broker (default: that of --log)"
+    text = "the data folder with the event log of a kohort broker (default: the folder of --log)"
     add("--events", metavar="DIR", type=Path, help=text)
-    text = "how long to wait for a first response from the brokers, such as 500ms, 30s, 5m "
+    text = "how long to wait for the first response of a broker, such as 500ms, 30s, 5m "
     text += "(default: 10s)"
     add("--timeout", metavar="TIME", type=_seconds, help=text)
     add("--cluster", metavar="NAME", help="the cluster's name in the lake (default: its id)")
@@ -126,9 +126,9 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     until.add_argument("--once", action="store_true", help="process one batch only")
     text = "with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)"
     add("--every", metavar="TIME", type=_seconds, help=text)
-    text = "larger batches need more memory, smaller ones react faster to Ctrl-C (default: 1000000)"
+    text = "smaller batches need less memory and stop sooner at Ctrl-C (default: 1000000)"
     add("--max-records-per-batch", metavar="N", type=_count, help=text)
-    text = "Spark master, such as spark://HOST:7077 (default: that of spark-submit, else this "
+    text = "Spark master, such as spark://HOST:7077 (default: the master of spark-submit, or this "
     text += "machine with all cores)"
     add("--master", metavar="URL", help=text)
     text = "a Spark setting, such as spark.driver.memory=4g; repeatable"

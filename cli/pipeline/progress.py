@@ -55,7 +55,7 @@ def _lines(progress: Progress) -> list[str]:
 
 
 class _Bar:
-    """A progress bar: records read, and the stages of the batch. Every stage counts for the same
+    """A progress bar: records read, and the stages of the batch. Every stage counts as the same
     share of the batch's records. rich is only imported on a terminal."""
 
     def __init__(self) -> None:

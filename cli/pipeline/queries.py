@@ -66,7 +66,7 @@ def _why(args: argparse.Namespace, queries: "Queries") -> None:
     for diagnosis in diagnoses:
         _print_diagnosis(diagnosis)
     if not diagnoses:
-        print(f"{printable(args.group)} is gone; only its history is known.")
+        print(f"{printable(args.group)} no longer exists; only its history is known.")
     if rebalances:
         print("\nRebalances")
         earlier = len(rebalances) - REBALANCES_SHOWN

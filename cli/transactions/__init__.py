@@ -1,6 +1,6 @@
-"""`kohort transactions`: kafka-transactions, with its flags, output and exit codes.
+"""`kohort transactions`: the counterpart of kafka-transactions, with the same flags and output.
 
-Compared with org.apache.kafka.tools.TransactionsCommand of Kafka 4.3.
+It was compared with org.apache.kafka.tools.TransactionsCommand of Kafka 4.3.
 
 arguments  commands and flags
 command    the actions, through kafka-python's admin client

@@ -1,4 +1,4 @@
-"""The commands of kafka-transactions. Lists are sorted, whereas Kafka's tool prints them in no
+"""The commands of kafka-transactions. Lists are sorted; Kafka's tool prints them in no particular
 order."""
 
 import argparse
@@ -20,7 +20,7 @@ from ..groups.cluster import Cluster, Partition, client_arguments
 from ..groups.connecting import admin_client
 from ..groups.errors import CommandError, RequestFailed, UsageError
 
-# How long to wait for a broker and for each response.
+# The timeout for a connection and for each response.
 TIMEOUT_MS: Final = 30_000
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
@@ -82,7 +82,7 @@ class OpenTransaction(NamedTuple):
 
 class Transactions:
     """The transactions and producers of a cluster. All methods raise CommandError; `what` is the
-    beginning of its message."""
+    beginning of the error's message."""
 
     def __init__(self, admin: Any, bootstrap: str) -> None:
         self._admin = admin
@@ -132,7 +132,7 @@ class Transactions:
     def partitions(
         self, what: str, topic: str | None, broker_id: int | None
     ) -> list[TopicPartition]:
-        """Return the partitions, of one topic or of all, that have a replica on the broker."""
+        """Return the partitions of a topic, or of all topics, that have a replica on the broker."""
         names = None if topic is None else [topic]
         described = self._send(what, partial(self._admin.describe_topics, names))
         return sorted(
@@ -293,7 +293,7 @@ def find_hanging(args: argparse.Namespace, transactions: Transactions) -> None:
 def _hanging(
     candidates: Sequence[OpenTransaction], transactions: Transactions
 ) -> Iterator[OpenTransaction]:
-    """Yield the open transactions that are not in the partitions of a coordinated transaction."""
+    """Yield the open transactions that no transaction of a coordinator contains."""
     producer_ids = sorted({each.producer.producer_id for each in candidates})
     if not producer_ids:
         return

@@ -1,15 +1,15 @@
-"""What Kafka does, one module for each part of it. Each decorated function is a scenario: the
-decorator states the rule, the body sends the requests that show it. Kafka's responses are in
+"""Kafka's behavior, with one module for each part. Each decorated function is a scenario: the
+decorator states the rule, and the body sends the requests that show it. Kafka's responses are in
 ../transcripts.
 
 Classic groups
   joining.py, syncing.py, heartbeats.py, leaving.py   the life of a member
   static_members.py   replacement and fencing;  limits.py: sizes of groups and records, group ids
-  commits.py          committed offsets;  administration.py: what admin clients request
+  commits.py          committed offsets;  administration.py: requests of admin clients
 
 Groups of the consumer protocol (KIP-848)
   consumer_joining.py, consumer_leaving.py, consumer_validation.py   ConsumerGroupHeartbeat
-  consumer_reconciliation.py, consumer_assignors.py   how partitions move, and to whom
+  consumer_reconciliation.py, consumer_assignors.py   how partitions move between members
   consumer_topics.py, consumer_regex.py   subscriptions;  consumer_static_members.py: static members
   consumer_offsets.py, consumer_administration.py     offsets and admin clients
   group_configs.py    configurations of groups
@@ -18,12 +18,12 @@ Groups of the consumer protocol (KIP-848)
 
 Topics and transactions
   topics.py           topics that do not exist yet;  fetch_sessions.py: incremental fetches
-  transactions_producers.py, transactions_partitions.py, transactions_offsets.py   its requests
-  transactions_producing.py, transactions_reading.py, transactions_ending.py   its records and end
-  transactions_administration.py   what admin clients request
+  transactions_producers.py, transactions_partitions.py, transactions_offsets.py   requests
+  transactions_producing.py, transactions_reading.py, transactions_ending.py   records and ends
+  transactions_administration.py   requests of admin clients
 
 The cluster
-  acls.py             ACLs;  who may do what: cluster_authorization.py, group_authorization.py,
+  acls.py             ACLs;  permissions: cluster_authorization.py, group_authorization.py,
                       topic_authorization.py, transactions_authorization.py
   client_quotas.py, scram_credentials.py   quotas and users
   broker_configs.py   configurations of brokers, their loggers and subscriptions to metrics

@@ -68,7 +68,7 @@ async def acls_are_managed_in_every_version(s: Script) -> None:
     await describe(s)
 
 
-@scenario("CreateAcls: what is invalid, and in which order it is found", settings="acls")
+@scenario("CreateAcls: invalid values, and the order in which they are found", settings="acls")
 async def invalid_acls_are_rejected(s: Script) -> None:
     cluster = AclResourceType.CLUSTER
     await create(s, acl("x", principal="alice"), acl("ok"), acl("", principal="alice"))
@@ -133,7 +133,7 @@ async def acls_are_found_by_filters(s: Script) -> None:
         await describe(s, **{field: value})
 
 
-@scenario("DeleteAcls: filters with unknown values; several that match the same", settings="acls")
+@scenario("DeleteAcls: filters with unknown values; several with the same match", settings="acls")
 async def acls_are_deleted_by_filters(s: Script) -> None:
     await create(s, acl("orders"), acl("ord", pattern=PatternType.PREFIXED), acl("other"))
     for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
@@ -195,7 +195,7 @@ async def patterns_apply_to_names(s: Script) -> None:
     await find_topics(s, "orders", "payments", "shipments")
 
 
-@scenario("a denial wins over each kind of permission", settings="acls")
+@scenario("a denial overrides each kind of permission", settings="acls")
 async def denials_win(s: Script) -> None:
     for pattern, name in (("LITERAL", "*"), ("PREFIXED", "o"), ("LITERAL", "orders")):
         await s.allow("alice", "ALL", f"topic {name}", pattern=pattern)

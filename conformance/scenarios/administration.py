@@ -62,7 +62,7 @@ async def groups_are_listed(s: Script) -> None:
         await s.list(version)
 
 
-@scenario("ListGroups: state names are trimmed, in any case; unknown ones match nothing")
+@scenario("ListGroups: state names are trimmed and ignore case; unknown names match nothing")
 async def groups_are_listed_by_state(s: Script) -> None:
     (a,) = await s.stable("A")
     await s.member("B").commit(1, group_id=f"{s.group}/simple")
@@ -85,7 +85,7 @@ async def groups_are_listed_by_state(s: Script) -> None:
     await s.list(4, states_filter=("preparingrebalance",))
 
 
-@scenario("ListGroups: types, in any case; unknown ones match nothing")
+@scenario("ListGroups: types ignore case; unknown types match nothing")
 async def groups_are_listed_by_type(s: Script) -> None:
     await s.stable("A")
     for types in (("classic",), ("Classic", "consumer"), ("CONSUMER",), ("share",), ("streams",)):
@@ -122,7 +122,7 @@ async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
     await s.describe()
 
 
-@scenario("DeleteGroups: pending members do not prevent it")
+@scenario("DeleteGroups: pending members do not prevent the deletion")
 async def a_group_of_pending_members_is_deleted(s: Script) -> None:
     a = s.member("A")
     await a.join()
@@ -140,7 +140,7 @@ async def a_simple_group_is_deleted(s: Script) -> None:
     await s.member("B").enter()
 
 
-@scenario("OffsetDelete: no group, an empty one, one of another protocol type")
+@scenario("OffsetDelete: an unknown group, an empty one, one of another protocol type")
 async def offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
     await s.delete_offsets(orders=(0,))
     a = s.member("A")
@@ -191,7 +191,7 @@ async def offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetDelete: an invalid subscription is one to all topics")
+@scenario("OffsetDelete: an invalid subscription counts as one to all topics")
 async def offsets_are_not_deleted_if_a_subscription_is_invalid(s: Script) -> None:
     await s.stable("A")
     await s.delete_offsets(orders=(0,), payments=(0,))

@@ -137,7 +137,7 @@ async def values_that_depend_on_others_are_altered(s: Script) -> None:
             await alter(s, BROKER, "1", (key, SET, value), validate_only=True)
 
 
-@scenario("AlterConfigs: keys that belong to one broker, or to a listener of it", is_alone=True)
+@scenario("AlterConfigs: keys that belong to one broker, or to one of its listeners", is_alone=True)
 async def keys_of_brokers_and_listeners_are_altered(s: Script) -> None:
     prefix = "listener.name.plaintext."
     for key, value in (

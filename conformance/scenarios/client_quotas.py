@@ -1,5 +1,5 @@
 """AlterClientQuotas, DescribeClientQuotas; topics beyond the quota of a client. Throttle times are
-not compared: they depend on the time between requests."""
+not compared, because they depend on the time between requests."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ Entity = dict[str, str | None]
 
 
 def entry(entity: Entity, **quotas: float | None) -> dict[str, Any]:
-    """Return an entry that sets quotas, and removes those that are None."""
+    """Return an entry that sets quotas, and removes quotas that are None."""
     return {
         "entity": [{"entity_type": k, "entity_name": v} for k, v in entity.items()],
         "ops": [

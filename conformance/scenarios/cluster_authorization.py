@@ -1,4 +1,4 @@
-"""What clients must be allowed to do with the cluster, configurations and producer ids."""
+"""The permissions for requests about the cluster, configurations and producer ids."""
 
 from typing import Any
 

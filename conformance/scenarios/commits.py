@@ -6,7 +6,7 @@ from ..script import Script
 STANDALONE = {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None}
 
 
-@scenario("OffsetCommit: without group and generation, an Empty group without type is created")
+@scenario("OffsetCommit: without a generation, an Empty group without a type is created")
 async def a_standalone_commit_creates_a_group(s: Script) -> None:
     await s.member("A").commit(7)
     await s.describe()
@@ -38,7 +38,7 @@ async def a_commit_with_a_generation_to_an_unknown_group(s: Script) -> None:
     await s.describe()
 
 
-@scenario("OffsetCommit: an empty group accepts commits of anyone without a generation")
+@scenario("OffsetCommit: an empty group accepts all commits without a generation")
 async def an_empty_group_accepts_any_member_id(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.leave()
@@ -51,7 +51,7 @@ async def an_empty_group_accepts_any_member_id(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetCommit: a group with members validates id and generation")
+@scenario("OffsetCommit: a group with members validates the member id and the generation")
 async def commits_to_a_stable_group_are_validated(s: Script) -> None:
     a, b = await s.stable("A", "B", instances={"B": "i1"})
     await a.commit(1, **STANDALONE)
@@ -87,7 +87,7 @@ async def commits_during_a_rebalance(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetCommit: a pending member id is no member")
+@scenario("OffsetCommit: a pending member id is not a member")
 async def a_pending_member_commits(s: Script) -> None:
     await s.stable("A")
     b = s.member("B")
@@ -139,7 +139,7 @@ async def commits_with_too_long_metadata(s: Script) -> None:
     await a.commit(3, topics=[("orders", 0, "ü" * 4097), ("orders", 1, "😀" * 2049)])
 
 
-@scenario("OffsetCommit: offsets are not validated; the last of a request wins")
+@scenario("OffsetCommit: offsets are not validated; the last one in a request counts")
 async def commits_of_any_offset(s: Script) -> None:
     a = s.member("A")
     for offset in (-1, -(2**63), 2**63 - 1):
@@ -149,7 +149,7 @@ async def commits_of_any_offset(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetFetch: an unknown group is no error, in every version")
+@scenario("OffsetFetch: an unknown group is not an error, in every version")
 async def offsets_of_an_unknown_group_are_fetched(s: Script) -> None:
     for version in range(1, 11):
         await s.fetch(version, orders=(0,))
@@ -169,7 +169,7 @@ async def offsets_are_fetched_by_an_unknown_member(s: Script) -> None:
     await s.send("OffsetFetch", 7, {**group, "require_stable": True})
 
 
-@scenario("OffsetFetch v8: many groups in one request, in its order, one twice")
+@scenario("OffsetFetch v8: many groups in one request, in the request's order, one twice")
 async def offsets_of_many_groups_are_fetched(s: Script) -> None:
     await s.member("A").commit(3)
     names = (f"{s.group}/other", s.group, s.group)

@@ -123,7 +123,7 @@ async def a_deleted_consumer_group_is_used_again(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("DeleteGroups: a static member that is away is a member", settings="consumer")
+@scenario("DeleteGroups: a static member that left with -2 is a member", settings="consumer")
 async def a_group_of_an_absent_static_consumer_is_deleted(s: Script) -> None:
     a = s.consumer("A", instance="i1")
     await a.join()
@@ -132,9 +132,7 @@ async def a_group_of_an_absent_static_consumer_is_deleted(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario(
-    "FindCoordinator: of a KIP-848 group, and of one that does not exist", settings="consumer"
-)
+@scenario("FindCoordinator: of a KIP-848 group, and of an unknown group", settings="consumer")
 async def the_coordinator_of_a_consumer_group_is_found(s: Script) -> None:
     await s.consumer("A").join()
     for version in range(4):

@@ -5,7 +5,7 @@ from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("assignor: the one that most members name", settings="consumer")
+@scenario("assignor: the one that most members request", settings="consumer")
 async def the_assignor_of_the_majority_is_used(s: Script) -> None:
     a = s.consumer("A", "shipments", server_assignor="range")
     b = s.consumer("B", "shipments", server_assignor="uniform")
@@ -21,7 +21,7 @@ async def the_assignor_of_the_majority_is_used(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: of two named once, the one whose member is assigned", settings="consumer")
+@scenario("assignor: on a tie, the one of the member that sends the heartbeat", settings="consumer")
 async def two_consumers_name_different_assignors(s: Script) -> None:
     """Older target assignments make the results of the two assignors differ."""
     a = s.consumer("A", "unknown", server_assignor="range")
@@ -35,7 +35,7 @@ async def two_consumers_name_different_assignors(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: the second one to be named alone", settings="consumer")
+@scenario("assignor: the second one, while each is requested once", settings="consumer")
 async def a_consumer_names_an_assignor_before_another(s: Script) -> None:
     a = s.consumer("A", "shipments", server_assignor="uniform")
     b = s.consumer("B", "payments", "shipments", server_assignor="range")
@@ -47,7 +47,7 @@ async def a_consumer_names_an_assignor_before_another(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: the default if none is named", settings="consumer")
+@scenario("assignor: the default if no member requests one", settings="consumer")
 async def no_consumer_names_an_assignor(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B", server_assignor="range")
     await a.join()
@@ -58,7 +58,7 @@ async def no_consumer_names_an_assignor(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: a change alone assigns nothing", settings="consumer")
+@scenario("assignor: a change alone triggers no assignment", settings="consumer")
 async def the_assignor_changes(s: Script) -> None:
     topic = await s.topic(3, "first")
     other = await s.topic(3, "second")
@@ -96,9 +96,9 @@ async def range_of_different_subscriptions(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: range, a new member without topics gets its share too", settings="consumer")
+@scenario("assignor: range, a new member without topics also gets partitions", settings="consumer")
 async def range_of_a_consumer_without_topics(s: Script) -> None:
-    """The target assignment is the first one since another such member left."""
+    """The target assignment is the first one since another member without topics left."""
     a = s.consumer("A", "orders", "shipments", server_assignor="range")
     b = s.consumer("B", subscribed_topic_names=(), server_assignor="range")
     c = s.consumer("C", subscribed_topic_names=(), server_assignor="range")
@@ -164,7 +164,7 @@ async def an_assignment_waits_for_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: leaving does not assign, nor does the last one's", settings="consumer")
+@scenario("interval: a member that leaves triggers no assignment", settings="consumer")
 async def a_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
     a, b = s.consumer("A"), s.consumer("B")
@@ -182,7 +182,7 @@ async def a_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: a member that was not assigned anything yet leaves", settings="consumer")
+@scenario("interval: a member without an assignment leaves", settings="consumer")
 async def a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
     a, b = s.consumer("A"), s.consumer("B")
@@ -196,7 +196,7 @@ async def a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: a static member that returns has its assignment at once", settings="consumer")
+@scenario("interval: a static member that returns gets its assignment at once", settings="consumer")
 async def a_static_consumer_returns_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="10000")
     a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
@@ -212,7 +212,7 @@ async def a_static_consumer_returns_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: switched off, the next heartbeat assigns", settings="consumer")
+@scenario("interval: once it is disabled, the next heartbeat assigns", settings="consumer")
 async def the_interval_ends_when_it_is_configured(s: Script) -> None:
     await s.configure(assignment_interval_ms="15000")
     a, b = s.consumer("A"), s.consumer("B")
@@ -241,8 +241,8 @@ async def an_assignment_is_computed_in_another_thread(s: Script) -> None:
 
 
 async def subscribed_otherwise(s: Script) -> ConsumerMember:
-    """A member of a group that was homogeneous when its last record was written. The next one has
-    no topics."""
+    """Return a new member without topics for a group that was homogeneous when its last record was
+    written."""
     a = s.consumer("A", "orders", "unknown")
     b, c = (s.consumer(name, subscribed_topic_names=()) for name in "BC")
     await c.join()
@@ -251,7 +251,7 @@ async def subscribed_otherwise(s: Script) -> ConsumerMember:
     return b
 
 
-@scenario("homogeneous: still so after another topic has been created", settings="consumer")
+@scenario("homogeneous: also after another topic has been created", settings="consumer")
 async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
     b = await subscribed_otherwise(s)
     await s.topic(1)
@@ -259,7 +259,7 @@ async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("homogeneous: still so after the group has been configured", settings="consumer")
+@scenario("homogeneous: also after the group has been configured", settings="consumer")
 async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
     b = await subscribed_otherwise(s)
     await s.configure(assignment_interval_ms="0")
@@ -267,7 +267,7 @@ async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("homogeneous: still so after a regex has been resolved", settings="consumer")
+@scenario("homogeneous: also after a regex has been resolved", settings="consumer")
 async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
     options = {"subscribed_topic_names": None, "server_assignor": "range"}
     a = s.consumer("A", subscribed_topic_regex="ship.*", **options)

@@ -4,7 +4,7 @@ from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("join: the first member of a group has everything at once", settings="consumer")
+@scenario("join: the first member of a group gets everything at once", settings="consumer")
 async def a_consumer_joins(s: Script) -> None:
     a = s.consumer("A")
     await a.join()

@@ -39,7 +39,7 @@ async def a_consumer_commits_with_an_older_epoch(s: Script) -> None:
     await a.fetch()
 
 
-@scenario("commit: a stale epoch, for partitions of which some were revoked", settings="consumer")
+@scenario("commit: a stale epoch, for partitions some of which were revoked", settings="consumer")
 async def a_consumer_commits_for_revoked_partitions(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()
@@ -96,7 +96,7 @@ async def unknown_consumers_commit(s: Script) -> None:
 
 
 @scenario(
-    "commit: without a member, to a group with members and to an empty one", settings="consumer"
+    "commit: without a member, to a group with members and an empty group", settings="consumer"
 )
 async def an_administrator_commits(s: Script) -> None:
     admin = s.member("Admin")

@@ -38,7 +38,7 @@ async def three_consumers_join_one_by_one(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("two members join before the first revokes: it moves through epochs", settings="consumer")
+@scenario("two members join before the first revokes, which skips an epoch", settings="consumer")
 async def two_consumers_join_before_the_first_revokes(s: Script) -> None:
     a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
     await a.join()
@@ -249,7 +249,7 @@ async def the_rebalance_timeout_starts_again(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("rebalance timeout: a longer one counts from the next revocation", settings="consumer")
+@scenario("rebalance timeout: a longer one applies from the next revocation", settings="consumer")
 async def a_consumer_changes_its_rebalance_timeout(s: Script) -> None:
     a, b = s.consumer("A", rebalance_ms=1000), s.consumer("B")
     await a.join()

@@ -22,7 +22,7 @@ async def a_consumer_subscribes_by_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: invalid ones, at epoch 0 and later", settings="consumer")
+@scenario("regex: invalid expressions, at epoch 0 and later", settings="consumer")
 async def consumers_with_invalid_regexes(s: Script) -> None:
     a = s.consumer("A")
     await a.join()
@@ -35,7 +35,7 @@ async def consumers_with_invalid_regexes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: what RE2/J understands", settings="consumer")
+@scenario("regex: the syntax of RE2/J", settings="consumer")
 async def consumers_with_unusual_regexes(s: Script) -> None:
     for number, pattern in enumerate(
         (
@@ -64,7 +64,7 @@ async def a_regex_matches_whole_names(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: an empty one is none", settings="consumer")
+@scenario("regex: an empty one counts as none", settings="consumer")
 async def a_consumer_with_an_empty_regex(s: Script) -> None:
     a = s.consumer("A", subscribed_topic_regex="")
     await a.join()
@@ -205,7 +205,7 @@ async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: from one without matches to another, the only change", settings="consumer")
+@scenario("regex: from one without matches to one with matches", settings="consumer")
 async def a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
     a = matching(s, "A", "nothing.*")
     await a.join()
@@ -218,7 +218,7 @@ async def a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: added to the name of an unknown topic, the only change", settings="consumer")
+@scenario("regex: added to the name of an unknown topic, as the only change", settings="consumer")
 async def a_consumer_of_an_unknown_topic_adds_a_regex(s: Script) -> None:
     a = s.consumer("A", "unknown")
     await a.join()

@@ -119,7 +119,7 @@ async def a_static_consumer_leaves_while_it_has_to_revoke(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("static: away with -2, it keeps its partitions from others", settings="consumer")
+@scenario("static: after leaving with -2, a member keeps its partitions", settings="consumer")
 async def a_partition_of_an_absent_static_consumer_is_not_free(s: Script) -> None:
     a, b = s.consumer("A", instance="i1"), s.consumer("B")
     await a.join()
@@ -134,7 +134,7 @@ async def a_partition_of_an_absent_static_consumer_is_not_free(s: Script) -> Non
     await s.describe_consumers()
 
 
-@scenario("static: the session goes on after -2, and fences", settings="consumer")
+@scenario("static: the session continues after -2, and its end fences", settings="consumer")
 async def an_absent_static_consumer_expires(s: Script) -> None:
     await s.configure(**SESSION)
     a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
@@ -154,7 +154,7 @@ async def an_absent_static_consumer_expires(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("static: leaving for good", settings="consumer")
+@scenario("static: leaving permanently", settings="consumer")
 async def a_static_consumer_leaves_for_good(s: Script) -> None:
     a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
     await a.join()
@@ -167,7 +167,7 @@ async def a_static_consumer_leaves_for_good(s: Script) -> None:
     await s.consumer("C", instance="i1").join()
 
 
-@scenario("static: epochs and commits of a member that is away", settings="consumer")
+@scenario("static: epochs and commits of a member that left with -2", settings="consumer")
 async def requests_for_an_absent_static_consumer(s: Script) -> None:
     a = s.consumer("A", instance="i1")
     await a.join()

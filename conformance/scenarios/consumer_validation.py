@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: which requests are invalid, and in what order that is checked."""
+"""ConsumerGroupHeartbeat: which requests are invalid, and in which order they are checked."""
 
 from typing import Any
 from uuid import UUID

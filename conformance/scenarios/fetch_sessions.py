@@ -144,7 +144,7 @@ async def partitions_of_a_session_take_turns(s: Script) -> None:
         await one.fetch(max_bytes=BATCH_BYTES)
 
 
-@scenario("KIP-227: an incremental request waits for records as any other")
+@scenario("KIP-227: an incremental request waits for records like any other")
 async def an_incremental_request_waits_for_records(s: Script) -> None:
     topic = await s.topic(2)
     one = Consumer(s, topic)

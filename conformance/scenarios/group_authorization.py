@@ -1,4 +1,4 @@
-"""What group members and administrators of groups must be allowed to do."""
+"""The permissions for requests of group members and administrators of groups."""
 
 from uuid import UUID
 
@@ -165,7 +165,7 @@ async def groups_are_described_by_who_may(s: Script) -> None:
 
 
 @scenario(
-    "ListGroups: all groups with DESCRIBE on the cluster, or those described", settings="acls"
+    "ListGroups: all groups with DESCRIBE on the cluster, or each with DESCRIBE", settings="acls"
 )
 async def groups_are_listed_by_who_may(s: Script) -> None:
     await s.member("x").commit(1)

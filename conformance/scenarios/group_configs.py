@@ -21,8 +21,8 @@ Change = tuple[str, int, str | None]
 async def describe(
     s: Script, *keys: str, name: str | None = None, kind: int = GROUP, version: int = 4
 ) -> None:
-    """Describe the script's group, all keys unless some are given. Not the documentation: it is in
-    our words."""
+    """Describe the given keys of the script's group, or all. The documentation, which Kohort words
+    differently, is omitted."""
     await applied(s)
     name = s.group if name is None else name
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys or None}
@@ -70,8 +70,8 @@ async def listed(s: Script, *types: int, version: int = 1) -> None:
 
 
 async def applied(s: Script) -> None:
-    """Return when the broker has applied all changes so far: Kafka's responds when its controller
-    has. Changes are applied in order, so the one of another group is the last. Not recorded."""
+    """Return when the broker has applied all changes so far, which in Kafka is after the response.
+    Changes are applied in order, so one of another group comes last. Not in the transcript."""
     control = await s.broker.connect("control")
     marker = f"marker of {s.group}"
     resource = {"resource_type": GROUP, "resource_name": marker}
@@ -102,7 +102,7 @@ async def a_group_without_configs_is_described(s: Script) -> None:
         await describe(s, version=version)
 
 
-@scenario("DescribeConfigs: keys on request, unknown ones are left out; the empty name is an error")
+@scenario("DescribeConfigs: requested keys; unknown keys are omitted; an empty name is an error")
 async def some_keys_of_a_group_are_described(s: Script) -> None:
     await describe(s, SESSION, "nope", SESSION)
     await describe(s, "nope")
@@ -189,7 +189,7 @@ async def the_session_timeout_is_above_the_heartbeat_interval(s: Script) -> None
 
 
 @scenario(
-    "Values of server.properties are the defaults of groups, below those of a group",
+    "Values of server.properties are the defaults of groups, which a group's values override",
     settings="configs",
 )
 async def defaults_of_groups_are_static_values_of_the_broker(s: Script) -> None:
@@ -281,7 +281,7 @@ async def groups_with_configs_are_listed(s: Script) -> None:
     await listed(s, GROUP)
 
 
-@scenario("The configurations of a group outlive it")
+@scenario("The configurations of a group outlive the group")
 async def configs_of_a_deleted_group_are_kept(s: Script) -> None:
     await s.member("A").commit(1)
     await set_to(s, consumer_session_timeout_ms="50000")
@@ -376,7 +376,7 @@ async def keys_of_consumer_groups_of_the_broker_are_read_only(s: Script) -> None
         await s.send("IncrementalAlterConfigs", 1, values)
 
 
-@scenario("DescribeConfigs: the broker's keys of consumer groups; internal ones are left out")
+@scenario("DescribeConfigs: the broker's keys of consumer groups; internal keys are omitted")
 async def keys_of_consumer_groups_of_the_broker_are_described(s: Script) -> None:
     names = [
         f"group.consumer.{bound}{name}"

@@ -4,7 +4,7 @@ from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("Heartbeat: no group, in every version")
+@scenario("Heartbeat: an unknown group, in every version")
 async def a_heartbeat_to_an_unknown_group(s: Script) -> None:
     for version in range(5):
         await s.member("A").heartbeat(version, member_id="stranger", generation_id=1)
@@ -136,7 +136,7 @@ async def a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
 
 
 @scenario(
-    "rebalance timeout: a leader that has not rejoined is removed; a member that has rejoined leads"
+    "rebalance timeout: a leader that has not rejoined is removed; one that has rejoined leads"
 )
 async def a_leader_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)

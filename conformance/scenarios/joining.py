@@ -43,7 +43,7 @@ async def an_unknown_member_id_is_rejected(s: Script) -> None:
     await s.describe()
 
 
-@scenario("supportsProtocols: an empty group needs a type and a protocol; it is created")
+@scenario("supportsProtocols: an empty group needs a type and a protocol; the group is created")
 async def a_first_join_without_protocols_is_rejected(s: Script) -> None:
     a = s.member("A")
     await a.join(protocols=())
@@ -64,7 +64,7 @@ async def members_must_have_a_protocol_in_common(s: Script) -> None:
     await s.describe()
 
 
-@scenario("selectProtocol: of those that all support, the most preferred; metadata is of that one")
+@scenario("selectProtocol: the most preferred protocol that all support, with its metadata")
 async def members_vote_for_the_protocol(s: Script) -> None:
     a = s.member("A", protocols=(*BOTH, ("zigzag", b"z")))
     b = s.member("B", protocols=(("zigzag", b"z2"), ("sticky", b"s2"), ("range", b"r2")))
@@ -79,7 +79,7 @@ async def members_vote_for_the_protocol(s: Script) -> None:
     await s.describe()
 
 
-@scenario("JoinGroup: a member's second join replaces its first, which never has a response")
+@scenario("JoinGroup: a member's second join replaces its first, which never gets a response")
 async def a_repeated_join_has_one_response(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await a.join()
@@ -88,7 +88,7 @@ async def a_repeated_join_has_one_response(s: Script) -> None:
     await s.describe()
 
 
-@scenario("JoinGroup, CompletingRebalance, same protocols: the generation at once")
+@scenario("JoinGroup, CompletingRebalance, same protocols: a response at once")
 async def an_unchanged_join_in_completing_rebalance(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await a.join()
@@ -119,7 +119,7 @@ async def a_leader_that_rejoins_starts_a_rebalance(s: Script) -> None:
     await s.describe()
 
 
-@scenario("JoinGroup, Stable: a follower with the same protocols has its generation")
+@scenario("JoinGroup, Stable: a follower with the same protocols gets its generation")
 async def a_follower_that_rejoins_changes_nothing(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.join()

@@ -4,7 +4,7 @@ from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("LeaveGroup: no group, in every version")
+@scenario("LeaveGroup: an unknown group, in every version")
 async def leaving_an_unknown_group(s: Script) -> None:
     for version in range(6):
         await s.member("A").leave(version)
@@ -71,7 +71,7 @@ async def a_member_leaves_while_its_join_waits(s: Script) -> None:
     await a.join()
 
 
-@scenario("LeaveGroup: the member's waiting sync never has a response")
+@scenario("LeaveGroup: the member's waiting sync never gets a response")
 async def a_member_leaves_while_its_sync_waits(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await b.sync()
@@ -96,7 +96,7 @@ async def all_kinds_of_members_leave_at_once(s: Script) -> None:
     await s.describe()
 
 
-@scenario("LeaveGroup: no members, and the same one twice")
+@scenario("LeaveGroup: no members, and the same member twice")
 async def no_member_leaves_and_one_leaves_twice(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await s.leave()

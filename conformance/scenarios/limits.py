@@ -117,7 +117,7 @@ async def a_commit_that_is_too_large(s: Script) -> None:
     await s.member("B").commit(9, topics=[("payments", 9, ""), *[("orders", 0, note)] * 270])
 
 
-@scenario("OffsetCommit: one that cannot be stored creates no group")
+@scenario("OffsetCommit: a commit that cannot be stored creates no group")
 async def a_commit_that_is_too_large_to_an_unknown_group(s: Script) -> None:
     await s.member("A").commit(7, topics=[("orders", 0, "x" * 4_000)] * 270)
     await s.list()
@@ -136,13 +136,13 @@ async def a_static_member_returns_with_too_large_metadata(s: Script) -> None:
     await a.sync()
 
 
-@scenario("group ids: JoinGroup with an empty one, in every version")
+@scenario("group ids: JoinGroup with an empty id, in every version")
 async def a_join_without_a_group_id(s: Script) -> None:
     for version in range(10):
         await s.member("A").join(version, group_id="", member_id="x")
 
 
-@scenario("group ids: SyncGroup and Heartbeat with an empty one, in every version")
+@scenario("group ids: SyncGroup and Heartbeat with an empty id, in every version")
 async def syncs_and_heartbeats_without_a_group_id(s: Script) -> None:
     a = s.member("A")
     for version in range(6):
@@ -151,7 +151,7 @@ async def syncs_and_heartbeats_without_a_group_id(s: Script) -> None:
         await a.heartbeat(version, group_id="")
 
 
-@scenario("group ids: LeaveGroup and OffsetDelete with an empty one, in every version")
+@scenario("group ids: LeaveGroup and OffsetDelete with an empty id, in every version")
 async def leaving_and_deleting_offsets_without_a_group_id(s: Script) -> None:
     member = {"member_id": "x", "group_instance_id": None}
     for version in range(6):

@@ -79,7 +79,7 @@ async def the_last_consumer_of_a_mixed_group_expires(s: Script) -> None:
     await b.join()
 
 
-@scenario("downgrade: the last consumer is away with -2, and expires", settings="consumer")
+@scenario("downgrade: the last consumer has left with -2, and expires", settings="consumer")
 async def the_last_static_consumer_of_a_mixed_group_is_away(s: Script) -> None:
     await s.configure(session_timeout_ms="2000", heartbeat_interval_ms="500")
     a, b = await mixed(s)
@@ -277,7 +277,7 @@ async def a_rolling_downgrade_of_static_consumers(s: Script) -> None:
     await s.describe()
 
 
-@scenario("downgrade: epochs go on in the next generations", settings="consumer")
+@scenario("downgrade: the generations continue the epochs", settings="consumer")
 async def commits_around_a_downgrade(s: Script) -> None:
     a, b = await mixed(s)
     await a.leave()

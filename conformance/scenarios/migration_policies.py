@@ -137,7 +137,7 @@ async def empty_groups_with_migration_disabled(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("policy disabled: a live classic group is refused", settings="disabled")
+@scenario("policy disabled: a live classic group is rejected", settings="disabled")
 async def a_consumer_joins_a_classic_group_with_migration_disabled(s: Script) -> None:
     a = s.member("A", protocols=subscribed("orders"))
     await a.enter()
@@ -187,7 +187,7 @@ async def live_groups_with_upgrades_only(s: Script) -> None:
     await s.list()
 
 
-@scenario("policy upgrade: a group above group.consumer.max.size is refused", settings="upgrade")
+@scenario("policy upgrade: a group above group.consumer.max.size is rejected", settings="upgrade")
 async def a_large_classic_group_is_not_upgraded(s: Script) -> None:
     a, _, c = await classic_group(s, {"A": [0], "B": [1], "C": []})
     await s.consumer("D").join()
@@ -208,7 +208,7 @@ async def a_full_classic_group_is_upgraded(s: Script) -> None:
     await s.list()
 
 
-@scenario("policy downgrade: live classic groups are refused", settings="downgrade")
+@scenario("policy downgrade: live classic groups are rejected", settings="downgrade")
 async def a_consumer_joins_a_classic_group_with_downgrades_only(s: Script) -> None:
     a = s.member("A", protocols=subscribed("orders"))
     await a.enter()

@@ -126,7 +126,7 @@ async def all_members_of_a_classic_group_are_replaced(s: Script) -> None:
     await s.list()
 
 
-@scenario("upgrade: a member takes its id with it", settings="consumer")
+@scenario("upgrade: a member keeps its id", settings="consumer")
 async def a_classic_member_becomes_a_consumer(s: Script) -> None:
     a, b = await classic_group(s, TWO)
     c = s.consumer("A", server_assignor="range")
@@ -169,7 +169,7 @@ async def a_static_consumer_joins_a_classic_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("upgrade refused: members without the metadata of consumers", settings="consumer")
+@scenario("upgrade rejected: members without the metadata of consumers", settings="consumer")
 async def a_classic_group_with_unreadable_metadata_is_not_upgraded(s: Script) -> None:
     (a,) = await classic_group(s, ONE, protocols=(("range", b"r"),))
     await s.consumer("B").join()
@@ -181,7 +181,7 @@ async def a_classic_group_with_unreadable_metadata_is_not_upgraded(s: Script) ->
     await s.list()
 
 
-@scenario("upgrade refused: assignments that cannot be read", settings="consumer")
+@scenario("upgrade rejected: assignments that cannot be read", settings="consumer")
 async def a_classic_group_with_unreadable_assignments_is_not_upgraded(s: Script) -> None:
     a = s.member("A", protocols=ORDERS)
     await a.enter()
@@ -239,7 +239,7 @@ async def a_classic_group_with_user_data_is_upgraded(s: Script) -> None:
     await s.list()
 
 
-@scenario("upgrade refused: other protocol types", settings="consumer")
+@scenario("upgrade rejected: other protocol types", settings="consumer")
 async def a_consumer_joins_a_connect_group(s: Script) -> None:
     (a,) = await classic_group(s, ONE, protocol_type="connect")
     await s.consumer("B").join()
@@ -319,7 +319,7 @@ async def classic_members_commit_after_the_upgrade(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("upgrade: the session timeouts of classic members go on", settings="consumer")
+@scenario("upgrade: the session timeouts of classic members continue", settings="consumer")
 async def a_classic_member_expires_after_the_upgrade(s: Script) -> None:
     await classic_group(s, ONE, session_ms=1500)
     b = s.consumer("B", server_assignor="range")
@@ -417,7 +417,7 @@ async def a_consumer_joins_before_the_first_generation(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("upgrade: its join before the first generation is not repeated", settings="delayed")
+@scenario("upgrade: a join before the first generation is not repeated", settings="delayed")
 async def a_join_ended_before_the_first_generation_is_not_repeated(s: Script) -> None:
     a = s.member("A", protocols=ORDERS)
     await a.enter()
@@ -450,7 +450,7 @@ async def static_members_before_the_first_generation(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("upgrade: a member id was handed out, but nobody has joined", settings="delayed")
+@scenario("upgrade: a member id was returned, but no member has joined", settings="delayed")
 async def a_consumer_joins_while_a_member_id_is_pending(s: Script) -> None:
     a = s.member("A", protocols=ORDERS)
     await a.join()

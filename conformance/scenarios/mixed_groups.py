@@ -37,7 +37,7 @@ async def a_classic_member_joins_consumers(s: Script) -> None:
     await s.list()
 
 
-@scenario("mixed: it waits for partitions, and has to rejoin", settings="consumer")
+@scenario("mixed: a member waits for partitions, and has to rejoin", settings="consumer")
 async def a_classic_member_waits_for_partitions(s: Script) -> None:
     a = s.consumer("A", server_assignor="range")
     b = s.member("B", protocols=ORDERS, member_id="B")
@@ -148,7 +148,7 @@ async def a_classic_member_changes_other_fields(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, cooperative: what a member owns decides what it may have", settings="consumer")
+@scenario("mixed, cooperative: the owned partitions determine the assignment", settings="consumer")
 async def a_cooperative_member_in_a_mixed_group(s: Script) -> None:
     def owning(*partitions: int) -> tuple[tuple[str, bytes], ...]:
         owned = {"shipments": partitions}
@@ -197,7 +197,7 @@ async def an_eager_member_in_a_mixed_group(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("mixed: sync, what is rejected", settings="consumer")
+@scenario("mixed: rejected syncs", settings="consumer")
 async def syncs_in_a_mixed_group(s: Script) -> None:
     a, b = await mixed(s)
     await b.sync(member_id="stranger")
@@ -224,7 +224,7 @@ async def syncs_of_every_version_in_a_mixed_group(s: Script) -> None:
         await b.sync(version=version)
 
 
-@scenario("mixed: heartbeats, what is rejected", settings="consumer")
+@scenario("mixed: rejected heartbeats", settings="consumer")
 async def heartbeats_in_a_mixed_group(s: Script) -> None:
     a, b = await mixed(s)
     for version in range(5):
@@ -239,7 +239,7 @@ async def heartbeats_in_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: when a heartbeat asks for a rejoin", settings="consumer")
+@scenario("mixed: when the response to a heartbeat requires a rejoin", settings="consumer")
 async def heartbeats_of_a_classic_member_during_rebalances(s: Script) -> None:
     a, b = await mixed(s)
     c = s.consumer("C", "payments", server_assignor="range")
@@ -270,7 +270,7 @@ async def classic_members_leave_a_mixed_group(s: Script) -> None:
     await s.list()
 
 
-@scenario("mixed: several leave at once, of both protocols", settings="consumer")
+@scenario("mixed: members of both protocols leave at once", settings="consumer")
 async def members_of_both_protocols_leave_at_once(s: Script) -> None:
     a = s.consumer("A", instance="i1", server_assignor="range")
     b = s.member("B", protocols=ORDERS, instance="i2")
@@ -458,7 +458,7 @@ async def offsets_of_a_mixed_group_are_deleted(s: Script) -> None:
     await s.delete_offsets(orders=(0,), payments=(0,))
 
 
-@scenario("mixed: classic members only name no assignor", settings="consumer")
+@scenario("mixed: classic members request no server assignor", settings="consumer")
 async def the_assignor_of_a_mixed_group(s: Script) -> None:
     a = s.consumer("A", "payments", server_assignor="range")
     await a.join()
@@ -469,7 +469,7 @@ async def the_assignor_of_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: a topic is created that a classic member is subscribed to", settings="consumer")
+@scenario("mixed: a topic is created to which a classic member is subscribed", settings="consumer")
 async def a_topic_of_a_classic_member_is_created(s: Script) -> None:
     a = s.consumer("A", "payments")
     b = s.member("B", protocols=subscribed("orders", f"{s.group}.topic"), member_id="B")

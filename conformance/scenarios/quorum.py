@@ -7,7 +7,7 @@ from ..scenario import scenario
 from ..script import Script
 
 METADATA = "__cluster_metadata"
-OTHER = "epoch and offsets are those of another log; no listener is that of a controller"
+OTHER = "epoch and offsets are from another log; no listener belongs to a controller"
 HIDDEN = ("leader_epoch", "high_watermark", "log_end_offset", "listeners")
 
 
@@ -149,7 +149,7 @@ async def long_names_are_rejected(s: Script) -> None:
         await s.send(api, 0, {"cluster_id": name, "voter_id": 7})
 
 
-@scenario("UpdateFeatures without any time")
+@scenario("UpdateFeatures with a timeout of 0 or less")
 async def features_are_updated_without_time(s: Script) -> None:
     for timeout in (0, -1):
         await update(s, 2, timeout=timeout)

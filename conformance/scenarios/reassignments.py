@@ -77,7 +77,7 @@ async def partitions_of_a_topic_with_a_long_name_are_reassigned(s: Script) -> No
     await alter(s, topics=topics, allow_replication_factor_change=False)
 
 
-@scenario("AlterPartitionReassignments and ListPartitionReassignments without any time")
+@scenario("AlterPartitionReassignments, ListPartitionReassignments with a timeout of 0 or less")
 async def reassignments_without_time(s: Script) -> None:
     for timeout in (0, -1):
         for topics in ((), [topic("orders", (0, (1,)))], [topic("nothing", (0, None))]):
@@ -111,7 +111,7 @@ class LogDirs:
         self._s, self._log_dir = s, log_dir
 
     async def alter(self, version: int, *dirs: tuple[str, dict[str, tuple[int, ...]]]) -> None:
-        """Each is a path, in which DIR is that of the broker, and partitions by topic."""
+        """Each item has a path, in which DIR is the broker's, and partitions by topic."""
         listed = [
             {
                 "path": path.replace("DIR", self._log_dir),

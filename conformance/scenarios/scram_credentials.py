@@ -1,5 +1,5 @@
 """AlterUserScramCredentials, DescribeUserScramCredentials; delegation tokens without a secret key;
-SASL requests without SASL."""
+SASL requests on listeners without SASL."""
 
 from typing import Any
 

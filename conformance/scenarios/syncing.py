@@ -4,7 +4,7 @@ from ..scenario import scenario
 from ..script import Script
 
 
-@scenario("SyncGroup: no group, and an empty one")
+@scenario("SyncGroup: an unknown group, and an empty one")
 async def a_sync_to_an_unknown_or_empty_group(s: Script) -> None:
     a = s.member("A")
     for version in range(6):
@@ -98,7 +98,7 @@ async def a_follower_sends_assignments(s: Script) -> None:
     await a.sync({a: "1", b: "2"})
 
 
-@scenario("SyncGroup: a member's second sync replaces its first, which never has a response")
+@scenario("SyncGroup: a member's second sync replaces its first, which never gets a response")
 async def a_repeated_sync_has_one_response(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await b.sync()
@@ -132,7 +132,7 @@ async def a_leader_that_never_syncs_is_removed(s: Script) -> None:
     await s.describe()
 
 
-@scenario("sync timeout, Stable: members whose sync is due are removed all the same")
+@scenario("sync timeout, Stable: members whose sync is due are removed too")
 async def a_follower_that_never_syncs_is_removed(s: Script) -> None:
     a, b = await s.joined("A", "B", rebalance_ms=3000)
     await a.sync({a: "1", b: "2"})

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions and PushTelemetry of a broker without a receiver of metrics.
 
-A connection, here a client id, has one client instance, which ends with it.
+A connection (in these scripts, a client id) has one client instance, which ends with it.
 """
 
 from functools import partial
@@ -81,7 +81,7 @@ async def early_requests_are_throttled(s: Script) -> None:
     await push(s, "C", 9, 5)
 
 
-@telemetry("PushTelemetry: after another subscription id, the client may get its own immediately")
+@telemetry("PushTelemetry: after a wrong subscription id, the client may get its own immediately")
 async def unknown_subscriptions(s: Script) -> None:
     subscription = await get(s, "A", 7)
     await push(s, "A", 7, subscription + 1)

@@ -1,4 +1,4 @@
-"""What clients must be allowed to do with topics."""
+"""The permissions for requests about topics."""
 
 from typing import Any
 from uuid import UUID
@@ -40,7 +40,7 @@ async def records_are_written_by_who_may(s: Script) -> None:
 
 
 @scenario(
-    "Produce with transactional records and no transactional id: all partitions are denied",
+    "Produce with transactional records, but no transactional id: all partitions are denied",
     settings="acls",
 )
 async def transactions_without_id_are_denied(s: Script) -> None:
@@ -53,7 +53,7 @@ async def transactions_without_id_are_denied(s: Script) -> None:
 
 
 @scenario(
-    "Produce and OffsetCommit with an empty topic name: it needs permission like any other",
+    "Produce and OffsetCommit with an empty topic name, which needs permission like any other",
     settings="acls",
 )
 async def empty_names_are_denied(s: Script) -> None:
@@ -189,7 +189,7 @@ async def metadata_of_denied_topics(s: Script) -> None:
         await metadata(s, version, topics)
 
 
-@scenario("Metadata of all topics: denied ones are left out", settings="acls")
+@scenario("Metadata of all topics: denied topics are omitted", settings="acls")
 async def metadata_of_all_topics(s: Script) -> None:
     await metadata(s, 0, ())
     for version in range(1, 14):
@@ -199,7 +199,7 @@ async def metadata_of_all_topics(s: Script) -> None:
     await metadata(s, 12, None)
 
 
-@scenario("Metadata by topic ids: a denied topic has its id, no name", settings="acls")
+@scenario("Metadata by topic ids: a denied topic has its id, but no name", settings="acls")
 async def metadata_by_topic_ids(s: Script) -> None:
     def ids(*topic_ids: UUID) -> Any:
         return [{"name": None, "topic_id": each} for each in topic_ids]
@@ -263,7 +263,7 @@ async def topics_are_created_by_who_may(s: Script) -> None:
 @scenario(
     "CreateTopics returns the configuration with DESCRIBE_CONFIGS on the topic",
     settings="acls",
-    excuse="the id of the new topic",
+    excuse="the id of the new topic is random",
     hides=("topic_id", "configs"),
 )
 async def the_configuration_of_a_new_topic_is_described_by_who_may(s: Script) -> None:

@@ -22,7 +22,7 @@ async def metadata(s: Script, version: int, *names: str, creates: bool = True) -
 
 @scenario(
     "Metadata that creates a topic does not return it; the next request does",
-    excuse="the id of the new topic",
+    excuse="the id of the new topic is random",
     hides=("topic_id",),
 )
 async def a_topic_that_metadata_creates_is_returned_to_the_next_request(s: Script) -> None:
@@ -82,7 +82,7 @@ async def create(s: Script, *names: str, **values: Any) -> None:
     await s.broker.metadata_applied()
 
 
-@scenario("CreateTopics: names collide with existing ones, but not with those of the same request")
+@scenario("CreateTopics: names collide with existing names, but not within a request")
 async def topics_whose_names_collide_are_created(s: Script) -> None:
     dot, line, other = f"{s.group}.a.b", f"{s.group}.a_b", f"{s.group}_a.b"
     await create(s, dot, line, validate_only=True)
@@ -124,7 +124,7 @@ async def the_metadata_log_is_no_topic(s: Script) -> None:
 
 
 async def create_automatically(s: Script, name: str) -> None:
-    """Create the topic, which may already exist. This is not in the transcript."""
+    """Create the topic, which may already exist. The request is not in the transcript."""
     control = await s.broker.connect("control")
     topics = ({"name": name},)
     for _ in range(100):
@@ -137,7 +137,7 @@ async def create_automatically(s: Script, name: str) -> None:
 
 @scenario(
     "The topic of share groups is internal, but clients may create and delete it",
-    excuse="the id of the new topic",
+    excuse="the id of the new topic is random",
     hides=("topic_id",),
 )
 async def the_topic_of_share_groups_is_internal(s: Script) -> None:

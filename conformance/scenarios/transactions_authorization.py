@@ -1,4 +1,4 @@
-"""Requests in transactions of principals that may not use the transactional id, the group or the
+"""Transactional requests of principals that may not use the transactional id, the group or the
 topic."""
 
 from ..producers import (

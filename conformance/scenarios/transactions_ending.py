@@ -28,7 +28,7 @@ async def end_txn_without_a_transaction(s: Script) -> None:
         await p.describe()
 
 
-@transactional("KIP-890: aborts without a transaction take epochs")
+@transactional("KIP-890: aborts without a transaction use up epochs")
 async def aborts_without_a_transaction(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()
@@ -59,7 +59,7 @@ async def retries_of_old_clients(s: Script) -> None:
         await p.describe()
 
 
-@transactional("KIP-890: a retry has the epoch before")
+@transactional("KIP-890: a retry has the previous epoch")
 async def retries_of_new_clients(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()
@@ -184,7 +184,7 @@ async def a_transaction_without_records_times_out(s: Script) -> None:
     await describe_producers(s, topic, 0, 1)
 
 
-@transactional("Both protocols in turn by one producer")
+@transactional("One producer uses both protocols in turn")
 async def the_protocols_of_one_producer_alternate(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()

@@ -35,7 +35,7 @@ async def a_new_id_accepts_an_expected_producer(s: Script) -> None:
         await s.producer(name).describe()
 
 
-@transactional("KIP-360: a producer that continues gets the next epoch; a retry, the same one")
+@transactional("KIP-360: a producer that continues gets the next epoch; a retry gets the same one")
 async def a_producer_continues_with_the_next_epoch(s: Script) -> None:
     p = s.producer()
     await p.init()
@@ -182,7 +182,7 @@ async def init_producer_id_after_transactions(s: Script) -> None:
     await p.describe()
 
 
-@transactional("KIP-890: after a commit, the epoch before is that of a retry")
+@transactional("KIP-890: after a commit, the previous epoch identifies a retry")
 async def the_epoch_before_a_commit_is_a_retry(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()

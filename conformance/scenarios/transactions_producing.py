@@ -1,4 +1,4 @@
-"""Produce: transactional batches, and idempotent ones beside them."""
+"""Produce: transactional batches, and idempotent batches beside them."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ async def a_partition_that_was_not_added(s: Script) -> None:
     await p.describe()
 
 
-@transactional("KIP-890: the first partition is added, another one is not", is_alone=True)
+@transactional("KIP-890: the first partition is added, but another one is not", is_alone=True)
 async def each_partition_has_to_be_added(s: Script) -> None:
     topic = await s.topic(2)
     p = s.producer()
@@ -143,7 +143,7 @@ async def batches_of_several_producers(s: Script) -> None:
 
 
 def _records(producer: Producer) -> bytes:
-    """The first batch of a transaction."""
+    """Return the first batch of a transaction."""
     return build(
         [NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)],
         attributes=TRANSACTIONAL,

@@ -57,7 +57,7 @@ async def the_markers_of_both_protocols(s: Script) -> None:
         await p.produce(topic)
         await p.end(5, commit=commit)
     await read(s, topic)
-    # Added, without records: they have markers too.
+    # Partitions that were added without records have markers too.
     await read(s, topic, index=1)
     await describe_producers(s, topic, 0, 1)
 
@@ -87,7 +87,7 @@ async def aborted_transactions_of_two_producers(s: Script) -> None:
 
 @transactional(
     "The aborted transactions of a fetch that is limited by bytes",
-    excuse="aborted transactions after the returned records are omitted; Kafka lists those up to "
+    excuse="aborted transactions after the returned records are omitted; Kafka lists them up to "
     "the next entry of its offset index",
     hides=("aborted_transactions",),
 )
@@ -188,7 +188,7 @@ async def the_largest_timestamp(s: Script) -> None:
         await list_offset(s, topic, MAX_TIMESTAMP, isolation)
 
 
-@transactional("DeleteRecords in transactions: the start of the log passes them")
+@transactional("DeleteRecords in transactions: the log start offset passes them")
 async def records_of_transactions_are_deleted(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()

@@ -1,7 +1,7 @@
 """A classic group and its members.
 
 `Group.stored` is the durable state, which only `settle` and `restore` write. Everything else is
-soft state: the current rebalance and its waiting requests. Between rebalances, the two agree.
+soft state: the current rebalance and its waiting requests. Between rebalances, both states agree.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
@@ -64,15 +64,15 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether a join or sync of the member is waiting, which suspends session expiration. It is
-        always False for new members, or clients that gave up would keep the join phase open
+        """Whether a join or sync of the member is waiting, which suspends session expiration. New
+        members never count as waiting, because clients that gave up would keep the join phase open
         forever."""
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
 
     def metadata(self, protocol_name: str) -> bytes:
         """Return the member's metadata for a protocol. Raises KeyError if the member does not list
-        it, which is a bug: a group selects only protocols that all members list."""
+        it, which is a bug, because a group selects only protocols that all members list."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -92,7 +92,7 @@ class Group:
         self.state = EMPTY
         self.previous_state = DEAD
         self.state_timestamp_ms = now
-        self.proposed: GroupMetadata | None = None  # decided; the record has not been applied yet
+        self.proposed: GroupMetadata | None = None  # decided, but its record has not been applied
         # The static member that was replaced, until the proposed record is applied.
         self.replaced: Member | None = None
         # --- state of the generation
@@ -108,7 +108,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.protocol_counts: dict[str, int] = {}  # protocol name -> members that list it
-        # --- of the current rebalance (dicts for their order)
+        # --- of the current rebalance (dicts, because they are ordered)
         self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
         self.pending_syncs: dict[str, None] = {}  # members that have not sent SyncGroup
         self.awaiting_joins = 0
@@ -142,7 +142,7 @@ class Group:
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Return NONE if the client is a member of the group. A pending member id is not a member.
-        The instance id is checked first: a client that uses the instance id of another member is
+        The instance id is checked first, so that a client that uses another member's instance id is
         fenced, even if its member id is unknown."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)

@@ -1,4 +1,4 @@
-"""JoinGroup: admission of new, rejoining and static members, and whether a rebalance starts.
+"""JoinGroup: admits new, rejoining and static members, and decides whether a rebalance starts.
 
 Upstream: GroupMetadataManager.classicGroupJoin and the methods it calls; for static members
 (KIP-345), updateStaticMemberThenRebalanceOrCompleteJoin and ClassicGroup.replaceStaticMember.
@@ -47,9 +47,9 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
 
 
 def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
-    """Check the size of the group against group.max.size. During the join phase only members that
-    have rejoined are counted, so the last members to rejoin an oversized group are rejected.
-    Pending member ids are never counted."""
+    """Check the group's size against group.max.size. During the join phase, only members that have
+    rejoined are counted, so the last members to rejoin an oversized group are rejected. Pending
+    member ids are never counted."""
     limit = decision.config.group_max_size
     member = group.members.get(member_id)
     if group.state is EMPTY:
@@ -61,7 +61,7 @@ def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
 
 
 def _reject_over_capacity(decision: Decision, group: Group, command: JoinGroup) -> None:
-    """Reject the join; an existing member that rejoined too late is removed."""
+    """Reject the join, and remove an existing member that rejoined too late."""
     error = ErrorCode.group_max_size_reached
     decision.report(EventType.JOIN_REJECTED, group, command, error=error, cause=Cause.GROUP_FULL)
     group.remove(command.member_id)
@@ -197,8 +197,8 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
 
 def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
     """Return the current generation if nothing has changed, otherwise start a rebalance. The leader
-    of a Stable group always starts one: it may need a new assignment for reasons that the broker
-    cannot see."""
+    of a Stable group always starts one, because it may need a new assignment for reasons that the
+    broker cannot see."""
     changed = member.protocols != command.protocols
     is_leader = member.member_id == group.leader
     if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):
@@ -237,7 +237,7 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
         # KIP-429: the member has revoked partitions and reports those that it still owns.
         return Cause.COOPERATIVE_FOLLOWUP
     # The remaining subscription fields (generation, owned partitions) differ between rebalances
-    # anyway. For followers Kafka treats such a difference as changed metadata.
+    # anyway. For followers, Kafka treats such a difference as changed metadata.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 
@@ -249,7 +249,7 @@ def _replace_static_member(
 ) -> None:
     """Replace the member with the same instance id, because the static member was restarted. A
     Stable group that would select the same protocol does not rebalance, even if the metadata has
-    changed: the stored assignment stays valid."""
+    changed, because the stored assignment stays valid."""
     old_leader = group.leader
     new = _replace_member(decision, group, old, member_id)
     new.client_software = command.client_software
@@ -284,8 +284,8 @@ def _replace_member(decision: Decision, group: Group, old: Member, member_id: st
     """Replace `old` with a member that has a new id, and fence the waiting requests of the old id.
     (Group.validate_member fences later requests.)
 
-    As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`: no client can send it,
-    so the sync phase times out and starts another rebalance.
+    As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`. No client can send it,
+    so the sync phase times out, which starts another rebalance.
     """
     instance_id = old.group_instance_id
     assert instance_id is not None
@@ -319,7 +319,7 @@ def _unchanged_generation(
     group: Group, member: Member, command: JoinGroup, old_leader: str
 ) -> JoinResult:
     """Return the current generation, which continues without a rebalance. The leader must not
-    compute a new assignment: since v9, the response sets skip_assignment (KIP-814); before v9, it
+    compute a new assignment. Since v9, the response sets skip_assignment (KIP-814); before v9, it
     names the old member id as the leader, so that the client acts as a follower."""
     is_leader = member.member_id == group.leader
     can_skip = command.supports_skip_assignment

@@ -87,14 +87,14 @@ def _reason_fields(group: Group) -> dict[str, Any]:
 
 
 def complete_if_joined(decision: Decision, group: Group) -> None:
-    """End the join phase if no member is missing, after a member joined or left. In an initial
-    rebalance only the timer ends the join phase, because other members may be about to join."""
+    """After a member joined or left, end the join phase if no member is missing. In an initial
+    rebalance, only the timer ends the join phase, because other members may be about to join."""
     if group.all_joined and group.state is PREPARING and not group.in_initial_rebalance:
         _complete_join_phase(decision, group)
 
 
 def complete_on_expiration(decision: Decision, group: Group) -> None:
-    """End the join phase if no member is missing, after a session expired. Unlike
+    """After a session expired, end the join phase if no member is missing. Unlike
     complete_if_joined, this also ends the join phase of an initial rebalance, as upstream does
     (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup)."""
     if group.state is PREPARING and group.all_joined:
@@ -130,7 +130,7 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
         decision.schedule(group.join_timer, retry_ms)
         return
     duration_ms = decision.now - group.state_timestamp_ms
-    # Overflow as a Java int does.
+    # The generation overflows like a Java int.
     group.generation = (group.generation + 1 + 2**31) % 2**32 - 2**31
     group.pending_syncs.clear()
     if group.members:
@@ -185,7 +185,7 @@ def _elect_leader(decision: Decision, group: Group) -> bool:
                 "Group leader [memberId: %s, groupInstanceId: %s] failed to join before the "
                 "rebalance timeout. Member %s was elected as the new leader.",
                 leader.member_id,
-                leader.group_instance_id,  # upstream prints "None" too
+                leader.group_instance_id,  # upstream also prints "None"
                 member.member_id,
             )
             return True
@@ -289,13 +289,14 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
 
 
 def _is_inconsistent(requested: str | None, known: str | None) -> bool:
-    """Whether both sides specify a value and the values differ. Requests before v5 specify none."""
+    """Whether both values are given and differ. Requests before v5 do not contain the value."""
     return requested is not None and known is not None and requested != known
 
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
-    """Write the generation, whose record makes the group Stable, and respond to all waiting syncs.
-    Members missing from the leader's request get an empty assignment; unknown members are ignored.
+    """Write the generation's record, which makes the group Stable, and respond to all waiting
+    syncs. Members missing in the leader's request get an empty assignment; unknown members are
+    ignored.
     """
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
@@ -324,7 +325,7 @@ def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> N
         )
     decision.write(group, assignments)
     decision.report(EventType.STATE_CHANGE, group, state_from=COMPLETING, state_to=STABLE)
-    # As in Kafka, the record keeps the time at which the sync phase began.
+    # As in Kafka, the record contains the time at which the sync phase began.
     group.state_timestamp_ms = decision.now
     for member in group.members.values():
         if member.sync_ticket is not None:

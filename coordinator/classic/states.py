@@ -20,7 +20,7 @@ Empty -- no members: a new group, a group whose members have all left, or a grou
     Join, new            a static member, or a dynamic member before v4, starts the initial
                          rebalance and waits; other dynamic members get MEMBER_ID_REQUIRED
     Join, pending id     starts the initial rebalance and waits
-    Join, known id       UNKNOWN_MEMBER_ID: there are no members
+    Join, known id       UNKNOWN_MEMBER_ID, because there are no members
     Sync, Heartbeat      UNKNOWN_MEMBER_ID
     Leave                UNKNOWN_MEMBER_ID; a pending member id is removed
     Commit               generation < 0: accepted from any client. Otherwise UNKNOWN_MEMBER_ID
@@ -35,17 +35,17 @@ PreparingRebalance -- the join phase: waits until all members have rejoined.
                          except in the initial rebalance, which only its timer ends
     Commit               accepted for the previous generation; the session is extended
     Session expires      the member is removed; the join phase ends if no other member is missing
-    Join phase times out dynamic members that have not rejoined are removed, static ones stay
+    Join phase times out dynamic members that have not rejoined are removed, static members stay
     Next state           CompletingRebalance; Empty if no member is left
 
 CompletingRebalance -- the generation has started and the group waits for the leader's sync.
     Join, new            MEMBER_ID_REQUIRED, or starts a rebalance
-    Join, known id       unchanged protocols: this generation again. Changed: starts a rebalance
+    Join, known id       gets this generation again; changed protocols start a rebalance
     Sync, leader         all waiting members receive their assignment once it is durable
     Sync, follower       waits
     Heartbeat            NONE (upstream's ClassicGroupState says otherwise); the session is extended
     Leave                the member leaves, which starts a rebalance
-    Commit               REBALANCE_IN_PROGRESS for the new generation: it has no assignment yet
+    Commit               REBALANCE_IN_PROGRESS for the new generation, which has no assignment yet
     Session expires      the member is removed (unless its sync waits), which starts a rebalance
     Sync phase times out members that have not sent SyncGroup are removed, which starts a rebalance
     Next state           Stable; PreparingRebalance, and waiting syncs get REBALANCE_IN_PROGRESS
@@ -53,8 +53,8 @@ CompletingRebalance -- the generation has started and the group waits for the le
 Stable -- the assignment is stored.
     Join, new            MEMBER_ID_REQUIRED, or starts a rebalance; a static member whose instance
                          id is known replaces the previous one without a rebalance (join.py)
-    Join, known id       the leader always starts a rebalance; a follower only with changed
-                         protocols, otherwise it gets this generation again
+    Join, known id       the leader starts a rebalance, and so does a follower with changed
+                         protocols; other followers get this generation again
     Sync                 the member's assignment
     Heartbeat            NONE; the session is extended
     Leave                the member leaves, which starts a rebalance
@@ -63,9 +63,8 @@ Stable -- the assignment is stored.
     Sync phase times out as in CompletingRebalance, even after the leader's SyncGroup
     Next state           PreparingRebalance
 
-Dead -- deleted, or its partition has moved to another node. No request reaches it: the group is
-    removed immediately, and later requests get the response for an unknown group, or
-    NOT_COORDINATOR.
+Dead -- deleted, or its partition has moved to another node. The group is removed immediately, so
+    later requests get the response for an unknown group, or NOT_COORDINATOR.
 """
 
 from collections.abc import Mapping
@@ -85,7 +84,7 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
-# Module constants: an enum attribute lookup costs as much as the rest of the heartbeat path.
+# Module constants, because an enum attribute lookup costs as much as the rest of a heartbeat.
 EMPTY: Final = State.EMPTY
 PREPARING: Final = State.PREPARING_REBALANCE
 COMPLETING: Final = State.COMPLETING_REBALANCE

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848): the coordinator assigns partitions, and members reconcile one by one.
+"""Consumer groups (KIP-848): the coordinator assigns partitions; each member reconciles on its own.
 
 group             ConsumerGroup and its members: their state, and how records change it
 heartbeat         ConsumerGroupHeartbeat: start reading here

@@ -1,8 +1,8 @@
 """A consumer group (KIP-848) and its members.
 
-The state of a group is durable, except for a few derived values. Only `apply` changes it, with the
-records of a decision or of the log that is being loaded. Decisions create new Member objects, and
-records from them. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
+A group's state is durable, except for a few derived values. Only `apply` changes this state, with
+the records of a decision or of the log that is being loaded. Decisions create new Member objects,
+and create records from these objects. Upstream: ModernGroup, ConsumerGroup, ConsumerGroupMember.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -112,8 +112,8 @@ class Member(NamedTuple):
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def assignment_epoch(self, topic_id: TopicId, partition: int) -> int | None:
-        """Return the epoch at which the partition was assigned; None if the member neither owns
-        nor revokes it."""
+        """Return the epoch at which the partition was assigned, or None if the member neither owns
+        nor is revoking it."""
         for owned in (self.assigned, self.pending_revocation):
             epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -136,7 +136,7 @@ class Subscriptions(NamedTuple):
         """Whether all members have the same subscription."""
         resolved = [topic for each in self.resolved.values() for topic in each.topics]
         if not self.regexes:
-            # Usually the first name already differs; a group may have a hundred thousand names.
+            # Usually, the first count already differs; a group may have a hundred thousand names.
             has_all = all(count == members for count in self.names.values())
             return has_all and self.names.keys() >= set(resolved)
         is_shared = set(self.regexes.values()) == {members}
@@ -191,9 +191,9 @@ class ConsumerGroup:
         # The version of the topics with which the metadata hash was last compared, and the group
         # epoch after the comparison. If the group epoch is lower, the records were not stored.
         self.checked: tuple[int, int] | None = None
-        # The subscription orders of the last assignment, by the identities of names and matched
-        # topics, which each value keeps alive. Hashing and comparing thousands of names for each
-        # member would take seconds.
+        # The subscription orders of the last assignment, by the ids of the lists of names and
+        # matched topics, which the values keep alive. Hashing and comparing thousands of names for
+        # each member would take seconds.
         self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
         self.orders_version = 0
         """The version of the topics for which `orders` was computed."""
@@ -213,9 +213,9 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the static member with this instance id; None if there is none. Raises ApiError if
-        the member was removed after it had changed its instance id: like Kafka, the group remembers
-        the old instance id."""
+        """Return the static member with this instance id, or None. Raises ApiError if the member
+        was removed after it had changed its instance id, because the group remembers the old one,
+        as in Kafka."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         if member_id is not None and member_id not in self.members:
             raise unknown_member(self.group_id, member_id)
@@ -233,7 +233,7 @@ class ConsumerGroup:
         return () if resolved is None else resolved.topics
 
     def owner_epoch(self, topic_id: TopicId, partition: int) -> int:
-        """Return the epoch of the member that owns or revokes the partition, else FREE."""
+        """Return the epoch of the member that owns or is revoking the partition, or FREE."""
         return self._owner_epochs.get(topic_id, {}).get(partition, FREE)
 
     def subscriptions(
@@ -263,8 +263,8 @@ class ConsumerGroup:
         )
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a client with these protocols may join: one of them is listed by all classic
-        members."""
+        """Whether a client with these protocols may join, that is, whether all classic members list
+        one of them."""
         counts, members = self.classic_protocol_counts, self.classic_members
         return protocol_type == self.protocol_type and any(
             counts.get(name, 0) == members for name in names
@@ -416,8 +416,8 @@ class ConsumerGroup:
             _count(self.classic_protocol_counts, (p.name for p in classic.supported_protocols), by)
 
     def _set_owner(self, member: Member, epoch: int | None) -> None:
-        """Set the owner epoch of the member's partitions. None removes it, except from partitions
-        that another member owns in the meantime."""
+        """Set the owner epoch of the member's partitions. None removes the epoch, except from
+        partitions that another member owns in the meantime."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.setdefault(topic_id, {})
@@ -437,7 +437,7 @@ def unknown_member(group_id: str, member_id: str) -> ApiError:
 
 
 def merge(one: Owned, other: Owned) -> Owned:
-    """Return the union of both."""
+    """Return the union of two assignments."""
     merged = dict(one)
     for topic_id, partitions in other.items():
         merged[topic_id] = {**merged.get(topic_id, {}), **partitions}
@@ -460,8 +460,8 @@ def current_assignment_record(group_id: str, member: Member) -> ConsumerGroupRec
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> ConsumerGroupRecord:
-    """Return the record of a target assignment. The order of its topics and partitions is kept: it
-    breaks ties in the next assignment."""
+    """Return the record of a target assignment. The order of topics and partitions is kept, because
+    it breaks ties in the next assignment."""
     listed = (TopicPartitions(topic_id, tuple(each)) for topic_id, each in target.items())
     value = TargetAssignment(tuple(listed))
     type_ = ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER
@@ -479,7 +479,7 @@ def member_tombstones(group_id: str, member_id: str) -> tuple[ConsumerGroupRecor
 
 
 def topic_partitions(assigned: Partitions) -> tuple[TopicPartitions, ...]:
-    """Return the topics with their partitions, which are sorted."""
+    """Return the topics with their partitions in ascending order."""
     return tuple(
         TopicPartitions(topic_id, tuple(sorted(partitions)))
         for topic_id, partitions in assigned.items()
@@ -508,8 +508,8 @@ def _with_assignment(member: Member, value: CurrentAssignment) -> Member:
 
 
 def _owned(listed: Iterable[OwnedPartitions], member_epoch: int) -> Owned:
-    """Return the partitions with their assignment epochs. Records of Kafka before 4.3 have none:
-    the epoch of the member is used instead."""
+    """Return the partitions with their assignment epochs. Records of Kafka before 4.3 contain no
+    such epochs, so the member's epoch is used."""
     owned: dict[TopicId, Mapping[int, int]] = {}
     for topic_id, partitions, epochs in listed:
         if epochs is None or len(epochs) != len(partitions):

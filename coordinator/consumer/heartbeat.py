@@ -50,7 +50,7 @@ _MISSING: Final = -1  # a rebalance timeout that has not changed
 def validate_heartbeat(
     command: ConsumerGroupHeartbeat, assignors: tuple[str, ...]
 ) -> ConsumerHeartbeatResult | None:
-    """Return the error of an invalid request; None if it is valid. Every node returns the same
+    """Return the error of an invalid request, or None if it is valid. Every node returns the same
     error, whether or not it is the coordinator of the group."""
     epoch = command.member_epoch
     if command.requires_member_id or epoch > 0 or epoch == LEAVE_EPOCH:
@@ -134,9 +134,9 @@ def _report_rejection(
 def _keep_alive(
     partition: PartitionState, command: ConsumerGroupHeartbeat, now: int
 ) -> ConsumerHeartbeatResult | None:
-    """Extend the session if there is nothing else to decide, and return the result of `_heartbeat`;
-    otherwise return None. This is five times as fast as `_heartbeat`, and members of stable groups
-    send hardly any other requests."""
+    """If there is nothing else to decide, extend the session and return the result that
+    `_heartbeat` would return; otherwise return None. This is five times as fast as `_heartbeat`,
+    and members of stable groups send hardly any other requests."""
     group_id, member_id, epoch, instance_id, *_ = command
     group = partition.consumer_groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
@@ -235,8 +235,8 @@ def _or(value: str | None, otherwise: str | None) -> str | None:
 
 
 def _check_epoch(member: Member, received: int, reported: Partitions | None) -> None:
-    """Fence a stale epoch: raise ApiError unless the epoch is that of the member, or its previous
-    epoch after the response to the previous request was lost."""
+    """Fence a stale epoch: raise ApiError unless the request has the member's epoch, or its
+    previous epoch because the last response was lost."""
     if received in (JOIN_EPOCH, member.epoch):
         return
     if received < member.epoch:

@@ -124,8 +124,8 @@ _EXPIRATIONS: Final[Mapping[str, _Expiration]] = {
 
 
 def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> None:
-    """Remove the member whose deadline has passed, unless it has left or no longer has to
-    revoke."""
+    """Remove the member whose deadline has passed, unless the member has left or no longer has to
+    revoke partitions."""
     group = decision.partition.consumer_groups.get(timer.group_id)
     member = None if group is None else group.members.get(timer.member_id)
     if group is None or member is None:
@@ -149,8 +149,9 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
 
 
 def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
-    """Fence a member that uses the consumer protocol, for tests: its next heartbeat gets
-    FENCED_MEMBER_EPOCH, as if a newer version had written its state. It recovers by rejoining."""
+    """Fence a member of the consumer protocol, for tests. The next heartbeat gets
+    FENCED_MEMBER_EPOCH, as if a newer Kafka had written the state. The member recovers by
+    rejoining."""
     member = group.members.get(member_id)
     if member is not None and not member.uses_classic_protocol:
         fenced = member._replace(state=MemberState.UNKNOWN)

@@ -1,4 +1,4 @@
-"""The member that sent a request, of either protocol: finding or creating it, its next assignment
+"""The member of either protocol that sent a request: its lookup or creation, its next assignment
 and its deadlines."""
 
 from collections.abc import Iterable
@@ -47,8 +47,8 @@ def find_member(
     create: bool,
     is_classic: bool,
 ) -> Member:
-    """Return the member that sent the request; with `create`, a new member if there is none. Raises
-    ApiError."""
+    """Return the member that sent the request. If there is none and `create` is True, return a new
+    member. Raises ApiError."""
     if instance_id is not None:
         return _find_static(
             decision, group, member_id, instance_id, create=create, is_classic=is_classic
@@ -244,8 +244,8 @@ def cancel_deadlines_of_replaced(
 
 
 def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
-    """Start the missing sessions of members and deadlines of revocations, after a load, or when
-    records that would have removed members could not be stored."""
+    """Start missing sessions and deadlines of revocations, after a load or when records that would
+    have removed members could not be stored."""
     group_id, pending = group.group_id, decision.deadlines.pending
     # Upstream gives members of the classic protocol the group's session timeout here.
     session_ms = decision.partition.consumer_config(group_id).session_timeout_ms

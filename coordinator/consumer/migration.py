@@ -1,6 +1,6 @@
-"""Migration between the protocols while the group is in use: a classic group becomes a consumer
-group when the first member of the consumer protocol joins, and a classic group again when the last
-member of the consumer protocol leaves.
+"""Migration between the protocols while the group is in use. A classic group becomes a consumer
+group when the first member of the consumer protocol joins, and becomes a classic group again when
+the last member of the consumer protocol leaves.
 
 Upstream: getOrMaybeCreateConsumerGroup, validateOnlineUpgrade, convertToConsumerGroup,
 validateOnlineDowngrade…, convertToClassicGroup; ConsumerGroup.fromClassicGroup,
@@ -47,8 +47,8 @@ def get_consumer_group(partition: PartitionState, group_id: str) -> ConsumerGrou
 
 
 def find_or_create_group(decision: Decision, group_id: str, *, create: bool) -> ConsumerGroup:
-    """Return the consumer group. With `create`, a missing group is created and a classic group is
-    converted; the group exists only once its records are applied. Raises ApiError."""
+    """Return the consumer group. If `create`, a missing group is created and a classic group
+    converted; such a group exists only after its records are applied. Raises ApiError."""
     partition = decision.partition
     group = partition.consumer_groups.get(group_id)
     if group is not None:
@@ -139,8 +139,8 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
 def _to_consumer_member(
     decision: Decision, group: Group, member: ClassicMember
 ) -> tuple[Member, Target]:
-    """Return the member and its target assignment, which is what it already owns. Raises
-    ApiError."""
+    """Return the member and its target assignment, which is the assignment that it already owns.
+    Raises ApiError."""
     codec, epoch = decision.partition.codec, group.generation
     if group.protocol_name is None:
         # Upstream expects a protocol, but there is none before the first generation.
@@ -226,8 +226,8 @@ def downgrade(
     cause: Cause,
 ) -> None:
     """Convert the group to a classic group, without the members `removed`. `joining` replaces the
-    static member with the same instance id. `rebalance_reason` says why the group rebalances
-    immediately; None if it does not."""
+    static member with the same instance id. `rebalance_reason` is None if the group does not
+    rebalance immediately."""
     replaced = None if joining is None else group.static_member(joining.group_instance_id)
     for record in group.tombstones():
         if joining is not None and replaced is not None and record.name == replaced.member_id:

@@ -1,8 +1,8 @@
-"""Reconciliation: the next step of a member's assignment, from the partitions it owns towards its
-target.
+"""Reconciliation: the next step from the partitions that a member owns towards its target
+assignment.
 
-A member first revokes the partitions that it must give up, and confirms this. Only then does it get
-its new epoch and the free partitions. Partitions that others still own follow in later heartbeats.
+A member first revokes the partitions that it must give up, and confirms this. It then gets its new
+epoch and the free partitions. Partitions that other members still own follow in later heartbeats.
 Upstream: CurrentAssignmentBuilder.
 """
 
@@ -27,8 +27,8 @@ class Goal(NamedTuple):
 def next_assignment(
     member: Member, goal: Goal, reported: Partitions | None, *, subscription_changed: bool
 ) -> Member:
-    """Return the member after its heartbeat. `reported` are the partitions that it reports as
-    owned; None if the request omits them. Raises ApiError if the member must rejoin."""
+    """Return the member after its heartbeat. `reported` contains the partitions that the member
+    reports as owned; None if the request omits them. Raises ApiError if the member must rejoin."""
     state = member.state
     if state is MemberState.UNKNOWN and (reported is None or reported):
         message = (

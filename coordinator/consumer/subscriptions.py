@@ -1,4 +1,4 @@
-"""When the group epoch changes: subscriptions, regular expressions, and the topics they select.
+"""What changes the group epoch: subscriptions, regular expressions, and the topics they select.
 
 A timer that fires immediately resolves all regular expressions of a group together, at most every
 ten seconds. Upstream: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions,
@@ -68,9 +68,9 @@ def update_regex(
     after: Member,
     describes_topic: TopicFilter | None,
 ) -> RegexChange:
-    """Handle a changed regular expression. If the group's expressions are due, schedule their
-    resolution to topics that the client may describe. Raises ApiError if the new expression is
-    invalid."""
+    """Handle a changed regular expression. If a resolution of the group's expressions is due,
+    schedule it for the topics that the client may describe. Raises ApiError if the new expression
+    is invalid."""
     old, new = before.regex, after.regex
     change, is_due = RegexChange.NONE, False
     if before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex:
@@ -102,7 +102,7 @@ def _check_regex(decision: Decision, regex: str) -> None:
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
-    """Schedule a resolution of the group's expressions if it is due. Return whether it was
+    """Schedule a resolution of the group's expressions if `is_due`. Return whether it was
     scheduled."""
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))

@@ -1,5 +1,5 @@
-"""The target assignment of a group. A server-side assignor computes it when the group epoch has
-changed, but not more often than the assignment interval (KIP-1263) allows.
+"""The target assignment of a group, which a server-side assignor computes when the group epoch has
+changed, but at most once per assignment interval (KIP-1263).
 
 Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
 """
@@ -40,7 +40,7 @@ def update_target(
     sent_names: Sequence[str] | None,
 ) -> MemberTarget:
     """Compute the target assignment if it is due, and write the changes. `sent_names` are the topic
-    names of the request, whose order breaks ties; None if the member's names have not changed."""
+    names in the request, whose order breaks ties, or None if they have not changed."""
     if group.assignment_epoch >= epoch.epoch or not _is_due(decision, group):
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
@@ -127,7 +127,7 @@ def preferred_assignor(
     group: ConsumerGroup, before: Member | None = None, after: Member | None = None
 ) -> str | None:
     """Return the assignor that most members request, or None if no member requests one. On a tie,
-    Kafka takes the first assignor in a hash table."""
+    the first assignor in Kafka's hash table wins."""
     counts = {name: group.assignor_counts[name] for name in sorted(group.assignor_counts)[::-1]}
     for member, by in ((before, -1), (after, 1)):
         name = None if member is None else member.metadata.server_assignor

@@ -20,8 +20,8 @@ class InitProducerId(NamedTuple):
 
 
 class AddPartitions(NamedTuple):
-    """Add partitions to a transaction. With `verify_only`, no partitions are added: partitions that
-    are not in the transaction fail with TRANSACTION_ABORTABLE."""
+    """Add partitions to a transaction. With `verify_only`, no partitions are added, and partitions
+    that are not in the transaction fail with TRANSACTION_ABORTABLE."""
 
     transactional_id: str
     producer_id: int
@@ -65,7 +65,7 @@ class PartitionsResult(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The description of a transaction. `start_ms` is -1 if it has no partitions."""
+    """The description of a transaction. `start_ms` is -1 if the transaction has no partitions."""
 
     error: ErrorCode
     transactional_id: str

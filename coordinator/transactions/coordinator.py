@@ -52,7 +52,7 @@ from .states import (
 
 _NONE: Final = ErrorCode.none
 NOTHING: Final = TransactionOutcome()
-# Tombstones per outcome, so that the expiration of many ids does not block other requests.
+# Limits the tombstones per outcome, so that many expired ids do not block other requests.
 EXPIRED_PER_STEP: Final = 500
 
 
@@ -367,7 +367,7 @@ def describe(transaction: Transaction) -> TransactionDescription:
 
 
 def _is_current(transaction: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether InitProducerId may come from the current producer. Its epoch is checked later."""
+    """Whether InitProducerId may come from the current producer. The epoch is checked later."""
     metadata = transaction.metadata
     if metadata.producer_epoch == NO_EPOCH or producer_id == metadata.producer_id:
         return True

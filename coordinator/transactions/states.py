@@ -4,7 +4,7 @@
                  │                               │
                  └──────► PrepareAbort ───► CompleteAbort
 
-A Prepare state decides the transaction: only the markers remain to be written to the partitions. A
+A Prepare state decides the transaction; only the markers remain to be written to the partitions. A
 complete transaction is followed by the next transaction (Ongoing) or by a new producer (Empty).
 Upstream: TransactionState, TransactionMetadata.
 """
@@ -145,14 +145,14 @@ class Transaction:
     def prepared(
         self, state: TransactionState, client_version: int, next_producer_id: int, now: int
     ) -> TransactionMetadata:
-        """Return the metadata after EndTxn. Since KIP-890 the epoch changes, so that late requests
+        """Return the metadata after EndTxn. Since KIP-890, the epoch changes, so that late requests
         of the transaction are fenced. `next_producer_id` is given if the epochs are exhausted."""
         metadata = self.metadata
         epoch, self.next_last_epoch = metadata.producer_epoch, self.last_epoch
         if client_version >= EPOCH_BUMP_VERSION:
             self.next_last_epoch = epoch
             epoch = min(epoch + 1, EPOCH_MAX)
-        # Since KIP-890 a transaction may be aborted before it has partitions.
+        # Since KIP-890, a transaction may be aborted before it has partitions.
         is_ongoing = metadata.state == ONGOING
         return metadata._replace(
             state=state,

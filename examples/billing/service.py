@@ -1,4 +1,4 @@
-"""A billing service: charges orders from Kafka, and commits those that are done.
+"""A billing service: charges orders from Kafka, and commits the orders that are done.
 
 It is an ordinary service, an aiokafka consumer on an event loop in a thread, and contains no code
 for tests.
@@ -23,7 +23,7 @@ class Poison(Exception):
 class Billing:
     """`charge(order)` may raise Poison, which sends the order to `orders.dead`, or any other
     exception, after which the service retries. An order is committed when it is done. `settings`
-    are those of aiokafka's consumer."""
+    are settings of aiokafka's consumer."""
 
     def __init__(
         self, bootstrap_servers: str, charge: Callable[[bytes], None], **settings: Any

@@ -1,6 +1,6 @@
 """Twenty tests of a service that consumes from Kafka, without sleeps and without Docker.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port they run on a real cluster, where tests that control
+With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port, they run on a real cluster, where tests that control
 the broker are skipped.
 """
 
@@ -48,7 +48,7 @@ def till() -> Till:
 
 @pytest.fixture
 def bill(kafka: Kafka, till: Till) -> Iterator[Callable[..., Billing]]:
-    """Starts a service; all are stopped at the end."""
+    """Return a function that starts a service. All services are stopped at the end."""
     # Offsets expire after a week, orders never.
     kafka.topic("orders", partitions=2, config={"retention.ms": "-1"})
     with ExitStack() as running:

@@ -1,6 +1,6 @@
 """How do async tests share one broker for the session?
 
-The fixtures and the tests must run on the same event loop: both have `loop_scope="session"`.
+The fixtures and the tests must run on the same event loop, so both have `loop_scope="session"`.
 """
 
 import pytest

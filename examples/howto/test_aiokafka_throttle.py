@@ -4,7 +4,7 @@ With `throttle`, the broker handles the request, puts a throttle time into its r
 stops reading from that connection for this time. A Fetch that is already waiting can still deliver
 records. librdkafka and kafka-python wait before they send the next request; aiokafka ignores the
 throttle time, and its next request waits at the broker. `fault.wait()` returns when a request has
-arrived, before it has a response: to see the response, wait for `request.response`. The fields of
+arrived, before it has a response. To see the response, wait for `request.response`. The fields of
 `message` and `response` have kio's names (snake_case; the throttle time is a timedelta,
 `throttle_time`).
 """

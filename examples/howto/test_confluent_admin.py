@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 
 def create(bootstrap_servers):
-    """As in the deployment."""
+    """Create the topics as the deployment does."""
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     topic = NewTopic("orders", num_partitions=3, config={"retention.ms": "-1"})
     admin.create_topics([topic])["orders"].result(10)

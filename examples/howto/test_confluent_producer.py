@@ -1,9 +1,9 @@
 """Does an idempotent producer write a record once if the response is lost?
 
 The producer of confluent-kafka sends the batch again, and the broker recognizes it. `flush()`
-returns how many records are still unsent: without it a test may end before the producer sends
-anything. `del producer` ends its threads, so that it does not log "Connection refused" after the
-test.
+returns how many records are still unsent. Without this call, a test may end before the producer
+sends anything. `del producer` ends the producer's threads, so that it does not log "Connection
+refused" after the test.
 """
 
 from confluent_kafka import Producer
@@ -18,7 +18,7 @@ def test_a_record_whose_response_is_lost_is_written_once(kafka):
             "bootstrap.servers": kafka.bootstrap_servers,
             "enable.idempotence": True,
             "retry.backoff.ms": 10,
-            "log_level": 2,  # not the line about the connection that the fault closes
+            "log_level": 2,  # omits the line about the connection that the fault closes
         }
     )
     producer.produce("orders", b"one", on_delivery=lambda error, _: delivered.append(error))

@@ -1,4 +1,4 @@
-"""Does the service find its coordinator after it moves to another node?"""
+"""Does the service find its coordinator after the coordinator moves to another node?"""
 
 
 def test_the_service_follows_its_coordinator(kafka_cluster, start):

@@ -1,8 +1,8 @@
 """Can a service move to the new group protocol (KIP-848) in a rolling deploy?
 
 The group becomes a consumer group when the first upgraded instance joins; the others stay members
-of the classic protocol until they are upgraded. This needs a client with `group.protocol=consumer`,
-here confluent-kafka. The group continues from its committed offsets, and no partition ever has two
+of the classic protocol until they are upgraded. An upgrade needs a client that supports
+`group.protocol=consumer`. The group continues from its committed offsets, and no partition has two
 owners.
 
 A group of librdkafka consumers with `cooperative-sticky` cannot be upgraded in this way: Kafka and

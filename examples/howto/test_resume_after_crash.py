@@ -1,8 +1,7 @@
 """Does the service resume from its committed offset after a crash?
 
-A crashed process does not leave its group: the group waits until its session expires, 45 seconds by
-default. Here its LeaveGroup is dropped, and the broker's clock is advanced past the session
-timeout.
+A crashed process does not leave its group, which waits until the session expires, by default after
+45 seconds. The test drops the LeaveGroup, and advances the broker's clock past the session timeout.
 """
 
 

@@ -1,11 +1,11 @@
 """What happens to the work of a consumer that is too slow and is removed from the group?
 
 The new owner of the partition repeats the work, and the late commit is rejected. A client that does
-not poll sends heartbeats, but does not rejoin: a rebalance waits for it for the longest
+not poll sends heartbeats, but does not rejoin. A rebalance waits for such a client for the longest
 max.poll.interval.ms of the members, five minutes by default, and then continues without it.
 `clock.advance` would end its session first, because no client sends heartbeats during the jump;
-`advance_with_heartbeats` waits for them. (By its own clock, the client leaves after
-max.poll.interval.ms: set a short interval to test that.)
+`advance_with_heartbeats` waits for heartbeats. (The client itself leaves after max.poll.interval.ms
+of real time. Set a short interval to test that.)
 """
 
 import pytest

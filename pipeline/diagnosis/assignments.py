@@ -22,7 +22,7 @@ class Moves(NamedTuple):
 
 
 def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | None:
-    """Count moves. None if there is nothing to compare, or an assignment cannot be decoded."""
+    """Count moves. Return None if there is nothing to compare or an assignment is undecodable."""
     before, after = transition.before, transition.after
     if before is None or not before.members or not after.members:
         return None
@@ -63,8 +63,8 @@ def _revoked_then_returned(
 ) -> int:
     """Count the partitions that were revoked and then returned to the same owner.
 
-    An eager protocol revokes all partitions. A cooperative protocol revokes only those it moves: a
-    revoked partition has no owner in the record `before`."""
+    An eager protocol revokes all partitions. A cooperative protocol revokes only partitions that it
+    moves; they have no owner in the record `before`."""
     before, after = transition.before, transition.after
     assert before is not None
     if not (before.is_cooperative or after.is_cooperative):
@@ -102,8 +102,7 @@ def _skew(
     counts = [
         sum(topic in (None, tp[0]) for tp in member.assigned or ())
         for member in record.members
-        # A member is not idle because it has no partitions of a topic to which it does not
-        # subscribe.
+        # A member without partitions of a topic is idle only if it subscribes to that topic.
         if topic is None or member.topics is None or topic in member.topics
     ]
     if not counts:
@@ -128,7 +127,7 @@ def _skew(
 
 
 def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicPartition, int]:
-    """Return the lag, at the end of the generation, of the partitions committed under it."""
+    """Return the lag of each partition that was committed in the generation, at its end."""
     lags = {}
     for activity in index.activity(record):
         end = index.log_end((activity.topic, activity.partition), until_ms)

@@ -15,12 +15,12 @@ INTERVALS: Final = 10
 
 
 MIN_DISTANCE_MS: Final = 1_000
-"""Burrow's `min-distance`; the value is that of its sample configuration."""
+"""Burrow's `min-distance`, with the value in Burrow's sample configuration."""
 
 
 def merged(commits: Sequence[Commit]) -> list[Commit]:
-    """Merge commits closer than the minimum: the later one replaces the earlier but keeps its time,
-    so that a client that commits continuously still fills a window."""
+    """Merge commits closer than the minimum. The later commit replaces the earlier one but gets its
+    time, so that a client that commits continuously still fills a window."""
     kept: list[Commit] = []
     for commit in commits:
         if kept and commit.commit_ms - kept[-1].commit_ms < MIN_DISTANCE_MS:
@@ -36,17 +36,17 @@ def completeness(commits: Sequence[Commit]) -> float:
 
 def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms: int) -> str:
     """Return OK, WARN, STOP, STALL or REWIND from the last ten commits, oldest first.
-    `minimum-complete` and `allowed-lag` are 0, Burrow's defaults. `log_ends`: recent samples of the
-    log end; lag is relative to the last one."""
+    `minimum-complete` and `allowed-lag` are 0, Burrow's defaults. `log_ends` are recent samples of
+    the log end; lag is relative to the last sample."""
     window = list(commits)[-INTERVALS:]
     if not window or not log_ends or log_ends[-1] <= window[-1].offset:
         return "OK"
-    # The lag was zero in a recent sample: the records have only just arrived.
+    # If the lag was zero in a recent sample, the records have only just arrived.
     had_no_lag = any(end <= window[-1].offset for end in log_ends)
     silence_ms = now_ms - window[-1].commit_ms
     if silence_ms > window[-1].commit_ms - window[0].commit_ms and not had_no_lag:
         return "STOP"
-    # Regardless of lag: a group without lag may have been reset to the beginning.
+    # The lag does not matter, because a group without lag may have been reset to the beginning.
     if _is_rewound(window):
         return "REWIND"
     lags = [commit.lag for commit in window if commit.lag is not None]

@@ -22,8 +22,8 @@ SESSION_PER_HEARTBEAT: Final = 3
 RESTARTS_MIN: Final = 3
 
 REBALANCES_PER_MEMBER: Final = 4
-"""A member that is started, restarted once and stopped causes at most four rebalances; more than
-that is not an ordinary start and stop."""
+"""A member that is started, restarted once and stopped causes at most four rebalances. More
+rebalances are not the result of an ordinary start and stop."""
 
 STARTS_AND_STOPS: Final = frozenset(
     {
@@ -35,8 +35,8 @@ STARTS_AND_STOPS: Final = frozenset(
 
 
 def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
-    """Return the group's row of gold_diagnosis: the worst result, then other warnings, errors and
-    storms; info only if nothing is worse."""
+    """Return the group's row of gold_diagnosis: the worst result, then other errors, warnings and
+    storms. Results with severity info are included only if nothing is worse."""
     results = [result for check in CHECKS if (result := check(facts)) is not None]
     results.sort(key=lambda result: -result.severity)
     worst = results[0] if results else _healthy(facts)
@@ -76,14 +76,14 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
 
 
 def _healthy(facts: GroupFacts) -> CheckResult:
-    """Return HEALTHY, severity 0, or, without samples of the log ends, LAG_UNKNOWN, info."""
+    """Return HEALTHY (severity 0), or LAG_UNKNOWN (info) if no samples of log ends exist."""
     status = facts.status
     if status is None or status.total_lag is None:
         return CheckResult(
             INFO,
             "LAG_UNKNOWN",
-            f"No problem found in the log of group {facts.group}, but its lag is unknown: the lake "
-            "has no samples of its topics' log ends.",
+            f"No problem found in the log of group {facts.group}, but its lag is unknown, because "
+            "the lake has no samples of its topics' log ends.",
             names_group=True,
         )
     text = f"Group {facts.group} is healthy: {count_of(status.members, 'member')}, "
@@ -129,8 +129,8 @@ def stuck(facts: GroupFacts) -> CheckResult | None:
 
 
 def no_owner(facts: GroupFacts) -> CheckResult | None:
-    """NO_MEMBERS or NO_OWNER, error: partitions with lag that are not assigned to a member; warning
-    if the last members left, instead of being removed."""
+    """NO_MEMBERS or NO_OWNER, error: partitions with lag are not assigned to a member. The severity
+    is warning if the last members left and were not removed."""
     rows = _with_status(facts, "NO_OWNER")
     if not rows:
         return None
@@ -158,7 +158,7 @@ def _was_shut_down(facts: GroupFacts) -> bool:
 
 
 def falls_behind(facts: GroupFacts) -> CheckResult | None:
-    """FALLS_BEHIND, warning: a growing trend, and a consume rate not above the produce rate."""
+    """FALLS_BEHIND, warning: the lag grows, and the consume rate is not above the produce rate."""
     rows = [
         row
         for row in _with_status(facts, "WARN", "OK")
@@ -174,12 +174,12 @@ def falls_behind(facts: GroupFacts) -> CheckResult | None:
 
 
 def rewound(facts: GroupFacts) -> CheckResult | None:
-    """REWOUND, warning: Burrow's REWIND: a committed offset went back, and later commits did not
+    """REWOUND, warning (Burrow's REWIND): a committed offset went back, and later commits did not
     reach its previous value again."""
     rows = _with_status(facts, "REWIND")
     if not rows:
         return None
-    text = f"Offsets of {describe_worst(rows)} went back: records are read again."
+    text = f"Offsets of {describe_worst(rows)} went back, so records are read again."
     return CheckResult(WARNING, "REWOUND", text, _reasons(rows))
 
 
@@ -197,8 +197,8 @@ def _reasons(rows: Iterable[PartitionStatus]) -> tuple[str, ...]:
 def storm(facts: GroupFacts) -> CheckResult | None:
     """REBALANCE_STORM: at least three rebalances within five minutes. Severity: error if the last
     storm ended within the last hour, else warning. If its dominant cause is a start or stop of
-    members and no member was evicted during it: info up to REBALANCES_PER_MEMBER, and at most
-    warning if all members have left and no partition has lag."""
+    members and no member was evicted during it: info for up to REBALANCES_PER_MEMBER per member,
+    and at most warning if all members have left and no partition has lag."""
     if not facts.storms:
         return None
     last = facts.storms[-1]
@@ -297,7 +297,7 @@ def rejected_commits(facts: GroupFacts) -> CheckResult | None:
     if not count:
         return None
     were = "was" if count == 1 else "were"
-    text = f"{count_of(count, 'commit')} {were} rejected as too late: the records are read again."
+    text = f"{count_of(count, 'commit')} {were} rejected as too late, so records are read again."
     advice = (
         "Commit before partitions are revoked (onPartitionsRevoked), and process records "
         "idempotently."
@@ -319,7 +319,7 @@ def idle_members(facts: GroupFacts) -> CheckResult | None:
 
 
 def gone_or_empty(facts: GroupFacts) -> CheckResult | None:
-    """GONE or NO_MEMBERS, info: the group was deleted, or had members and has none."""
+    """GONE or NO_MEMBERS, info: the group was deleted, or had members and now has none."""
     life = facts.lifecycle
     # A consumer group may have been deleted as a classic group.
     if life is not None and life.deleted_at is not None and facts.consumer is None:

@@ -1,7 +1,7 @@
 """State and member count of a consumer group (KIP-848), from its records of types 3, 5, 6 and 8.
 
-The members of such a group do not share a generation: the group has an epoch, and each member has
-an epoch of its own, which follows it. layers/epochs.py derives the history of the group.
+The members of such a group do not share a generation. Instead, the group has an epoch, and the
+epoch of each member follows the group's epoch. layers/epochs.py derives the history of the group.
 """
 
 from collections.abc import Iterable
@@ -21,16 +21,16 @@ _NEW_MEMBER: Final = {"memberEpoch": 0, "state": _STABLE}
 
 
 class ConsumerGroup(NamedTuple):
-    """`state`: Kafka's Empty, Assigning, Reconciling or Stable; Unknown if it depends on a record
-    of an unknown version."""
+    """`state` is Kafka's Empty, Assigning, Reconciling or Stable, or Unknown if it depends on a
+    record of an unknown version."""
 
     state: str
     members: int
 
 
 def consumer_group(records: Iterable[tuple[bytes, bytes | None]]) -> ConsumerGroup | None:
-    """Derive the group from `records`, the newest record of each of its keys. None if it is not (or
-    no longer) a consumer group."""
+    """Derive the group from `records`, the newest record of each of its keys. Return None if the
+    group is not, or no longer, a consumer group."""
     by_kind: dict[str, dict[str, dict[str, Any]]] = {}
     for key, value in records:
         entry = decode_record(key, value)
@@ -67,8 +67,8 @@ def _state(epoch: int | None, target_epoch: int | None, members: list[dict[str, 
 
 
 def decode_record(key: bytes, value: bytes | None) -> DictRecord | None:
-    """Decode a record; None if its key cannot be decoded. A value that cannot be decoded is
-    empty."""
+    """Decode a record. Return None if its key cannot be decoded, and an empty value if its value
+    cannot be decoded."""
     with suppress(UndecodableRecord):
         return decode_as_dicts(key, value)
     with suppress(UndecodableRecord):

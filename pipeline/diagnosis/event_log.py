@@ -1,9 +1,8 @@
 """Exact causes and durations from the coordinator's event log (docs/events.md).
 
-The coordinator reports what triggered a rebalance and how a member left. The records may reveal
-more (a restart, added partitions), and a silence may explain a LeaveGroup without a reason; then
-the coordinator's cause is refined. The event log may start late or lack lines: without an event,
-the rules decide.
+The coordinator reports what triggered a rebalance and how a member left. Its cause is refined if
+the records reveal more (a restart, added partitions), or if a silence explains a LeaveGroup without
+a reason. The event log may start late or lack lines. The rules decide if an event is missing.
 """
 
 from bisect import bisect_left, bisect_right
@@ -117,7 +116,7 @@ class EventLog:
         return None if created is None else Cause.GROUP_CREATED
 
     def lost_generations(self, transition: Transition) -> list[tuple[int, Cause]]:
-        """Return generations that never reached SyncGroup and so have no record."""
+        """Return the generations that never reached SyncGroup and therefore have no record."""
         before, after = transition.before, transition.after
         if before is None or before.generation is None or after.generation is None:
             return []
@@ -185,7 +184,7 @@ class EventLog:
         inferred: Explanation,
         rebalance: LoggedRebalance | None,
     ) -> Explanation | None:
-        """Explain how a member of `transition.left` left. `inferred`: the result of the rules."""
+        """Explain how a member of `transition.left` left. `inferred` is the result of the rules."""
         member = exit_.member
         event = self._exit_event(transition, member)
         cause = _cause(event)
@@ -209,14 +208,14 @@ class EventLog:
         return None if event is None else event.ts_ms
 
     def session_timeout_ms(self, transition: Transition, member: Member) -> int:
-        """Return the session timeout. If the event has it, that value is used: the log lacks it for
+        """Return the session timeout from the event if possible, because records lack it for
         members of the consumer protocol."""
         event = self._exit_event(transition, member)
         found = None if event is None else event.detail.get("session_timeout_ms")
         return member.session_timeout_ms if found is None else int(found)
 
     def _exit_event(self, transition: Transition, member: Member) -> Event | None:
-        """Return the newest event up to the record: member ids chosen by tests may be reused."""
+        """Return the newest event up to the record. Tests may choose and reuse member ids."""
         since = transition.before.state_ms if transition.before is not None else None
         until = transition.after.time_ms
         found = [
@@ -248,8 +247,8 @@ class EventLog:
         return events[first:last]
 
     def _estimate_heartbeat_ms(self) -> int | None:
-        """Estimate the heartbeat interval: members are informed of a rebalance half an interval
-        after its start, on average."""
+        """Estimate the heartbeat interval. On average, a member is informed of a rebalance half an
+        interval after its start."""
         delays = []
         for event in self._of_type.get("join_completed", []):
             if event.duration_ms is None:
@@ -268,7 +267,7 @@ class EventLog:
 def _exit_by_rebalance(
     member: Member, inferred: Explanation, rebalance: LoggedRebalance | None
 ) -> Explanation | None:
-    """Explain an exit without an event by the cause of the rebalance it triggered."""
+    """Explain an exit without an event by the cause of the rebalance that it triggered."""
     if rebalance is None or member.member_id not in rebalance.triggered_by:
         return None
     cause = rebalance.cause
@@ -287,7 +286,7 @@ def _describe_exit(event: Event, is_consumer_group: bool) -> str:
     text = EXIT_EVENTS[event.type]
     span = None if event.duration_ms is None else duration(event.duration_ms)
     if event.type == "leave_received" and is_consumer_group:
-        return "left the group with its last heartbeat"  # has no field for a reason
+        return "left the group with its last heartbeat"  # without a reason
     if event.type == "leave_received":
         return f'{text}: "{event.reason}"' if event.reason else f"{text} without a reason"
     if event.type == "member_expired" and span:
@@ -301,7 +300,7 @@ def _describe_exit(event: Event, is_consumer_group: bool) -> str:
 
 def _slow_poll_evidence(event: Event, exit_: Exit, inferred: Explanation) -> str | None:
     """Return evidence for a slow poll that the coordinator could not recognize because the client
-    gave no reason; None if there is none."""
+    gave no reason, or None."""
     member, silence = exit_.member, exit_.silence
     silent = duration(silence.total_ms)
     if inferred.cause not in (Cause.SLOW_POLL, Cause.TIMEOUT_AMBIGUOUS):

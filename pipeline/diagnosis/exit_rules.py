@@ -37,33 +37,33 @@ class Exit(NamedTuple):
 
 
 # Silence is measured from a commit, shortly after the previous poll, to the end of the join phase,
-# shortly after the deadline. So it may be shorter than the timeout by this factor.
+# shortly after the deadline, so it may be shorter than the timeout by this factor.
 SLOW_POLL_SHARE: Final = 0.98
 SESSION_SHARE: Final = 0.9
 
 HEARTBEAT_SHARE: Final = 1 / 3
-"""Kafka's upper bound for heartbeat.interval.ms / session.timeout.ms: a session starts with the
-last heartbeat, which may precede the last poll by that much."""
+"""Kafka's upper bound for heartbeat.interval.ms / session.timeout.ms. A session starts with the
+last heartbeat, which may precede the last poll by this share of the session timeout."""
 
 AMBIGUOUS_RATIO: Final = 1.5
-"""If the ratio of two timeouts is below this, both may explain a silence."""
+"""If the ratio of two timeouts is at most this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How far the records may lag behind a timeout, in addition to the usual gap between commits: the
-other members are informed of the rebalance with their next heartbeat (3 s) and then rejoin."""
+"""How much later than a timeout its records may be, in addition to the usual gap between commits.
+The other members are informed of the rebalance by their next heartbeat (3 s) and then rejoin."""
 
 DEFAULT_GAP_MS: Final = 5_000
 """Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""
 
 STUCK_MS: Final = 25_000
-"""The shortest time without progress that is considered stuck: aiokafka does not send its
-max.poll.interval.ms."""
+"""The shortest time without progress after which a member is considered stuck, because aiokafka
+does not send its max.poll.interval.ms."""
 
 
 def _revocation_timeout(exit_: Exit) -> Explanation | None:
     """Rule 6, in consumer groups (KIP-848): the coordinator removed the member because it did not
-    revoke partitions. Evidence: they were pending for 0.98 of its rebalance timeout. Confidence:
-    high."""
+    revoke partitions. Evidence: the revocation was pending for 0.98 of its rebalance timeout.
+    Confidence: high."""
     member, revoking_ms = exit_.member, exit_.silence.revoking_ms
     if revoking_ms is None or revoking_ms < SLOW_POLL_SHARE * member.rebalance_timeout_ms:
         return None
@@ -78,7 +78,7 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
-    plus two thirds of its session) that the session timeout explains less well. Confidence:
+    plus two thirds of its session timeout) that the session timeout explains less well. Confidence:
     high if there were records to read and the client returned, otherwise medium or low.
     """
     member, silence = exit_.member, exit_.silence
@@ -209,15 +209,15 @@ def explain_exit(exit_: Exit) -> Explanation:
 
 
 def _rebalance_ms(member: Member) -> int:
-    """Return the rebalance timeout. Records of version 0 have none: coordinators then use the
+    """Return the rebalance timeout. Records of version 0 have none; for them, coordinators use the
     session timeout."""
     ms = member.rebalance_timeout_ms
     return ms if ms >= 0 else member.session_timeout_ms
 
 
 def _session_after_poll_ms(member: Member) -> int:
-    """Return the session timeout of a static member, else 0: a static member that polls too slowly
-    sends no LeaveGroup, so its session has to expire as well."""
+    """Return the session timeout of a static member, or 0 for another member. A static member that
+    polls too slowly sends no LeaveGroup, so its session has to expire as well."""
     return member.session_timeout_ms if member.instance_id is not None else 0
 
 

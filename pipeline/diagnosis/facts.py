@@ -62,7 +62,7 @@ class CheckResult(NamedTuple):
 
 
 def advise_cooperative(facts: GroupFacts) -> tuple[str, ...]:
-    """Advice for groups whose assignor is eager."""
+    """Return advice for groups whose assignor is eager."""
     last = facts.last_with_members
     protocol = last.protocol if last is not None else None
     if facts.consumer is not None or (protocol is not None and "cooperative" in protocol):

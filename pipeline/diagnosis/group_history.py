@@ -18,14 +18,14 @@ CONSUMER_PROTOCOL: Final = "consumer"
 chosen by their members."""
 
 FIRST_EPOCH: Final = 2
-"""The epoch in the first record of a new consumer group: its first member changes epoch 1."""
+"""The epoch in the first record of a new consumer group, whose first member increases epoch 1."""
 
 _UNRESOLVED: Final = "id:"
 
 
 def unresolved(topic_id: str) -> str:
-    """Return a placeholder for the name of a topic of which only the id is known. It contains a
-    colon, so it cannot be the name of a topic."""
+    """Return a placeholder for the unknown name of a topic. It contains a colon, so it cannot be
+    the name of a topic."""
     return _UNRESOLVED + topic_id
 
 
@@ -101,8 +101,8 @@ class Generation(NamedTuple):
 
     @property
     def is_consumer_group(self) -> bool:
-        """Whether it is a group of the consumer protocol (KIP-848); other groups with members have
-        a leader."""
+        """Whether the group uses the consumer protocol (KIP-848). Other groups with members have a
+        leader."""
         return self.protocol == CONSUMER_PROTOCOL and self.leader is None
 
     @property
@@ -123,7 +123,7 @@ class Generation(NamedTuple):
 
     @property
     def unresolved_topics(self) -> list[str]:
-        """The assigned topics of which only the ids are known."""
+        """The assigned topics whose names are unknown."""
         return sorted({topic for topic, _ in self.assigned if is_unresolved(topic)})
 
     def is_complete_since(self, log_offset: int) -> bool:
@@ -203,8 +203,8 @@ class Event(NamedTuple):
 
 
 class GroupHistory(NamedTuple):
-    """The known history of a group at `as_of_ms`; each part in log order, or in order of seq.
-    `log_ends` and `events` may be empty: results then have gaps, or lower confidence."""
+    """The known history of a group at `as_of_ms`. Each part is in log order, events by seq. If
+    `log_ends` or `events` is empty, results have gaps or a lower confidence."""
 
     cluster: str
     group: str

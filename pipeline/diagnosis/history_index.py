@@ -111,13 +111,13 @@ class MemberCommits(NamedTuple):
     last_commit_ms: int | None
     last_advance_ms: int | None
     median_gap_ms: int | None
-    last_log_offset: int  # that of the last commit, else that of the generation's first record
+    last_log_offset: int  # of the last commit, or of the generation's first record if there is none
 
 
 def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
-    """Merge the rows of each epoch of a consumer group: the result begins with the first row, and
-    has the assignment of the last row, which the members reached. Also return the log offset of the
-    first row of each epoch."""
+    """Merge the rows of each epoch of a consumer group. A merged row has the position and time of
+    the first row, and the assignment of the last row, which the members reached. Also map the log
+    offset of each row to the log offset of its merged row."""
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}
     for row in rows:
@@ -146,9 +146,9 @@ class HistoryIndex:
     def __init__(self, history: GroupHistory) -> None:
         self.history = history
         self.rows = sorted(history.generations, key=lambda row: row.log_offset)
-        """Rows in log order; an epoch of a consumer group has several."""
+        """Rows in log order; an epoch of a consumer group may have several."""
         self.records, first_row = _epochs_merged(self.rows)
-        """One for each generation or epoch, and for each replacement of a static member."""
+        """One record for each generation or epoch, and for each replacement of a static member."""
         activities = (
             each._replace(generation_log_offset=first_row.get(at, at))
             for each in history.activities
@@ -181,8 +181,8 @@ class HistoryIndex:
         return self._of_generation.get(generation.log_offset if generation else None, [])
 
     def records_of_generation(self, generation: Generation) -> list[Generation]:
-        """Return the records of a generation up to this one, newest first: replacing a static
-        member writes the generation again under the same number."""
+        """Return the records of a generation up to this one, newest first. Replacing a static
+        member writes the generation again with the same number."""
 
         def is_same(record: Generation) -> bool:
             return not record.tombstone and record.generation == generation.generation
@@ -190,9 +190,9 @@ class HistoryIndex:
         return list(takewhile(is_same, self._newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
-        """Return the records up to this one, newest first, since the member last changed: those of
-        its generation, or, in a consumer group, whose epochs change without the member, those since
-        the last change of its assignment."""
+        """Return the records up to this one, newest first, since the member last changed. These are
+        the records of its generation or, in a consumer group, the records since the last change of
+        its assignment, because epochs also change without the member."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)
 
@@ -203,7 +203,7 @@ class HistoryIndex:
         return list(takewhile(is_same, self._newest_first(generation)))
 
     def _newest_first(self, generation: Generation) -> Iterator[Generation]:
-        """Yield the records up to this one."""
+        """Yield the records up to this one, newest first."""
         return (
             record
             for record in reversed(self.records)
@@ -261,8 +261,8 @@ class HistoryIndex:
             if position is None:
                 idle.append(False)  # it may have committed before the history begins
                 continue
-            # Logs only grow: records that were present before are still present, and records that
-            # are absent in the second half, or later, were also absent before.
+            # Logs only grow: records that existed before the span still exist, and records that do
+            # not exist in its second half, or later, did not exist before.
             if last and ends[last - 1].log_end > position:
                 return True
             late = bisect_right(times, (since_ms + until_ms) // 2)

@@ -14,7 +14,7 @@ DEAD_BAND: Final = 0.05
 TREND_SAMPLES: Final = 10
 
 TIME_LAG_MAX_MS: Final = 7 * 24 * 3_600_000
-"""Limit for extrapolation before the oldest sample: Kafka's log.retention.hours."""
+"""Limit for extrapolation before the oldest sample: the default of Kafka's log.retention.hours."""
 
 
 def time_lag_ms(committed: int, samples: Sequence[LogEnd], now_ms: int) -> int | None:
@@ -57,7 +57,7 @@ def log_end_at(time_ms: int, samples: Sequence[LogEnd]) -> int | None:
 
 
 def since(time_ms: int, samples: Sequence[LogEnd]) -> Sequence[LogEnd]:
-    """Return the samples starting with the last one before that time, but at least the last two."""
+    """Return the samples from the last one up to that time on, but at least the last two."""
     first = bisect_right(samples, time_ms, key=lambda sample: sample.sampled_ms) - 1
     return samples[max(min(first, len(samples) - 2), 0) :]
 

@@ -55,7 +55,7 @@ def _first_seen(index: HistoryIndex) -> int:
 
 
 def _removal_of_all_offsets(index: HistoryIndex) -> Removal | None:
-    """Return the last tombstone, if every committed partition has one. A tombstone with the
+    """Return the last tombstone if every committed partition has a tombstone. A tombstone with the
     timestamp of the last commit is treated as later."""
     removed: dict[TopicPartition, Removal] = {}
     for removal in index.history.removals:

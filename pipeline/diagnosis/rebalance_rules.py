@@ -43,8 +43,8 @@ class Rule(NamedTuple):
 def _deleted(case: RebalanceCase) -> Explanation | None:
     """Rule 1: the group's record is a tombstone.
 
-    Expired if the group was Empty for offsets.retention.minutes, else deleted; undecided if it had
-    no offsets or if it is unknown when it became Empty. Confidence: high.
+    The group expired if it was Empty for offsets.retention.minutes, and was deleted otherwise. This
+    is undecided if it had no offsets or if it is unknown when it became Empty. Confidence: high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:
@@ -66,9 +66,9 @@ def _deleted(case: RebalanceCase) -> Explanation | None:
 
 
 def _first_record(case: RebalanceCase) -> Explanation | None:
-    """Rule 2: the group has no previous record, or starts from scratch. Created if the generation
-    is at most 1, if a tombstone precedes it, or if the generation went back; else first seen:
-    earlier records are missing. Confidence: high."""
+    """Rule 2: the group has no previous record, or starts from scratch. It was created if the
+    generation is at most 1 (2 in a consumer group), if a tombstone precedes it, or if the
+    generation went back. Otherwise earlier records are missing (first seen). Confidence: high."""
     before, after = case.transition.before, case.transition.after
     number, number_before = after.generation or 0, before.generation or 0 if before else 0
     if before is not None and not before.tombstone:
@@ -117,7 +117,7 @@ def _static_replaced(case: RebalanceCase) -> Explanation | None:
 
 
 def _protocol_changed(case: RebalanceCase) -> Explanation | None:
-    """Rule 5: the assignor differs from that of the previous generation, or the group was converted
+    """Rule 5: the assignor is not the one of the previous generation, or the group was converted
     from or to the consumer protocol (KIP-848). Confidence: high."""
     before, after = case.transition.before, case.transition.after
     if before is None or not before.members or before.protocol == after.protocol:
@@ -164,7 +164,7 @@ def _left(*causes: Cause) -> Callable[[RebalanceCase], Explanation | None]:
 
 def _joined(case: RebalanceCase) -> Explanation | None:
     """Rule 11: a member joined. If the same client left at most 15 minutes before, the evidence
-    names that cause: REJOIN_AFTER_<cause>. Confidence: high."""
+    names the cause of that exit (REJOIN_AFTER_<cause>). Confidence: high."""
     joined = case.transition.joined
     if not joined:
         return None

@@ -1,8 +1,8 @@
 """Rows of the gold tables, produced by the rules and returned by queries.
 
-These classes declare those tables: field names are columns, and the Arrow types follow from the
-annotations (tables.py). Times are milliseconds since the epoch here, timestamps in the lake. None
-means unknown or not applicable; an unknown lag is None, never 0.
+These classes declare the gold tables: field names are columns, and Arrow types are derived from
+annotations (tables.py). Times are milliseconds since the epoch here, and timestamps in the lake.
+None means unknown or not applicable; an unknown lag is None, never 0.
 """
 
 from typing import Annotated, Any, Final, NamedTuple
@@ -101,7 +101,7 @@ class Skew(NamedTuple):
 
 
 class GroupLifecycle(NamedTuple):
-    """gold_group_lifecycle."""
+    """The creation and end of a group (gold_group_lifecycle)."""
 
     cluster: str
     group: str

@@ -1,9 +1,9 @@
 """The check for slow consumers: members that take longer than max.poll.interval.ms to process
 records.
 
-Such a member is repeatedly removed and rejoins, and each time the group rebalances; or the others
-wait in a rebalance until it polls. The recommended interval is based on observation: a member was
-processing from its last commit until it rejoined.
+Such a member is repeatedly removed and rejoins, and the group rebalances each time, or the others
+wait in a rebalance until it polls. The recommended interval is based on observed processing times,
+from a member's last commit until it rejoined.
 """
 
 from collections.abc import Iterable
@@ -103,7 +103,7 @@ def _client_of(member_id: str, facts: GroupFacts) -> SlowClient:
 
 
 def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalance]:
-    """Return rebalances it caused by leaving, by rejoining, or by delaying them."""
+    """Return the rebalances that a client caused by leaving or rejoining, or delayed."""
     offsets = {row.log_offset for row in client.exits}
     offsets |= {row.log_offset for row in client.waits}
     return [
@@ -206,7 +206,7 @@ def _rejected_text(rebalances: Iterable[Rebalance]) -> str:
     if not count:
         return ""
     were = "was" if count == 1 else "were"
-    return f"{count_of(count, 'commit')} {were} rejected: the records were processed again."
+    return f"{count_of(count, 'commit')} {were} rejected, so the records were processed again."
 
 
 # --- advice
@@ -243,7 +243,7 @@ def _advice(client: SlowClient, facts: GroupFacts) -> tuple[str, ...]:
 
 
 def _hides_poll_interval(row: MemberExit) -> bool:
-    """Whether the client hides its poll interval: aiokafka sends its session timeout as the
+    """Whether the client does not send its poll interval. aiokafka sends its session timeout as the
     rebalance timeout."""
     return row.rebalance_timeout_ms == row.session_timeout_ms
 

@@ -1,8 +1,9 @@
 """Status of partitions and groups: Burrow's status, and kohort's own, which also considers owners
 and log start offsets.
 
-kohort's status is the first that applies: UNKNOWN (no sample of the log end), DATA_LOST (the next
-records are deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is paused), then Burrow's.
+kohort's status is the first that applies: UNKNOWN (no commit, or no sample of the log end),
+DATA_LOST (the next records are deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is
+paused), then Burrow's status.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +34,7 @@ WORST_FIRST: Final = (
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
 PAUSED_MS: Final = 10_000
-"""The shortest silence that is considered a pause: three of Kafka's heartbeat intervals."""
+"""The shortest silence that is considered a pause, longer than three heartbeat intervals (3 s)."""
 
 
 def partition_statuses(
@@ -45,8 +46,8 @@ def partition_statuses(
     state: str,
     consumer: ConsumerGroup | None = None,
 ) -> list[PartitionStatus]:
-    """Return the status of each partition of a group. `generation`: the group's newest record;
-    `consumer`: set for a consumer group."""
+    """Return the status of each partition of a group. `generation` is the group's newest record,
+    and `consumer` is set for a consumer group."""
     # A group that never had members belongs to consumers without group membership.
     needs_owner = generation is not None and bool(generation.generation)
     if consumer is not None:
@@ -58,8 +59,8 @@ def partition_statuses(
 
 
 def _knows_owners(generation: Generation | None, consumer: ConsumerGroup | None) -> bool:
-    """Whether every owner is known: a consumer group's topic may be known only by its id, and an
-    older lake has no members."""
+    """Whether every owner is known. A consumer group's topic may be known only by its id, and an
+    older lake has no members of consumer groups."""
     if consumer is None or not consumer.members:
         return True
     return generation is not None and not generation.unresolved_topics
@@ -68,7 +69,7 @@ def _knows_owners(generation: Generation | None, consumer: ConsumerGroup | None)
 def state_of(
     generation: Generation | None, windows: Sequence[PartitionWindow], as_of_ms: int
 ) -> str:
-    """Return Kafka's name of the group's state. The log only shows Empty, Stable and Dead. A
+    """Return Kafka's name for the group's state. The log only shows Empty, Stable and Dead. A
     rebalance is inferred if several members with records to read all stopped committing."""
     if generation is None:
         return "Empty"  # offsets without group membership
@@ -93,7 +94,7 @@ def group_status(
     state: str,
     consumer: ConsumerGroup | None = None,
 ) -> GroupStatus:
-    """Return the status of a group. `rebalances`: at least those of the last hour."""
+    """Return the status of a group. `rebalances` has at least the rebalances of the last hour."""
     members = len(generation.members) if generation is not None else 0
     protocol = None if generation is None else generation.protocol
     if consumer is not None:
@@ -232,7 +233,7 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
 
 
 def _log_start(window: PartitionWindow) -> int | None:
-    """Return the log start from the newest sample that has one: samples of past times do not."""
+    """Return the log start of the newest sample that has one. Samples of past times have none."""
     starts = (end.log_start for end in reversed(window.log_ends) if end.log_start is not None)
     return next(starts, None)
 

@@ -1,10 +1,10 @@
 """Durations: silence of members before they left, join phases, pauses of groups.
 
 The log contains commits, but no heartbeats or JoinGroup requests. It records when the join phase of
-a rebalance ended (`joined_at`), but not its start, which is estimated from the members that stayed:
-they stop committing when they are informed of the rebalance.
+a rebalance ended (`joined_at`), but not its start, which is estimated from the members that stayed.
+They stop committing when they are informed of the rebalance.
 
-A consumer group (KIP-848) has no join phase: its log shows when each partition was revoked and
+A consumer group (KIP-848) has no join phase, but its log shows when each partition was revoked and
 assigned.
 """
 
@@ -15,7 +15,7 @@ from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
-"""Three of Kafka's heartbeat intervals, within which every member is informed of a rebalance."""
+"""Within three of Kafka's heartbeat intervals (3 s), every member is informed of a rebalance."""
 
 REPEATS_MIN: Final = 2
 """A single repeated offset may be the commit before a rebalance. Two repeated offsets mean that the
@@ -52,8 +52,8 @@ class Silence(NamedTuple):
 
     @property
     def is_significant(self) -> bool:
-        """Whether the silence is neither that of an idle member nor the usual gap between commits
-        (up to 1.2 times)."""
+        """Whether the silence is at least 1.2 times the usual gap between commits, and the member
+        was not idle."""
         if self.total_ms is None:
             return False
         if self.gap_ms is not None and self.total_ms < 1.2 * self.gap_ms:
@@ -137,7 +137,7 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
     wait_ms = ended - started
     reportable = reportable_wait_ms(before)
     if wait_ms >= reportable:
-        # A commit right before the end of the phase: the others waited for that member's poll.
+        # If a member committed right before the end, the others waited for its poll.
         if last_ms >= max(started + reportable, ended - reportable):
             return JoinPhase(started, ended, last_member, wait_ms)
         for member in transition.left:  # or for a member that never joined
@@ -149,7 +149,7 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
 
 def reportable_wait_ms(generation: Generation) -> int:
     """Return the shortest join phase that is reported as waiting for a member: REPORTABLE_WAIT_MS,
-    or a third of the shortest session (the upper bound for heartbeat.interval.ms)."""
+    but at most a third of a session timeout (the upper bound for heartbeat.interval.ms)."""
     thirds = (member.session_timeout_ms // 3 for member in generation.members)
     return min([REPORTABLE_WAIT_MS, *thirds])
 
@@ -159,10 +159,11 @@ def reportable_wait_ms(generation: Generation) -> int:
 
 def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> int | None:
     """Return the time from the group's last commit under one generation to the first under the
-    next, minus the usual gap between commits; None if unknown, if there was nothing to read, or
-    without members on one side (those commits are an admin client's).
+    next, minus the usual gap between commits. Return None if it is unknown, if there was nothing to
+    read, or if one side has no members, so that its commits are an admin client's.
 
-    Commits of the member that the others waited for are ignored: it commits right before it joins.
+    Commits of the member that the others waited for are ignored, because it commits right before it
+    joins.
     """
     before, after = transition.before, transition.after
     if before is None or not (before.members and after.members) or transition.is_same_generation:
@@ -208,7 +209,7 @@ def _was_idle(
 
 
 def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
-    """Return the longest time for which any partition that lost its owner in this epoch had none.
+    """Return the longest time without an owner of a partition that lost its owner in this epoch.
     Other partitions are read in the meantime."""
     longest = 0
     for number in index.rows_of(epoch):
@@ -233,7 +234,7 @@ def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
     wait_ms = 0
     revoking: dict[str, int] = {}
     numbers = index.rows_of(epoch)
-    # In the row after the epoch, its last revocations may have ended.
+    # The row after the epoch may show that its last revocations have ended.
     for row in index.rows[numbers.start : numbers.stop + 1]:
         members = {member.member_id: member for member in row.members}
         if row.append_ms is None:

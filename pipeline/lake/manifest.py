@@ -1,6 +1,7 @@
 """The manifest: which folders of a lake are live, and how far the log has been read.
 
-Renaming a new manifest over the old one is the commit: a batch is visible completely or not at all.
+A new manifest is renamed over the old one. This commits a batch, which is visible completely or not
+at all.
 """
 
 import json
@@ -36,7 +37,7 @@ class RetiredFolder(NamedTuple):
 @dataclass(frozen=True)
 class Manifest:
     """`positions`: offsets partition -> next log offset to read. `inputs`: positions in the other
-    inputs, as separate JSON. `as_of`: the newest time in any input. `batch_id`: that of the last
+    inputs, as separate JSON. `as_of`: the newest time in any input. `batch_id`: the id of the last
     batch or compaction; -1 before the first."""
 
     batch_id: int = -1

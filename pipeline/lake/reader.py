@@ -1,7 +1,7 @@
 """Reading a lake without Spark: each table as Arrow, from the folders in the manifest.
 
-A `Lake` is a snapshot: later batches are not visible, and the folders they replace are kept for a
-grace period (writer.py).
+A `Lake` is a snapshot: later batches are not visible, and the folders that they replace are kept
+for a grace period (writer.py).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -89,7 +89,7 @@ class Lake:
                     yield from parquet.iter_batches(PIECE_ROWS, columns=list(columns))
 
     def dataset(self, table: str, batch_ids: Collection[int] | None = None) -> ds.Dataset:
-        """Return the rows of a table, or of some of its batches, without reading them."""
+        """Return a dataset of a table, or of some of its batches, without reading rows."""
         folders = [
             batch_folder(self.path, table, folder.batch_id)
             for folder in self.live(table)
@@ -111,7 +111,8 @@ class Lake:
 
 
 def _verified_rows(table: str, fragment: ds.ParquetFileFragment) -> int:
-    """Return the number of rows. Arrow itself would fill a missing column with nulls."""
+    """Return the number of rows. Raises SchemaMismatch for a missing column, which Arrow would fill
+    with nulls."""
     missing = set(table_of(table).schema.names) - set(fragment.physical_schema.names)
     if missing:
         raise SchemaMismatch(

@@ -32,7 +32,7 @@ class SchemaMismatch(LakeError):
 
 
 def table_of(name: str) -> Table:
-    """Return a table by name. Raises SchemaMismatch for an unknown one."""
+    """Return a table by name. Raises SchemaMismatch for an unknown name."""
     table = TABLES.get(name) or STATE_TABLES.get(name)
     if table is None:
         raise SchemaMismatch(f"unknown table {name!r}: see pipeline/tables.py.")
@@ -79,8 +79,8 @@ def verified_rows(name: str, file: Path) -> int:
 
 
 def time_range(folder: Path, column: str) -> tuple[datetime, datetime] | None:
-    """Return the first and last time in a column of a batch's folder, from footers; None: no
-    rows."""
+    """Return the first and last time in a column of a batch's folder, from footers, or None if it
+    has no rows."""
     bounds: list[datetime] = []
     for file in folder.glob("*.parquet"):
         with pq.ParquetFile(file) as parquet:

@@ -26,7 +26,7 @@ def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Pa
     arrow_schema = table_of(table).schema.append(BATCH_ID)
     schema = spark_schema(arrow_schema)
     if not folders:
-        # From Arrow: the optimizer then removes joins and sorts with the empty frame, whereas an
+        # The optimizer removes joins and sorts with an empty frame that was created from Arrow; an
         # RDD of Python rows would be opaque.
         return spark.createDataFrame(arrow_schema.empty_table(), schema)
     reader = spark.read.schema(schema).option("basePath", _url(base, literal=True))
@@ -39,7 +39,7 @@ def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
     actual = {field.name: field.dataType.simpleString() for field in rows.schema}
     wrong = []
     for field in expected:
-        # Nullability is not compared: Spark infers nullable for most expressions.
+        # Nullability is not compared, because Spark infers nullable for most expressions.
         type_ = actual.pop(field.name, None)
         if type_ != field.dataType.simpleString():
             wrong.append(f"{field.name} {'is missing' if type_ is None else f'is {type_}'}")

@@ -29,8 +29,8 @@ COMPRESSION: Final = "zstd"  # as in Spark's configuration, session.py
 # most likely a notebook and can reopen the lake.
 GRACE_S: Final = 300.0
 
-# A folder of a million rows has about ten megabytes: opening it costs little compared with reading
-# it.
+# A folder of a million rows has about ten megabytes, so opening it takes little time compared with
+# reading it.
 SMALL_ROWS: Final = 1_000_000
 # Merging every n folders copies each row once per n batches: with 32, a day of half-minute batches
 # leaves at most 32 folders per table and takes about one percent of the batches' time.
@@ -132,7 +132,7 @@ class Writer:
         inputs: Mapping[str, Any],
         as_of: datetime | None,
     ) -> Manifest:
-        """Make the completed tables live. Raises OSError, and then makes none of them live."""
+        """Make the completed tables live. If this raises OSError, none of them is live."""
         tables, retired = dict(self.manifest.tables), []
         for table, live in self.written.items():
             if table_of(table).growth == "current":
@@ -150,7 +150,7 @@ class Writer:
         )
 
     def commit_compacted(self, compacted: Mapping[str, frozenset[int]]) -> Manifest:
-        """Replace each table's folders of these batches with the completed folder."""
+        """Replace the folders of these batches with the completed folder, in each table."""
         tables, retired = dict(self.manifest.tables), []
         for table, batch_ids in compacted.items():
             retired += [(table, batch_id) for batch_id in sorted(batch_ids)]
@@ -188,7 +188,7 @@ class Writer:
 
 
 class Compacted(NamedTuple):
-    """This many `folders` of a table were merged into one with `rows` rows."""
+    """A number of `folders` of a table that were merged into one folder with `rows` rows."""
 
     table: str
     folders: int
@@ -217,7 +217,7 @@ def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
 
 
 def _has_foreign_files(folder: Path) -> bool:
-    """Whether the folder contains files that no run interrupted before its first commit can have
+    """Whether the folder contains files that a run interrupted before its first commit cannot have
     left."""
     return any(
         path.name != LOCK_NAME and not path.name.startswith("_") and not _is_table(path)

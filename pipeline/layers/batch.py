@@ -1,9 +1,9 @@
 """The input of a layer: the rows of one batch, and the lake before it.
 
 A layer module has `tables(batch) -> {table: rows}`. The loop writes what a layer returns before it
-calls the next one, which reads it back from Parquet: records are decoded only once, and Spark's
-plans do not grow from layer to layer. commits.py writes most of its tables itself, in parallel
-tasks.
+calls the next one, which reads it back from Parquet, so that records are decoded only once and
+Spark's plans do not grow from layer to layer. commits.py writes most of its tables itself, in
+parallel tasks.
 """
 
 from collections.abc import Callable, Mapping
@@ -79,8 +79,8 @@ class Batch:
 
     @property
     def now(self) -> datetime:
-        """The newest time in the inputs, not the wall clock: repeating a batch yields the same
-        rows."""
+        """The newest time in the inputs, not the wall clock, so that repeating a batch yields the
+        same rows."""
         records = self.span()
         times = [self.lake.as_of, records and records[1]]
         if self.caught_up:
@@ -89,7 +89,7 @@ class Batch:
         return max((time for time in times if time is not None), default=_EPOCH)
 
     def span(self) -> tuple[datetime, datetime] | None:
-        """The first and last append time of the batch's records; None if it has none."""
+        """The first and last append time of the batch's records; None if it has no records."""
         spans = [span for table in RECORD_TABLES if (span := self._span(table, "append_ts"))]
         if not spans:
             return None
@@ -139,8 +139,8 @@ class Batch:
 
     def new(self, table: str) -> "DataFrame":
         """Return the rows written by this batch: the new rows of an append table, or a whole
-        current table. For a table that it has not written: no rows, or the unchanged current
-        table."""
+        current table. If this batch has not written the table, return no rows or the unchanged
+        current table."""
         if table_of(table).growth == "current" and table not in self.writer.written:
             return self.old(table)
         return self._frame(table, self._new_folders(table))

@@ -28,16 +28,16 @@ class Origin(NamedTuple):
 def write_records(
     writer: Writer, rows: Iterable[pa.RecordBatch], origin: Origin
 ) -> list[Violation]:
-    """Write rows of schema SOURCE. Raises OSError, SchemaMismatch, and whatever reading them
-    raises."""
+    """Write rows of schema SOURCE. Raises OSError, SchemaMismatch, and the errors of reading
+    them."""
     return write_in_process(writer, KINDS, rows, partial(_write, origin))
 
 
 def write_splits(
     batch: Batch, options: Mapping[str, str], splits: Sequence[Split], origin: Origin
 ) -> list[Violation]:
-    """Read splits in Spark tasks. `options`: those of the source (factory.py). Raises OSError,
-    SchemaMismatch, and whatever Spark raises."""
+    """Read splits in Spark tasks. `options` are those of the source (factory.py). Raises OSError,
+    SchemaMismatch, and Spark's exceptions."""
     shares = split_for_tasks(batch.spark, [(split.end - split.start, split) for split in splits])
     work = partial(_read, dict(options), origin)
     return write_in_tasks(batch, KINDS, shares, work)

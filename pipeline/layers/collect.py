@@ -1,7 +1,7 @@
 """The parts of group histories, collected from many tables into one DataFrame.
 
-Each row is one part: it is in the column named after it, and the other columns are null. All rows
-of a group are processed in one task, so every part is bounded.
+Each row has one part, in the column named after the part; its other columns are null. All rows of a
+group are processed in one task, so the size of every part is limited.
 """
 
 from datetime import datetime, timedelta
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
-# Samples are collected from these minutes before a record: all samples of the minutes nearest to
-# it, since only a sample from late in a silence shows that there was nothing to read, and the first
-# sample of each other minute.
+# Samples are collected from these minutes before a record. From the nearest minutes, all samples
+# are collected, because only a sample from late in a silence shows that there was nothing to read;
+# from other minutes, only the first sample.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
-# The newest lines of the event log in one history, about a kilobyte each: there may be many
-# rejected commits.
+# Maximum number of event log lines in one history, of about a kilobyte each. There may be many
+# rejected commits, so the newest lines are kept.
 _EVENTS_MAX: Final = 20_000
 
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
@@ -51,7 +51,7 @@ _EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, 
 
 
 def affected_groups(batch: "Batch") -> DataFrame:
-    """Groups with a new record, a tombstone, an event, or the first commits of a generation."""
+    """Return groups with a new record, a tombstone, an event or a generation's first commits."""
     under: list[Column] = [
         *map(F.col, _GROUP),
         F.coalesce("generation_log_offset", F.lit(-1)).alias("under"),
@@ -66,14 +66,14 @@ def affected_groups(batch: "Batch") -> DataFrame:
         batch.new("silver_commit").where("kind = 'TOMBSTONE'"),
         first,
     ]
-    # Until the log has been read to its end, events are ahead of the records they led to.
+    # Until the log has been read to its end, events are ahead of the records that follow them.
     if batch.caught_up and batch.rows("bronze_event"):
         frames.append(batch.new("bronze_event").where("type <> 'commit_accepted'"))
     return union_parts([frame.select(*_GROUP) for frame in frames]).distinct()
 
 
 def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
-    """The parts of the histories of `groups`; histories.py reads them."""
+    """Return the parts of the histories of `groups`, which histories.py reads."""
     activity = activity_parts(batch.old("state_activity"), batch.new("silver_activity"))
     activity = sum_activity(activity.join(groups, _GROUP, "left_semi"))
     generations = with_topic_names(batch, batch.old("state_generation"))

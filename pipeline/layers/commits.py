@@ -81,7 +81,7 @@ def tables(batch: "Batch") -> dict[str, pa.Table]:
 
 
 def _sizes(batch: "Batch") -> dict[int, int]:
-    """Offsets partition -> number of rows to read for it."""
+    """Return the number of rows to read for each offsets partition."""
     sizes: dict[int, int] = {}
     state = ("state_commit", "state_place")
     for lake, names in ((batch.written, RECORD_TABLES), (batch.lake, state)):

@@ -1,10 +1,10 @@
-"""Consumer groups (KIP-848) as rows like those of classic groups, from their records of types 3, 4,
-5, 8 and 16. Works without Spark.
+"""Converts the records of consumer groups (KIP-848; types 3, 4, 5, 8 and 16) to rows like those of
+classic groups. Works without Spark.
 
-The coordinator writes the records of one request together. So a row is the state of the group after
-all records with one timestamp: its epoch (as `generation`), its members, and the partitions that
-each of them owns. A group epoch usually has several rows, because members revoke and get partitions
-one by one; diagnosis/history_index.py treats them as one generation.
+The coordinator writes the records of one request together, so a row is the state of the group after
+all records with the same timestamp: its epoch (as `generation`), its members, and the partitions
+that each member owns. A group epoch usually has several rows, because members revoke and receive
+partitions one by one; diagnosis/history_index.py treats them as one generation.
 """
 
 from collections import ChainMap
@@ -127,7 +127,7 @@ class _Group:
                 _set(self._topics_of_regex, record.key["regularExpression"], topics)
 
     def content(self) -> Row | None:
-        """Return the columns that do not depend on the position in the log; None: no group."""
+        """Return the columns that do not depend on the log position, or None without a group."""
         if self._group is None:
             return None
         return {

@@ -1,7 +1,7 @@
 """Named expectations about the rows of tables, and the number of rows that violate them.
 
-Rows that violate one are kept, because they indicate an unusual log or a bug; rows without a usable
-key are dropped.
+Rows that violate an expectation are kept, because they indicate an unusual log or a bug; rows
+without a usable key are dropped.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
             _is("group").is_valid() & _is("topic").is_valid() & _is("partition").is_valid(),
             drops=True,
         ),
-        # Minutes, gaps and lags need a time; only a broken producer writes -1 for both.
+        # Minutes, gaps and lags need a time; only a broken producer writes -1 for both times.
         Expectation(
             "a commit has a time",
             _is("commit_ts").is_valid() | _is("append_ts").is_valid(),
@@ -66,7 +66,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
                 _is("delta").is_null() & (_is("offset").is_null() | _is("prev_offset").is_null()),
             ),
         ),
-        # The broker's clock was set back, or another broker's is behind.
+        # Violated if the broker's clock was set back, or if another broker's clock is behind.
         Expectation("commit times do not decrease", pc.coalesce(_is("gap_ms"), 0) >= 0),
         Expectation(
             "a commit with an owner has a generation",

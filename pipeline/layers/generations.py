@@ -1,9 +1,9 @@
-"""silver_generation: each GroupMetadata record compared with the previous one, in log order; and
-the same for consumer groups (KIP-848), whose records become such rows in epochs.py.
+"""silver_generation: each GroupMetadata record compared with the previous one, in log order.
+Consumer groups (KIP-848) are compared in the same way, as rows from epochs.py.
 
 `state_generation` has the rows of earlier batches that a batch needs: the newest rows of each
 group, the last of which precedes the first row of the batch. `state_consumer` has the newest record
-of each key of a consumer group, undecoded, from which the rows of the next batch continue.
+of each key of a consumer group, undecoded, with which the next batch continues.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _TOPICS: Final = """array_sort(array_distinct(flatten(
 # Members of this record, and of the previous one, `p`.
 _IDS: Final = "transform(member_list, m -> m.member_id)"
 _PREV_IDS: Final = "transform(p.members, m -> m.member_id)"
-# A static member with a new id: the old id does not count as left, nor the new one as joined.
+# If a static member has a new id, the old id has not left, and the new id has not joined.
 _REPLACING: Final = """transform(filter(member_list, m -> m.instance_id IS NOT NULL
     AND NOT exists(p.members, q -> q.member_id = m.member_id)
     AND exists(p.members, q -> q.instance_id = m.instance_id)), m -> m.member_id)"""
@@ -56,7 +56,7 @@ _REPLACED: Final = """transform(filter(p.members, q -> q.instance_id IS NOT NULL
     AND NOT exists(member_list, m -> m.member_id = q.member_id)
     AND exists(member_list, m -> m.instance_id = q.instance_id)), q -> q.member_id)"""
 _IS_CONSUMER_GROUP: Final = f"protocol <=> '{CONSUMER_PROTOCOL}' AND leader IS NULL"
-"""Generation.is_consumer_group, in SQL."""
+"""The condition of Generation.is_consumer_group, in SQL."""
 
 
 def tables(batch: "Batch") -> dict[str, DataFrame]:
@@ -93,7 +93,7 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
 
 
 def log_gaps(*records: DataFrame) -> DataFrame:
-    """Return (cluster, offsets_partition, log_offset): the record after each gap, of any kind."""
+    """Return (cluster, offsets_partition, log_offset) of the record, of any kind, after a gap."""
     frames = [
         frame.where("missing_before > 0").select("cluster", "offsets_partition", "log_offset")
         for frame in records
@@ -140,14 +140,14 @@ def newest(state: DataFrame) -> DataFrame:
 
 
 def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataFrame:
-    """Return the last rows of each key in this order, at most this many."""
+    """Return at most the last `most` rows of each key, by the column `order`."""
     newest_first = Window.partitionBy(*key).orderBy(F.desc(order))
     return rows.withColumn("n", F.row_number().over(newest_first)).where(F.col("n") <= most)
 
 
 def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataFrame:
-    """Return state_generation updated with `new` (rows of silver_generation). Groups that were gone
-    a day before `now` are dropped: there may be many short-lived consumers."""
+    """Return state_generation updated with `new` (rows of silver_generation). Groups deleted a day
+    before `now` are dropped, because there may be many short-lived groups."""
     names = STATE_TABLES["state_generation"].schema.names
     newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
     rows = (
@@ -209,8 +209,8 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 def _without_conversions(rows: DataFrame) -> DataFrame:
     """Drop the tombstone of a group that was converted to the other protocol. Its next record has
-    the same timestamp as the tombstone; or its next record is of a consumer group, and compaction
-    has removed the records in between. `rows` have their last gap."""
+    the same timestamp as the tombstone, or is a record of a consumer group, and compaction has
+    removed the records in between. `rows` have `last_gap`."""
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     later = F.lead(
         F.struct(
@@ -226,7 +226,7 @@ def _without_conversions(rows: DataFrame) -> DataFrame:
 
 
 def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
-    """`last_gap`: the newest gap of the offsets partition at or before each row."""
+    """Add `last_gap`: the newest gap of the offsets partition at or before each row."""
     in_log = Window.partitionBy("cluster", "offsets_partition").orderBy("log_offset")
     return (
         rows.withColumn("gap", F.lit(None).cast("long"))
@@ -240,7 +240,7 @@ def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
 def _compared(rows: DataFrame) -> DataFrame:
     """Return the columns that compare a record with the previous one, `p`."""
     has_no_gap = F.expr("coalesce(last_gap <= prev.log_offset, true)")
-    # Without a previous record in the lake, it may be the group's first, if there is no gap.
+    # Without a previous record in the lake, a record may be the group's first if there is no gap.
     first_number = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH}, 1)"
     may_be_first = F.expr(f"last_gap IS NULL AND coalesce(generation, 0) <= {first_number}")
     complete = F.when(F.col("prev").isNull(), may_be_first).otherwise(has_no_gap)
@@ -269,8 +269,8 @@ def _compared(rows: DataFrame) -> DataFrame:
 
 
 def _lost_generations() -> "Column":
-    """Count the generations between the previous record and this one: none reached SyncGroup."""
-    # After a tombstone a group starts with generation 0 (Kafka 4) or 1, a consumer group with 2.
+    """Count the generations that never reached SyncGroup, between the previous record and this."""
+    # After a tombstone, a group starts at generation 0 (Kafka 4) or 1, a consumer group at 2.
     first = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH} - 1, 0)"
     before = F.expr(f"CASE WHEN prev IS NULL OR p.tombstone THEN {first} ELSE p.generation END")
     lost = F.greatest(F.col("generation") - before - 1, F.lit(0))
@@ -325,9 +325,9 @@ def _consumer_records(others: DataFrame) -> DataFrame:
 
 
 def known_topic_ids(batch: "Batch", *, with_existing: bool) -> "pa.Table | None":
-    """Return state_topic_id after this batch: topics with commits (since Kafka 4.1 they contain the
-    id), and if requested those that exist now. None if there is nothing new and nothing was
-    requested."""
+    """Return state_topic_id after this batch: the topics of commits, which contain topic ids since
+    Kafka 4.1, and the topics that exist now if `with_existing`. Return None if there are no new
+    topics and `with_existing` is False."""
     schema = STATE_TABLES["state_topic_id"].schema
     old = batch.lake.read("state_topic_id", schema.names)
     commits = batch.written.read("bronze_commit", ["topic_id", "topic"])
@@ -346,8 +346,8 @@ def known_topic_ids(batch: "Batch", *, with_existing: bool) -> "pa.Table | None"
 
 
 def learned_topic_names(batch: "Batch") -> dict[str, str]:
-    """Return the names of topics that the lake so far shows by their id, as they become known: a
-    group's first commit comes after its first assignment."""
+    """Return the newly known names of topics that the lake shows by id. A name becomes known with
+    the group's first commit, after its first assignment."""
     topics = batch.lake.read("silver_ownership", ["topic"])["topic"].unique().to_pylist()
     shown = set(filter(is_unresolved, topics))
     if not shown:

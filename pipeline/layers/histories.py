@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _GROUP: Final = ["cluster", "group"]
 _LIFECYCLE: Final = "gold_group_lifecycle"
-# Tombstones that a later batch may need: a group's own tombstone directly follows those of its
-# offsets, and a topic is deleted from all groups within a minute.
+# How long tombstones are kept for later batches. A group's own tombstone directly follows those of
+# its offsets, and a topic is deleted from all groups within a minute.
 _REMOVALS_MS: Final = 3_600_000
 
 
@@ -180,9 +180,9 @@ def explain_group(
 
 
 def settled(parts: pa.Table) -> int | None:
-    """Return the log offset up to which results no longer change: the older half of the kept
-    records, since no rule looks back further than the newer half. -1: none; None: no record of the
-    group has been kept, and earlier rows do not change."""
+    """Return the log offset up to which results no longer change. This is the older half of the
+    kept records, because no rule looks back further than the newer half. Return -1 if there are no
+    such records, and None if no record of the group was kept: earlier rows do not change then."""
     rows = [row for row in parts_of(parts, "generation") if row["from_state"]]
     if not rows:
         return None
@@ -214,7 +214,7 @@ def _settled_rows(kind: type[Row], parts: pa.Table, table: str, until: int | Non
 
 
 def _extended(row: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:
-    """Extend a row: the kept history may begin long after the group did."""
+    """Extend a row, because the kept history may begin long after the group was created."""
     for old in parts_of(parts, _LIFECYCLE):
         times = [time for time in (old["last_commit"], row.last_commit) if time is not None]
         row = row._replace(

@@ -1,6 +1,6 @@
 """gold_offset_jump: offsets that went back or far ahead, and the cause.
 
-Far is relative to the group's usual pace: `state_delta` counts, for each group and topic, the
+What is far depends on the group's usual pace: `state_delta` counts, for each group and topic, the
 records per second between commits by powers of two. A jump is more than ten times the 99th
 percentile of the pace. The measure is per second, because a member that takes over a partition or
 returns immediately commits everything read since the last commit.
@@ -17,7 +17,7 @@ from .lag import TOLERANCE_MS
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
 FAR: Final = 10
-# Below a hundred deltas the 90th percentile replaces the 99th; below ten there is no usual pace.
+# Below a hundred deltas, the 90th percentile replaces the 99th; below ten, no pace is usual.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
 # An offset that goes back in these first commits of a generation is attributed to the takeover.
@@ -37,8 +37,8 @@ _KINDS: Final = (
 
 
 def _pace(commits: pa.Table) -> Any:
-    """Return records per second since the previous commit, treated as at least a second ago; at
-    least 1. A float, so that an absurd offset cannot overflow."""
+    """Return the records per second since the previous commit, but at least 1. Shorter times count
+    as a second. The results are floats, so that an absurd offset cannot overflow."""
     delta = np.maximum(ints(commits["delta"], 0), 0).astype(np.float64)
     return np.maximum(np.floor(delta * 1000 / np.maximum(ints(commits["gap_ms"], 0), 1000)), 1)
 
@@ -90,9 +90,9 @@ def _far(commits: pa.Table, usual: pa.Table) -> Any:
 def offset_jumps(
     commits: pa.Table, moved: Bools, activity: pa.Table, samples: pa.Table
 ) -> pa.Table:
-    """`commits`: rows of silver_commit, sorted by partition and log offset; `moved`: which of them
-    are `candidates`; `activity`: state_activity before this batch; `samples`: log start and end
-    offsets."""
+    """Return rows of gold_offset_jump. `commits`: rows of silver_commit, sorted by partition and
+    log offset; `moved`: which of them are `candidates`; `activity`: state_activity before this
+    batch; `samples`: log start and end offsets."""
     number = _numbers_in_generation(commits, moved, activity)
     rows = commits.filter(pa.array(moved))
     log_start, log_end = _log_bounds(rows, samples)

@@ -15,7 +15,7 @@ from .ordering import NEVER, Bools, Ints, Runs, ints, keys, newest_before
 
 # Two periods of 30 s, the sampling interval of exporters (Burrow's offset-refresh).
 TOLERANCE_MS: Final = 60_000
-# Kafka's log.retention.hours, 168: the limit for extrapolation before the oldest sample.
+# The limit for extrapolation before the oldest sample: 168 h, Kafka's default log.retention.hours.
 LAG_MS_MAX: Final = 7 * 24 * 3_600_000
 
 _TOPIC: Final = ["topic", "partition"]
@@ -59,8 +59,8 @@ def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
 def _points(log: Ints, at_ms: Ints, end: Ints) -> _Points:
     """Pair each sample with the next one. Before them, each log has a point at offset -1 on the
     line through the oldest two samples between which it grew."""
-    # If several samples have the same log end, the last one is used: the next record was written
-    # after it.
+    # If several samples have the same log end, the last one is used, because the next record was
+    # written after it.
     order = np.lexsort((at_ms, end, log))
     log, at_ms, end = log[order], at_ms[order], end[order]
     last = Runs(log).last

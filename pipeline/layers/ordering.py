@@ -35,8 +35,8 @@ def bools(values: Any) -> Bools:
 
 
 def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:
-    """Return, for each table, one key per row; keys are numbered from 0. Rows, of any table, have
-    equal keys if they are equal in all columns `names`."""
+    """Return, for each table, one key per row; keys are numbered from 0. Rows, also of different
+    tables, have equal keys if they are equal in all columns `names`."""
     numbered = (_numbered([table[name] for table in tables]) for name in names)
     # Each number is below the count of rows, so the product of two fits 64 bits.
     found = reduce(lambda one, more: _numbers(one * (more.max(initial=0) + 1) + more), numbered)
@@ -60,9 +60,9 @@ def _numbers(values: Any) -> Ints:
 def newest_before(
     marks: tuple[Ints, Ints], rows: tuple[Ints, Ints], *, inclusive: bool = False
 ) -> pa.Array:
-    """Return for each row the index of the last mark of the same key before it; null if there is
-    none. Both are (key, position). If several marks have the same position, the last one is used.
-    `inclusive`: marks at the row's position count too."""
+    """Return, for each row, the index of the last mark with the same key before the row, or null.
+    Marks and rows are (key, position). If several marks have the same position, the last one is
+    used. `inclusive`: marks at the row's position count too."""
     (mark_key, mark_at), (key, at) = marks, rows
     order = np.lexsort((mark_at, mark_key))
     steps = np.unique(mark_at)

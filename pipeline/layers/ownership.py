@@ -26,7 +26,7 @@ _KEY: Final = ["cluster", "group", "topic", "partition"]
 _OWNER: Final = ["member_id", "instance_id", "client_id", "client_host"]
 _NAMES: Final = TABLES["silver_ownership"].schema.names
 # Identity across restarts: the instance id; else client id and host, unless another member of the
-# record has the same (threads of one process); else the member id.
+# record has the same ones (threads of one process); else the member id.
 _IDENTITY: Final = """transform(member_list, m -> struct(m, coalesce(
     concat('i ', m.instance_id),
     CASE WHEN size(filter(member_list, o -> o.client_id = m.client_id
@@ -61,8 +61,8 @@ def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFr
 
 
 def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":
-    """Return the intervals; one that begins with the previous record continues the open interval in
-    `old`."""
+    """Return the intervals. An interval that begins with the previous record continues the open
+    interval in `old`."""
     since = [name for name in _NAMES if name not in _KEY and not name.startswith("to_")]
     begun = old.where("to_log_offset IS NULL").select(
         *_KEY, *[F.col(name).alias(f"old_{name}") for name in since], F.lit(True).alias("continues")
@@ -105,7 +105,7 @@ def _owned(records: "DataFrame") -> "DataFrame":
     """Return one row for each partition assigned by a record. `number`: the position of the record
     within its group."""
     in_order = Window.partitionBy(*_GROUP).orderBy("log_offset")
-    # A custom assignor may assign a partition twice: the first member by id is used.
+    # A custom assignor may assign a partition twice. The first member by id is then used.
     holders = Window.partitionBy(*_KEY, "number").orderBy("member_id")
     return (
         records.withColumn("at", F.coalesce("synced_at", "joined_at"))

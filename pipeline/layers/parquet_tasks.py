@@ -40,7 +40,7 @@ Share = TypeVar("Share")
 class PartFiles:
     """Writes one file of each table that has rows; the first share also writes empty files, because
     a folder without a file is not a table. Files get their names when complete, so that a task that
-    Spark runs twice leaves one of each."""
+    Spark runs twice leaves one file per table."""
 
     def __init__(self, folders: Mapping[str, Path], number: int) -> None:
         self.violations: Violations = Violations()
@@ -89,7 +89,7 @@ class PartFiles:
 def write_in_process(
     writer: Writer, tables: Iterable[str], share: Share, work: Callable[[Share, PartFiles], None]
 ) -> list[Violation]:
-    """Run `work` in this process. Raises OSError, SchemaMismatch, and whatever `work` raises."""
+    """Run `work` in this process. Raises OSError, SchemaMismatch, and the errors of `work`."""
     folders = {table: writer.empty_folder(table).absolute() for table in tables}
     with PartFiles(folders, 0) as files:
         work(share, files)
@@ -103,8 +103,8 @@ def write_in_tasks(
     work: Callable[[Share, PartFiles], None],
 ) -> list[Violation]:
     """Run `work`, which is pickled, in Spark tasks, and report the share of completed tasks; the
-    lake must have the same path on all workers. Raises OSError, SchemaMismatch, and whatever Spark
-    raises."""
+    lake must have the same path on all workers. Raises OSError, SchemaMismatch, and Spark's
+    exceptions."""
     folders = {table: batch.writer.empty_folder(table).absolute() for table in tables}
     tasks = batch.spark.range(0, len(shares), 1, len(shares))
     violations = Violations()
@@ -140,7 +140,7 @@ def _reported(batch: Batch, tasks: int) -> Iterator[None]:
 def split_for_tasks(
     session: "SparkSession", pieces: Sequence[tuple[int, Share]]
 ) -> list[list[Share]]:
-    """`pieces`: (size, piece of work)."""
+    """Distribute `pieces`, (size, piece of work), to two shares per core."""
     return balance(pieces, TASKS_PER_CORE * session.sparkContext.defaultParallelism)
 
 

@@ -1,8 +1,8 @@
 """silver_commit: each commit compared with the previous one, with its generation and owner.
 
-The context of a commit depends only on its position in the log. So the commits of a batch, the last
-ones before it (`state_commit`) and those of open transactions (`state_open_txn`) form one table,
-sorted by partition and log offset; everything else is looked up by position.
+The context of a commit depends only on its position in the log. Therefore, the commits of a batch,
+the last commits before it (`state_commit`) and the commits of open transactions (`state_open_txn`)
+form one table, sorted by partition and log offset; everything else is looked up by position.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
 _KEY: Final = ["offsets_partition", "group", "topic", "partition"]
 _GROUP: Final = ["offsets_partition", "group"]
-# A commit's column -> a member's
+# Column of a commit -> column of its owner.
 _OWNER: Final = {
     "owner_member_id": "member_id",
     "owner_instance_id": "instance_id",
@@ -37,7 +37,7 @@ class CommitContext(NamedTuple):
     """The context of the commits of some partitions of the offsets topic.
 
     `others`: bronze_other; `gaps`: log_gaps; `generations`: silver_generation of this batch and the
-    last one of each group before it, without member_list; `member_lists`: by the log offset of the
+    last row of each group before it, without member_list; `member_lists`: by the log offset of the
     generation; `samples`: bronze_log_end.
     """
 
@@ -105,7 +105,7 @@ def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
 
 
 def _with_previous(rows: pa.Table, key: Ints) -> tuple[pa.Table, Ints]:
-    """Return each new commit with the one before it, unless that is a tombstone."""
+    """Return each new commit with the previous commit, unless a tombstone precedes it."""
     is_new = rows["is_new"]
     found = previous_row(key).filter(is_new)
     found = pc.if_else(pc.fill_null(rows["tombstone"].take(found), True), None, found)
@@ -140,7 +140,7 @@ def _ms(times: pa.ChunkedArray) -> pa.Array:
 
 
 def _difference(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Array:
-    """Subtract; null also on overflow: an offset in the log may be any 64-bit number."""
+    """Subtract. The result is null on overflow: an offset in the log may be any 64-bit number."""
     a, b = ints(one), ints(other)
     found = a - b
     overflow = ((a ^ b) & (a ^ found)) < 0
@@ -184,7 +184,7 @@ def _owners(
     earlier generations do not matter."""
     offsets = pc.unique(rows["generation_log_offset"]).drop_null()
     assigned = pa.concat_tables([_NOTHING_ASSIGNED, *map(_assigned, member_lists(offsets))])
-    # A custom assignor may assign a partition twice: the first member by id is used.
+    # A custom assignor may assign a partition twice. The first member by id is then used.
     assigned = assigned.sort_by([("owner_member_id", "descending")])
     assigned_key, key = keys(_ASSIGNED, assigned, rows)
     found = np.full(1 + max(assigned_key.max(initial=0), key.max(initial=0)), NEVER)
@@ -244,11 +244,11 @@ def _markers(rows: pa.Table, others: pa.Table) -> Ints:
 
 
 def _is_overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
-    """Whether a newer record of the partition takes effect earlier, or at the same marker: of two
-    commits of a partition in one transaction, the later one takes effect."""
+    """Whether a newer record of the partition takes effect earlier, or at the same marker: in one
+    transaction, only the last commit of a partition takes effect."""
     order = np.lexsort((log_offset, at, key))
     key, at, log_offset = key[order], at[order], log_offset[order]
-    # Ranks, so that a single running maximum serves all keys.
+    # Ranks allow a single running maximum for all keys.
     ranks = np.searchsorted(np.unique(log_offset), log_offset) + 1
     counts = (at != OPEN) & (at != NEVER)
     floor = key * (len(key) + 2)
@@ -272,7 +272,7 @@ def _last_of_each_producer(rows: pa.Table, key: Ints) -> pa.Table:
 # --- gaps in the log of the offsets topic
 #
 # Compaction leaves gaps, and a log that starts above offset 0 has lost its beginning. Counts and
-# times across a gap are unknown: the last gap of each partition is kept (`state_place`), and a
+# times across a gap are unknown, so the last gap of each partition is kept (`state_place`). A
 # commit's history is complete if the previous commit comes after the gap.
 
 NO_GAP: Final = -1

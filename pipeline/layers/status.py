@@ -1,8 +1,8 @@
 """The current state of every group: gold_partition_status, gold_group_status, gold_diagnosis.
 
-A stuck group writes nothing, and becomes stuck merely by the passage of time. So each batch that
-has caught up with the log recomputes all groups, from the state tables and the gold rows of the
-last day. Until then the previous rows remain.
+A stuck group writes nothing, and becomes stuck merely by the passage of time. Therefore, each batch
+that has caught up with the log recomputes all groups, from the state tables and the gold rows of
+the last day. Until then, the previous rows remain.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,8 @@ _TOPIC: Final = ["cluster", "topic", "partition"]
 _RECENT_MS: Final = 24 * 3_600_000
 _ROWS_MAX: Final = 500
 # The samples of a partition that are used: the newest ten, and for each doubling of age, up to a
-# week, the first one. Fewer are enough there: the time lag of a consumer that is hours behind may
-# be off by minutes.
+# week, the first one. Few old samples are enough, because the time lag of a consumer that is hours
+# behind may be off by minutes.
 _SAMPLES_MAX: Final = 10
 # gold table -> (its time column, the column it is ordered by)
 _PAST: Final = {
@@ -86,10 +86,10 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
 
 
 def _parts(batch: "Batch", now_ms: int) -> DataFrame:
-    """Return the input of the rules: each row is one part, in the column of its name."""
+    """Return the input of the rules. Each row has one part, in the column named after the part."""
     samples = _current_samples(batch.new("state_log_end"), batch.now)
     windows = (
-        # If the offsets topic was given more partitions, a group may be in two of them: the one
+        # A group may be in two partitions of the offsets topic if partitions were added. The one
         # with the newest commit is used.
         batch.new("state_window")
         .groupBy(*_GROUP, "topic", "partition")
@@ -136,8 +136,8 @@ def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
 
 # --- one group
 
-# A newest sample that is older than this, and older than two periods, says nothing about the
-# present.
+# If the newest sample is older than this, and older than two periods, the current log end is
+# unknown.
 TRUSTED_MS: Final = 60_000
 _SECOND_MS: Final = 1000
 

@@ -125,7 +125,7 @@ def _rebalances(
         if free is not None:
             taken[free] = left + width + 8
             y = (LINES - free) * LINE_HEIGHT - 3
-            # At the right edge, aligned by its end: its width depends on the font.
+            # At the right edge, text is aligned by its end, because its width depends on the font.
             place = f'x="{x}"' if left == x else f'x="{WIDTH}" text-anchor=end'
             yield f'<text class=cause {place} y="{y}">{h(cause)}{title}</text>'
 

@@ -25,8 +25,8 @@ class Html(str):
 
 
 def h(text: object) -> Html:
-    """Escape for element content and quoted attributes, including invisible characters: a name
-    could reverse the direction of the text around it."""
+    """Escape for element content and quoted attributes. Invisible characters are escaped too,
+    because a name could reverse the direction of the text around it."""
     if isinstance(text, Html):
         return text
     return Html(escape("\n".join(map(printable, str(text).split("\n"))), quote=True))
@@ -51,8 +51,8 @@ def table(
     *,
     numbers: Container[str] = (),
 ) -> Html:
-    """`label`: text for screen readers; `columns`: cells by heading; `numbers`: headings of
-    right-aligned columns."""
+    """Return a table. `label`: text for screen readers; `columns`: cells by heading; `numbers`:
+    headings of right-aligned columns."""
 
     def css_class(heading: str) -> str:
         return " class=n" if heading in numbers else " class=w" if heading in WIDE else ""

@@ -37,7 +37,7 @@ from .panels import TimeScale, sparkline
 
 # A section takes up to 150 kB and a second to create; a page with forty sections opens instantly.
 SECTIONS_MAX: Final = 40
-# One line each for the other groups: about 100 kB.
+# The other groups have one line each, about 100 kB in total.
 LINES_MAX: Final = 500
 STORMS_MAX: Final = 50
 # Rows of a group's tables; `kohort lag` and `kohort timeline` show all of them.
@@ -49,7 +49,7 @@ LAG_POINTS: Final = 120  # one for every eight pixels
 
 
 class GroupOverview(NamedTuple):
-    """`status` None: the group is gone, or has no commits."""
+    """`status` is None if the group no longer exists or has no commits."""
 
     anchor: str
     name: str
@@ -67,7 +67,7 @@ Rebalances: TypeAlias = Mapping[str, tuple[int | None, str]]
 
 
 def page(queries: Queries) -> Iterator[str]:
-    """Yield the file in pieces: sections are created one at a time."""
+    """Yield the file in pieces. Sections are created one at a time."""
     groups = _sorted_groups(queries)
     scale = _scale(queries)
     first = [
@@ -166,7 +166,7 @@ def _groups_table(
 
     def last_rebalance(group: GroupOverview) -> str:
         at, cause = rebalances.get(group.name, (None, ""))
-        # Within the last day the time of day is enough.
+        # Within the last day, the time of day is enough.
         is_old = at is not None and group.status and group.status.as_of - at > SPAN_MAX_MS
         time = date_time(at) if is_old else time_of_day(at)
         return Html(f"{time} <small>{h(cause_text(cause))}</small>") if cause else UNKNOWN
@@ -202,7 +202,7 @@ def _other_groups(groups: Sequence[GroupOverview], rebalances: Rebalances) -> st
 
 
 def _storms_table(storms: Sequence[Storm], anchors: Mapping[str, str]) -> Html:
-    """`anchors`: those of the groups that have a section."""
+    """`anchors`: the anchors of the groups that have a section."""
     columns: dict[str, Callable[[Storm], object]] = {
         "group": lambda storm: _group_link(storm.group, anchors.get(storm.group)),
         "from (UTC)": lambda storm: date_time(storm.from_ts),

@@ -33,9 +33,9 @@ class Chunk(NamedTuple):
 
 
 class Sections(NamedTuple):
-    """The decompressed records of batches: each batch's are at `begins` to `ends` in `data`, which
-    is padded by PAD_BYTES. `readable` is false for a batch that cannot be decompressed or claims
-    more records than fit."""
+    """The decompressed records of batches, each from its `begins` to its `ends` in `data`, which is
+    padded by PAD_BYTES. `readable` is false for a batch that cannot be decompressed or claims more
+    records than fit."""
 
     headers: Any
     data: bytes

@@ -1,6 +1,6 @@
 """The Spark format `kohort`: `spark.read.format("kohort")` and `spark.readStream.format("kohort")`.
 
-A row of columns.SOURCE for each record, one task for each offsets partition and range of its log.
+It has a row of columns.SOURCE for each record, and a task for each range of an offsets partition.
 Options besides `path`, `bootstrapServers` and `commandConfig` (factory.py):
 
 table                  log; or, without streams, ends (samples as in bronze_log_end) or events (the
@@ -19,8 +19,8 @@ maxBytesPerTrigger
 cluster                ends, events: the name in the rows (default: the cluster's id; for events,
                        the name in each line)
 topics                 ends: names, separated by commas
-sinceTimestamp         ends: milliseconds; samples the past from this time on, up to
-untilTimestamp         milliseconds (default: now)
+sinceTimestamp         ends: milliseconds; past times are also sampled, from this time on
+untilTimestamp         ends: milliseconds; the end of this time span (default: now)
 
 The offsets of a stream, also in its checkpoint, have the form of startingOffsets.
 """
@@ -111,7 +111,7 @@ class KohortSource(DataSource):
 
 
 class _LogOptions:
-    """Shared by both readers, and pickled for tasks, which open the source themselves."""
+    """The options of both readers, pickled for tasks, which open the source themselves."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
@@ -219,7 +219,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class EndsReader(DataSourceReader):
-    """One task, Spark's default, because one request lists the offsets of all partitions."""
+    """Uses one task, Spark's default, because one request lists the offsets of all partitions."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))

@@ -81,7 +81,7 @@ def _one_by_one(
 
 
 class Positions(NamedTuple):
-    """The columns that come from batch headers."""
+    """The columns that depend on batch headers."""
 
     log_offset: Any
     append_ms: Any
@@ -100,7 +100,7 @@ def _to_arrow(
     offsets_partition: int,
     next_offset: int,
 ) -> pa.RecordBatch:
-    """Return one row for each record of valid batches; `owner`: the batch of each."""
+    """Return one row for each record of valid batches. `owner`: the batch of each record."""
     positions = _positions(sections.headers[owner], commits, next_offset)
     is_commit = commits.is_commit & ~positions.control
     while True:
@@ -225,7 +225,7 @@ def _commit_columns(
 
 
 def _topic_ids(data: bytes, begins: Any, tombstone: Any) -> pa.Array:
-    """Return the ids at these positions as Kafka prints them, null where there is none."""
+    """Return the ids at these positions as Kafka prints them, or null for a missing id."""
     missing = (begins < 0) | tombstone
     if missing.all():
         return pa.nulls(len(begins), pa.string())

@@ -31,8 +31,8 @@ logger = logging.getLogger("kohort.pipeline")
 
 
 def event_ends(data_folder: Path) -> dict[str, int]:
-    """Return the size of the complete lines in each file; empty without an event log. Raises
-    OSError."""
+    """Return the size of the complete lines in each file. The result is empty without an event log.
+    Raises OSError."""
     folder = data_folder / FOLDER
     found = {}
     for name in filter(_NAME.fullmatch, _FILES.list(folder)):
@@ -50,7 +50,7 @@ def read_events(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the lines from `start` to `end` (from `event_ends`), as rows of bronze_event; a file
     missing from `start` is read from its beginning. `cluster` replaces the name in the lines.
-    Malformed lines are counted and logged, deleted files skipped. Raises OSError."""
+    Malformed lines are counted and logged; deleted files are skipped. Raises OSError."""
     reader = EventReader(cluster)
     for name, upto in sorted(end.items()):
         yield from reader.read(data_folder / FOLDER / name, start.get(name, 0), upto)

@@ -1,7 +1,7 @@
 """Opens the source that the options name: `path`, a data folder, or `bootstrapServers`, any Kafka.
 
 `commandConfig` is a file with the properties of a Java client, for listeners with TLS or SASL. Each
-task reads it: workers on other machines need it at the same path.
+task reads this file, so workers on other machines need it at the same path.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,12 +55,12 @@ def log_ends(
     cluster: str,
     past: TimeSpan | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Return samples of all partitions of these topics (None: all), as bronze_log_end; none for
-    topics that do not exist.
+    """Return samples of all partitions of these topics (None: all), as rows of bronze_log_end.
+    Topics that do not exist are omitted.
 
-    Each partition's newest sample is current: from a broker with the local clock's time; from a
-    folder, which may be old, with the time of the last batch or the end of `past`, whichever is
-    later. With `past`, its ticks are sampled as well. Raises SourceError, OSError.
+    Each partition's newest sample is current. From a broker, it has the time of the local clock;
+    from a folder, which may be old, it has the time of the last batch or the end of `past`,
+    whichever is later. The ticks in `past` are sampled as well. Raises SourceError, OSError.
     """
     path, bootstrap = _location(options)
     wanted = None if topics is None else sorted(set(topics))

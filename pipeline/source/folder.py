@@ -97,10 +97,10 @@ class FolderSource:
         return {partition: self._known[partition] for partition in sorted(found)}
 
 
-# How many times a listed segment may be missing when it is opened: compaction replaces one at a
-# time.
+# How many times a listed segment may be missing when it is opened. Compaction replaces one segment
+# at a time.
 MISSING_MAX: Final = 100
-# Number of offsets whose positions are cached: a stream continues where it stopped.
+# Number of offsets whose positions are cached, because a stream continues where it stopped.
 POSITIONS_MAX: Final = 8
 
 
@@ -112,8 +112,8 @@ class Position(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The last batch read from a segment: while its header is unchanged, so is everything before
-    it."""
+    """The last batch read from a segment. Everything before it is unchanged as long as its header
+    is."""
 
     base: int
     header: bytes
@@ -129,11 +129,11 @@ class PartitionLog:
         self._anchor: Anchor | None = None
 
     def start(self) -> int | None:
-        """The log start offset; None without segments."""
+        """Return the log start offset, or None without segments."""
         return min(self._segments(), default=None)
 
     def end(self) -> int | None:
-        """The offset after the last record; None: empty."""
+        """Return the offset after the last record, or None if the log is empty."""
         for base, file in self._opened(max(self._segments(), default=0)):
             last = self._last(file, base)
             if last is None:
@@ -155,7 +155,7 @@ class PartitionLog:
         return last
 
     def bytes_between(self, start: int, end: int) -> int:
-        """Return an approximation: `end` is treated as the end of its segment."""
+        """Return the approximate size: `end` is treated as the end of its segment."""
         return sum(
             file.size - self._seek(base, file, start)
             for base, file in self._opened(start)
@@ -208,7 +208,7 @@ class PartitionLog:
 
     def chunks(self, split: Split) -> Iterator[Chunk]:
         """Yield the batches of a split; the first may begin before it and the last end after it.
-        Batches removed in the meantime are missing; raises SourceError if the log ends before the
+        Batches removed in the meantime are missing. Raises SourceError if the log ends before the
         split."""
         offset, missing = split.start, 0
         finished: tuple[int, int] | None = None

@@ -1,5 +1,5 @@
-"""Samples of the start and end offsets of topics' logs, from a broker or a folder; lag depends on
-them.
+"""Samples of the start and end offsets of topics' logs, from a broker or a folder. Lag is computed
+from these samples.
 
 A sample of a past time has the offset of the first record at or after it, as in ListOffsets.
 Sampling times are multiples of a period, so that the samples of consecutive calls fit together.
@@ -29,7 +29,7 @@ FOLDER_PERIOD_MS: Final = 15_000
 # Two days of the finer grid: a broker handles that many requests in about ten seconds, and a chart
 # has too few pixels to show more.
 TICKS_MAX: Final = 11_520
-# Over all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
+# The limit for all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
 SAMPLES_MAX: Final = 500_000
 ARROW_ROWS: Final = 65_536
 
@@ -84,12 +84,12 @@ def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch
 
 # --- from a broker: ListOffsets, current and by time
 #
-# One request finds one time per partition. So the ticks are searched by bisection: if the log end
-# is equal at two ticks, it is equal at all ticks in between. An idle topic costs a few requests.
+# One request finds one time per partition, so the ticks are searched by bisection: if the log end
+# is equal at two ticks, it is equal at all ticks in between. An idle topic needs a few requests.
 
 
 ListOffsets: TypeAlias = Callable[[dict[TopicPartition, int]], dict[TopicPartition, int | None]]
-"""`Cluster.offsets`."""
+"""The type of `Cluster.offsets`."""
 
 
 def samples_of_broker(
@@ -117,7 +117,7 @@ def samples_of_broker(
             for tp, offsets in found_at.items():
                 start = known[tp][0]
                 for number, end in enumerate(offsets):
-                    # Before the oldest retained record the log end is unknown.
+                    # Before the oldest retained record, the log end is unknown.
                     if end > start or not start:
                         yield Sample(*tp, None, end, ticks.at(number))
         for tp, (start, end) in known.items():
@@ -168,7 +168,7 @@ def _search(count: int) -> Generator[int, int | None, list[int]]:
 # Only headers are read, so an offset may be that of a batch's first record where a broker would
 # return the offset of a record in the middle of the batch.
 
-# How many times a segment may be missing when it is opened: a broker may delete and compact at the
+# How many times a segment may be missing when it is opened. A broker may delete and compact at the
 # same time.
 MISSING_MAX: Final = 10
 _FILES: Final = DiskFiles()
@@ -213,11 +213,11 @@ def _samples_of_log(
     for base, next_offset, timestamp_ms in _batches(
         folder, ticks.first_ms if ticks.total else None
     ):
-        # Timestamps come from producers. One in the future is ignored: samples at that time would
-        # hide all later ones.
+        # Producers set timestamps. A timestamp in the future is ignored, because samples at that
+        # time would hide all later ones.
         at_ms = timestamp_ms if timestamp_ms <= now_ms else newest_ms
         while number < ticks.total and ticks.at(number) <= at_ms:
-            # Before the oldest retained record the log end is unknown.
+            # Before the oldest retained record, the log end is unknown.
             if base > start or not start:
                 yield Sample(*tp, None, base, ticks.at(number))
             number += 1
@@ -232,7 +232,7 @@ def _samples_of_log(
 
 def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int]]:
     """Yield (base offset, next offset, newest timestamp) of each batch, starting with the last
-    segment that begins before `since_ms`; None: with the last segment that has a batch."""
+    segment that begins before `since_ms` or, if it is None, that has a batch."""
     segments = _segments(folder)
     first = max(len(segments) - 1, 0)
     while first > 0 and not _begins_before(folder, segments[first], since_ms):

@@ -38,7 +38,7 @@ CONSUMER: Final = "consumer"  # the protocol type whose blobs Kafka defines
 
 
 def micros(timestamp_ms: int) -> int | None:
-    """Convert to microseconds; None for an invalid time: -1, or beyond TIMESTAMP_MS_MAX."""
+    """Convert to microseconds. Return None for times below 0 or above TIMESTAMP_MS_MAX."""
     return timestamp_ms * 1000 if 0 <= timestamp_ms <= TIMESTAMP_MS_MAX else None
 
 
@@ -143,7 +143,7 @@ def _member(member: MemberMetadata, protocol_type: str) -> Row:
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        # Like a broker that loads a value of version 0.
+        # A broker that loads a value of version 0 does the same.
         "rebalance_timeout_ms": (
             member.session_timeout_ms if no_timeout else member.rebalance_timeout_ms
         ),

@@ -29,8 +29,8 @@ _INDEX_ENTRY: Final = np.dtype([("offset", ">u4"), ("position", ">u4")])
 
 
 class Block(NamedTuple):
-    """Adjacent valid batches with ascending offsets. For each: its position in the file, its base
-    offset, the offset after it, and its size."""
+    """Adjacent valid batches with ascending offsets. For each batch: its position in the file, its
+    base offset, the offset after it, and its size."""
 
     chunk: Chunk
     positions: Any
@@ -73,7 +73,7 @@ def blocks(file: File, position: int, lowest: int) -> Iterator[Block]:
                     return
                 position, lowest = flawed.end, flawed.next_offset
                 continue
-            # The offsets of this batch and the next contradict each other: the next is invalid.
+            # The offsets of this batch and the next contradict each other: the next one is invalid.
             block = _of(Chunk(flawed.batch, [0]), position)
         yield block
         position, lowest = block.last().end, block.last().next_offset
@@ -89,7 +89,7 @@ def _block(file: File, position: int, lowest: int) -> Block:
             chunk, _ = walk(file.read(position, header.size))
     block = _of(chunk, position)
     wrong = np.flatnonzero(block.bases < np.concatenate(([lowest], block.nexts[:-1])))
-    # Of two contradicting offsets either may be wrong: the checksum does not cover them.
+    # Either of two contradicting offsets may be wrong, because the checksum does not cover them.
     return block.cut(0, max(int(wrong[0]) - 1, 0)) if len(wrong) else block
 
 

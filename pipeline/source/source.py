@@ -50,7 +50,7 @@ class Source(Protocol):
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
     ) -> dict[int, int]:
-        """Return the end offsets of a batch within the limits, `end` at most. Each partition gets a
+        """Return the end offsets of a batch within the limits, at most `end`. Each partition gets a
         fair share, but at least one record batch, which may be larger than the limit."""
 
     def splits(
@@ -70,7 +70,7 @@ def unread(start: Positions, end: Positions) -> dict[int, int]:
 
 
 def fair_shares(pending: Mapping[int, int], limit: int) -> dict[int, int]:
-    """Share `limit` among partitions: small ones get all they need, and the others get equal
+    """Share `limit` among partitions. Small ones get all that they need, and the others get equal
     parts."""
     shares = {}
     for count, partition in enumerate(sorted(pending, key=lambda each: pending[each])):

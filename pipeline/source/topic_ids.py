@@ -1,4 +1,4 @@
-"""Names of topics by topic id, from a broker or a data folder: records of consumer groups (KIP-848)
+"""Names of topics by topic id, from a broker or a data folder. Records of consumer groups (KIP-848)
 identify topics by id."""
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ _FILES: Final = DiskFiles()
 
 
 def topic_ids_of_broker(bootstrap: str, command_config: str | None = None) -> dict[str, str]:
-    """Return name by id, ids as Kafka prints them. Raises SourceError."""
+    """Return topic names by id, with ids as Kafka prints them. Raises SourceError."""
     with Cluster(bootstrap, command_config) as cluster:
         return cluster.topic_names()
 
 
 def topic_ids_of_folder(path: Path) -> dict[str, str]:
-    """Return name by id: from Kafka's `partition.metadata` and from kohort's registry, which
+    """Return topic names by id, from Kafka's `partition.metadata` and from kohort's registry, which
     contains deleted topics until it is compacted. Raises OSError."""
     found = dict(_registered(path))
     for name in _FILES.list(path):

@@ -1,12 +1,12 @@
 """Vectorized decoding of OffsetCommit records: the numpy counterpart of offsets/record_codec.py.
 
-A record begins where the previous one ends, so a batch is walked record by record. But many batches
-can be walked in lockstep: record 0 of all batches in one numpy operation, then record 1 of those
-that have one, and so on. Then each field is decoded for all records in one operation.
+A record begins where the previous one ends, so a batch is walked record by record. However, many
+batches can be walked together: record 0 of all batches in one numpy operation, then record 1 of the
+batches that have one, and so on. Then each field is decoded for all records in one operation.
 
 Keys and values in the layouts of `_read_keys` and `_read_values` are decoded here; all other
-records are left to records.py, which decodes both to the same rows. Irregular records are only
-marked.
+records are left to records.py, which would decode both kinds to the same rows. Irregular records
+are only marked.
 """
 
 from typing import Any, Final, NamedTuple
@@ -15,10 +15,10 @@ import numpy as np
 
 from ...protocol.primitives import read_varint
 
-# With fewer batches a step costs more than it saves: thirty numpy calls take as long as Python
-# needs for that many records.
+# With fewer batches, a step takes more time than it saves: thirty numpy calls take as long as
+# Python needs for this number of records.
 ALIVE_MIN: Final = 150
-# How far beyond the data an invalid position may read: positions are clipped to the end of their
+# How far beyond the data an invalid position may be. Positions are clipped to the end of their
 # batch before more than a few numbers and a fixed layout are added.
 PAD_BYTES: Final = 128
 # Length, attributes, two deltas, two lengths and a count.

@@ -28,9 +28,9 @@ _NO_NODE: Final = -1
 _READ_UNCOMMITTED: Final = 0
 
 # Electing a leader takes as long as the controller needs to notice a failed broker
-# (broker.session.timeout.ms, 9 s) and to publish the new one.
+# (broker.session.timeout.ms, 9 s) and to publish the new leader.
 RETRY_SECONDS: Final = 60.0
-# The clients' retry.backoff.ms and retry.backoff.max.ms.
+# The defaults of the clients' retry.backoff.ms and retry.backoff.max.ms.
 BACKOFF_SECONDS: Final = 0.1
 BACKOFF_SECONDS_MAX: Final = 1.0
 # Fetches wait only if a new leader does not have the previous high watermark yet.
@@ -61,13 +61,13 @@ class Fetched(NamedTuple):
 
 
 class _Retry(Exception):
-    """The message is the reason."""
+    """A transient error. The message is the reason."""
 
 
 class Cluster:
     """Opens connections on demand. `command_config`: a file with client properties. Not
-    thread-safe. All methods raise SourceError; the first one raises ClusterUnreachable if no broker
-    responds within `response_seconds`, a limit that they share."""
+    thread-safe. All methods raise SourceError. The first call raises ClusterUnreachable if no
+    broker responds within `response_seconds`, which is divided among the brokers."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Cluster:
         self._connections.clear()
 
     def topic_id(self, name: str) -> str | None:
-        """Return the topic id; None without such a topic, or with brokers before Kafka 2.8."""
+        """Return the topic id, or None for an unknown topic or with brokers before Kafka 2.8."""
         self.topics([name])
         return self._topic_ids.get(name)
 
@@ -124,7 +124,7 @@ class Cluster:
         return self._cluster_id or ""
 
     def topics(self, names: Iterable[str] | None) -> dict[str, list[int]]:
-        """Return the partitions of the topics that exist; None: of all topics."""
+        """Return the partitions of the named topics that exist, or of all topics (None)."""
         wanted = None if names is None else list(names)
         return self._retried(lambda: self._refresh(wanted))
 
@@ -150,7 +150,7 @@ class Cluster:
 
     def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Fetched:
         """Return batches starting with the one that contains `offset`, at most `max_bytes` but at
-        least one; none at the end of the log. Also raises OutOfRange."""
+        least one batch; none at the end of the log. Also raises OutOfRange."""
         request = (topic, partition, offset, max_bytes)
 
         def attempt() -> Fetched:
@@ -255,7 +255,7 @@ class Cluster:
         )
 
     def _fetched(self, tp: TopicPartition, connection: Connection, response: Any) -> Fetched:
-        self._check(tp, getattr(response, "error_code", ErrorCode.none))  # since v7
+        self._check(tp, getattr(response, "error_code", ErrorCode.none))  # since version 7
         for topic in response.responses:
             for each in topic.partitions:
                 self._check(tp, each.error_code)

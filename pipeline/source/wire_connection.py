@@ -28,9 +28,9 @@ RESPONSE_SECONDS: Final = 30.0
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
-# API -> oldest and newest version: from those of Kafka 0.11, which introduced the supported batch
-# format, to the last versions that identify topics by name. Those of Metadata may also return topic
-# ids.
+# API -> oldest and newest version. The oldest ones are those of Kafka 0.11, which introduced the
+# supported batch format. The newest ones are the last that identify topics by name; Metadata may
+# also return topic ids.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),
@@ -97,14 +97,14 @@ class Connection:
                 name, fields = steps.send(response)
                 response = self.request(name, **fields)
         except StopIteration:
-            pass  # it is complete
+            pass  # authentication is complete
         except AuthenticationError as error:
             self.close()
             raise SourceError(f"authentication with {self.address} failed: {error}") from None
 
     def request(self, name: str, **fields: Any) -> Any:
         """Send a request and return kio's message. `fields`: the request's fields by kio's names;
-        the others get their defaults."""
+        other fields have their defaults."""
         self.send(name, **fields)
         return self.receive()
 

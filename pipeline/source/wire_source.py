@@ -1,8 +1,8 @@
 """An offsets log behind a broker: any Kafka since 0.11, or kohort.
 
 Partitions are read from their leaders as raw batches, including those of open and aborted
-transactions. It joins no group and commits nothing. Logs may change while they are read: retention
-moves the start, compaction removes batches, and a new leader may have fewer batches.
+transactions, without joining a group or committing offsets. Logs may change while they are read:
+retention moves the start, compaction removes batches, and a new leader may have fewer batches.
 """
 
 import logging
@@ -26,10 +26,10 @@ RECORD_BYTES: Final = 87
 # Enough batches (of about 500 bytes) for vectorized decoding. Larger responses are not faster, and
 # their rows take ten times as much memory.
 FETCH_BYTES: Final = 2 * 1024 * 1024
-# Number of empty responses below the high watermark before a partition is considered read:
+# Number of empty responses below the high watermark before a partition is considered read, because
 # compaction may have removed the last records.
 EMPTY_MAX: Final = 2
-# Number of fetches of a corrupted batch before it is skipped: corruption in transit is temporary.
+# Number of fetches of a corrupt batch before it is skipped. Corruption in transit is temporary.
 CORRUPTED_MAX: Final = 3
 
 # Base offset, length; last offset delta.
@@ -143,13 +143,13 @@ def chunks_of(
         elif fetched.high_watermark > position:
             empty += 1
         elif time.monotonic() > deadline:
-            # Until then a newly elected leader may not have the previous high watermark yet.
+            # Until then, a newly elected leader may not have the previous high watermark yet.
             raise _truncated(split, fetched.high_watermark)
 
 
 def _batch_end(cluster: Cluster, partition: int, offset: int) -> int:
     """Return the offset after the batch with `offset`, or after the next batch if compaction has
-    removed that one, so that a split beginning there counts missing records correctly."""
+    removed that batch, so that a split beginning there counts missing records correctly."""
     try:
         fetched = cluster.fetch(OFFSETS_TOPIC, partition, offset, 1)
     except OutOfRange:

@@ -24,8 +24,8 @@ class ClassicExplanation:
         if group.state is COMPLETING:
             return (
                 f"{name} waits for the assignment of generation {group.generation} from its leader "
-                f"{self._name(group.leader or '')} (SyncGroup). Without it {pending} will be "
-                f"removed in {timeout}."
+                f"{self._name(group.leader or '')} (SyncGroup). Without the assignment, "
+                f"{pending} will be removed in {timeout}."
             )
         in_generation = f"in generation {group.generation}"
         if group.state is STABLE and pending:
@@ -39,7 +39,7 @@ class ClassicExplanation:
             if each.revoking
         )
         if revoking:
-            return f"{name} is Stable {in_generation}, but {revoking}: it will rebalance again."
+            return f"{name} is Stable {in_generation}, but {revoking}, so it will rebalance again."
         if group.state is STABLE:
             return f"{name} is Stable {in_generation} with {count_members(len(group.members))}."
         if group.state is EMPTY:
@@ -59,8 +59,8 @@ class ClassicExplanation:
         if not missing:
             # The last missing member was rejected. Kafka does not check for completion then.
             return (
-                f"all {count_members(group.awaiting_joins)} have rejoined. As in Kafka, it "
-                f"completes at its timeout, in {left}."
+                f"all {count_members(group.awaiting_joins)} have rejoined. As in Kafka, the "
+                f"rebalance completes at its timeout, in {left}."
             )
         text = (
             f"{group.awaiting_joins} of {len(group.members)} members have rejoined. It waits for "

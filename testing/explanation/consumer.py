@@ -69,7 +69,7 @@ class ConsumerExplanation:
         epoch = self._group.assignment_epoch
         if member.has_left_temporarily:
             return (
-                f"Static member {member.group_instance_id} has left temporarily: its partitions "
+                f"Static member {member.group_instance_id} has left temporarily. Its partitions "
                 f"are kept for {timers.session_left(member_id)}."
             )
         if member.uses_classic_protocol:

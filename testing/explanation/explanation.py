@@ -42,8 +42,8 @@ class StateExplanation(Protocol):
 
 
 def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> str:
-    """Describe in a few sentences what the group is waiting for, and how the test is involved; if
-    `verbose`, also its members, their timers and the last requests. Runs on the broker's loop."""
+    """Describe in a few sentences what the group is waiting for, and how the test is involved. If
+    `verbose`, the members, their timers and the last requests follow. Runs on the broker's loop."""
     explanation = _Explanation(host, group_id, verbose=verbose)
     return explanation.text()
 
@@ -83,7 +83,7 @@ class _Explanation:
         ]
         sentences += self._abandoned_members()
         sentences += (
-            f"The client of {each.name} has disconnected without leaving the group: its session "
+            f"The client of {each.name} has disconnected without leaving the group. Its session "
             f"expires in {self._timers.session_left(each.member_id)}."
             for each in self._disconnected()
         )
@@ -133,7 +133,7 @@ class _Explanation:
                 yield (
                     f"A fault of this test answered {member.name} with {error}, and its client has "
                     f'rejoined with another member id: group.expire("{member_id}") or '
-                    "clock.advance(…) ends the session of the old one."
+                    "clock.advance(…) ends the old session."
                 )
 
     def _has_rejoined(self, rejected: RecordedRequest) -> bool:
@@ -166,7 +166,7 @@ def _last_requests(requests: Sequence[RecordedRequest], host: BrokerHost) -> Ite
     wall_s = host.history.wall_s
 
     def ago(request: RecordedRequest) -> str:
-        # In wall-clock time: the broker's clock may be frozen, or have been advanced by hours.
+        # In wall-clock time, because the broker's clock may be frozen or advanced by hours.
         return f"{request.wall_s - wall_s:+.3f} s"
 
     lines = deduplicate((each, str(each)) for each in requests)

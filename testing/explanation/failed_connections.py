@@ -25,9 +25,9 @@ _CERTIFICATE: Final = (
 _REMEDIES: Final[Mapping[str, str]] = {
     f"TLS handshake: {TlsProblem.UNTRUSTED}": _TRUST,
     # aiokafka, and other clients that send no alert.
-    f"TLS handshake: {TlsProblem.DISCONNECTED}": "if it does not trust the certificate, " + _TRUST,
+    f"TLS handshake: {TlsProblem.DISCONNECTED}": f"if the client lacks the certificate, {_TRUST}",
     f"TLS handshake: {TlsProblem.EXPIRED}": (
-        "the clock was advanced or expire_certificates() was called; kafka.reset() makes a new one"
+        "the clock was advanced or expire_certificates() was called; kafka.reset() issues a new one"
     ),
     f"TLS handshake: {TlsProblem.NO_TLS}": _PROTOCOL,
     f"TLS handshake: {TlsProblem.NO_CERTIFICATE}": _CERTIFICATE,

@@ -28,7 +28,7 @@ _OFFSET_FETCH = 9
 _LEAVE_GROUP = 13
 _SYNC_GROUP = 14
 # The APIs that clients use before they join a group, fetch or produce. InitProducerId is not among
-# them: an idempotent producer sends it when it starts, and may then be idle.
+# them, because an idempotent producer sends it when it starts, and may then be idle.
 _PREPARATIONS = frozenset(
     {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "FindCoordinator"}
 )
@@ -64,8 +64,8 @@ def hints(
 
 
 def no_client(host: BrokerHost) -> list[str]:
-    """Return a sentence if no client has sent a request: its bootstrap servers may be wrong. Runs
-    on the broker's loop."""
+    """Return a sentence if no client has sent a request, perhaps because of wrong bootstrap
+    servers. Runs on the broker's loop."""
     fake = host.background.client_ids
     if host.history.failed_connections or any(
         each.client_id not in fake for each in host.history.requests
@@ -123,7 +123,7 @@ def _missing_topics(
 
 
 def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
-    """Yield a sentence for each client that sent only preparatory requests: its poll was too short,
+    """Yield a sentence for each client that sent only preparatory requests. Its poll was too short,
     a producer buffers its records (linger.ms, no flush), or a consumer needs an API that the broker
     does not have."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
@@ -137,21 +137,21 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
             if has_group:
                 remedy = "A consumer has to call subscribe(), and then needs a longer poll."
             sentence = (
-                f"Client {client_id} has sent only {_listed(apis)}: it has not joined a group, "
+                f"Client {client_id} has sent only {_listed(apis)}. It has not joined a group, "
                 f"fetched or produced. {remedy}"
             )
             yield " ".join(filter(None, (sentence, profile_problem if has_group else "")))
 
 
 def _listed(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`"""
+    """Return `a`, `a and b` or `a, b and c`."""
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
     """Yield a sentence for each consumer that left before it received records of its partitions.
-    Partitions with a committed offset are ignored: they may have had no further records."""
+    Partitions with a committed offset are ignored, because they may have had no further records."""
     synced: dict[str | None, RecordedRequest] = {}
     assigned: dict[str, tuple[TopicPartition, ...]] = {}
     committed: set[TopicPartition] = set()
@@ -180,7 +180,7 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
 
 def _unstable(requests: Iterable[RecordedRequest], topics: TopicRegistry) -> set[TopicPartition]:
     """Return the partitions in which a read_committed consumer waited for a transaction, at the
-    time of its Fetch or now: a longer poll does not help."""
+    time of its Fetch or now. A longer poll would not help."""
     found: set[TopicPartition] = set()
     for request in filter(is_read_committed, requests):
         response = request.by_partition(request.response)
@@ -203,8 +203,8 @@ def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
 def _has_consumed(
     later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
 ) -> bool:
-    """Whether the client may have consumed records: a Fetch returned some, and what the member
-    committed (automatically, when it left) was not the start of each log."""
+    """Whether the client may have consumed records: a Fetch returned records, and the member's
+    commits (automatic ones when it left) are not all at the log start."""
     commits: dict[TopicPartition, int] = {}
     for each in later:
         commits |= each.offsets if each.member_id == sync.member_id else {}
@@ -237,10 +237,9 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
     for client_id, counts in found.items():
         before = sum(counts.values())
         yield (
-            f"Consumer {client_id} started at the end of {join_partitions(counts)} (latest): "
-            f"{before} record{'s are' if before > 1 else ' is'} before it. To read "
-            f"{'them' if before > 1 else 'it'}, set auto.offset.reset of the client to earliest, "
-            "or produce after the assignment."
+            f"Consumer {client_id} started at the end of {join_partitions(counts)} (latest), after "
+            f"{before} record{'s' * (before > 1)}. To read {'them' if before > 1 else 'it'}, set "
+            "auto.offset.reset of the client to earliest, or produce after the assignment."
         )
 
 

@@ -36,7 +36,7 @@ def profile_problem(config: BrokerConfig) -> str:
     lacks = f"has only v{served.max_version} of it" if served else "does not have it"
     return (
         f"With group.protocol=consumer, a client needs {newest.name} (librdkafka: "
-        f"v{newest.max_version}): profile {profile} {lacks}. Use profile {NEWEST}, or set "
+        f"v{newest.max_version}). Profile {profile} {lacks}. Use profile {NEWEST}, or set "
         "group.protocol of the client to classic."
     )
 
@@ -105,7 +105,7 @@ def _inconsistent(request: RecordedRequest, _: BrokerConfig) -> str:
     protocols = ", ".join(each.name for each in request.message.protocols)
     return (
         f"Its protocol type is {request.message.protocol_type or 'empty'} and its assignors are "
-        f"{protocols or 'none'} (partition.assignment.strategy): all members need the same type "
+        f"{protocols or 'none'} (partition.assignment.strategy). All members need the same type "
         "and one assignor in common."
     )
 
@@ -114,7 +114,7 @@ def _session_timeout(request: RecordedRequest, config: BrokerConfig) -> str:
     low, high = (config.int(f"group.{each}.session.timeout.ms") for each in ("min", "max"))
     ms = int(request.message.session_timeout.total_seconds() * 1000)
     return (
-        f"Its session.timeout.ms is {ms}: it must be between group.min.session.timeout.ms ({low}) "
+        f"Its session.timeout.ms is {ms}, but must be between group.min.session.timeout.ms ({low}) "
         f"and group.max.session.timeout.ms ({high})."
     )
 
@@ -134,11 +134,11 @@ _REMEDIES: Final = {
     "INCONSISTENT_GROUP_PROTOCOL": _inconsistent,
     "INVALID_SESSION_TIMEOUT": _session_timeout,
     "UNRELEASED_INSTANCE_ID": _remedy(
-        "Use another group.instance.id, or close that member: group.expire(…) ends the session of "
-        "one that has crashed."
+        "Use another group.instance.id, or close the other member; group.expire(…) ends the "
+        "session of a crashed member."
     ),
     "INVALID_GROUP_ID": _remedy("Set group.id of the client."),
     "INVALID_REQUEST": _remedy(""),
 }
-"""What to do, by error; it follows the message of the response. BrokerHost.denials explains denied
-operations."""
+"""The remedy for each error. It follows the message of the response. BrokerHost.denials explains
+denied operations."""

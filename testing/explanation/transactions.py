@@ -67,7 +67,7 @@ def _no_transaction(host: BrokerHost, transactional_id: str, others: Iterable[st
 
 
 def _sentence(host: BrokerHost, transaction: Transaction) -> str:
-    """`Transaction billing-1 is open for 12 s (timeout 1 min): producer 7 in epoch 0, orders-0`"""
+    """Return `Transaction billing-1 is open for 12 s (timeout 1 min): producer 7 in epoch 0, …`."""
     name, state = transaction.transactional_id, transaction.state
     producer = f"producer {transaction.producer_id} in epoch {transaction.producer_epoch}"
     if transaction.age_ms is not None:
@@ -102,7 +102,7 @@ def _reason(host: BrokerHost, transaction: Transaction) -> str:
 
 
 def _status(host: BrokerHost, transaction: Transaction) -> str:
-    """`open for 12 s (timeout 1 min)`"""
+    """Return text such as `open for 12 s (timeout 1 min)`."""
     if transaction.state in _PREPARED:
         is_held = is_held_back(host, transaction.transactional_id)
         by_test = ", which the test holds back" if is_held else ""
@@ -255,7 +255,7 @@ def fenced_producers(history: History, requests: Iterable[RecordedRequest]) -> I
     for (client_id, transactional_id), request in fenced.items():
         error = next(each for each in request.errors if each in _FENCED)
         by = superseding(history, request)
-        why = "" if by is None else f" (epoch {by.producer_epoch} since: {by.cause})"
+        why = "" if by is None else f" (fenced by epoch {by.producer_epoch}: {by.cause})"
         yield (
             f"Producer {client_id} is fenced: its {request.api} of {transactional_id} with epoch "
             f"{request.producer_epoch} got {error}{why}."

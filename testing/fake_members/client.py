@@ -1,5 +1,5 @@
-"""The client of a fake member: connections without sockets, and requests to the coordinator of a
-group, on whichever node it is. Runs on the broker's loop."""
+"""The client of a fake member: connections without sockets, and requests to a group's coordinator
+on any node. Runs on the broker's loop."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A fake member of the consumer protocol (KIP-848): its heartbeats join, confirm and leave.
 
-It does what Java's consumer does in its background thread, without delay: it revokes and confirms
-as soon as a response requires it, unless it has stopped polling.
+It does without delay what Java's consumer does in its background thread: it revokes partitions and
+confirms the revocation as soon as a response requires it, unless it has stopped polling.
 """
 
 import contextlib

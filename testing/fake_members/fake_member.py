@@ -28,13 +28,13 @@ T = TypeVar("T")
 Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""Offered to a group without members: each client library uses one of them by default."""
+"""Offered to a group without members. Each client library uses one of them by default."""
 SESSION_TIMEOUT_MS: Final = 45_000
 """Java's session.timeout.ms."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
-# Events that concern every member of the group: the response to its next heartbeat reports them.
+# Events that every member of the group learns from the response to its next heartbeat.
 _CONCERN_ALL: Final = {
     EventType.REBALANCE_STARTED,
     EventType.ASSIGNMENT_CHANGED,
@@ -42,7 +42,7 @@ _CONCERN_ALL: Final = {
     EventType.GROUP_LOADED,
     EventType.GROUP_DELETED,
 }
-# Events that concern only the member that they name.
+# Events that only the named member learns in this way.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
@@ -89,8 +89,8 @@ class FakeMember(SuggestsAttributes):
 
     @property
     def member_id(self) -> str:
-        """The member id; "" before the first join, and after an error by which the member learned
-        that it was removed."""
+        """The member id. In the classic protocol, it is "" before the first join, and after an
+        error that reported the member's removal."""
         return self._read(lambda: self._member.member_id)
 
     @property
@@ -113,7 +113,7 @@ class FakeMember(SuggestsAttributes):
         def is_owned() -> bool:
             if member.failure is not None:
                 return True
-            # A copy: the next rebalance may begin at any time.
+            # A copy, because the next rebalance may begin at any time.
             owned[:] = role.owned
             if partitions is None:
                 return bool(owned)
@@ -163,12 +163,12 @@ class FakeMember(SuggestsAttributes):
 
     def stop_polling(self) -> None:
         """Stop rejoining, like a consumer that does not poll. The member still sends heartbeats and
-        keeps its partitions. In the consumer protocol, it revokes none, and does not rejoin after
-        it was removed."""
+        keeps its partitions. In the consumer protocol, the member revokes no partitions, and does
+        not rejoin after its removal."""
         self._do(lambda: setattr(self._member, "is_polling", False))
 
     def resume_polling(self) -> None:
-        """End `stop_polling`: the member rejoins immediately if it has to."""
+        """Undo `stop_polling`. The member rejoins immediately if necessary."""
 
         def resume() -> None:
             self._member.is_polling = True
@@ -182,8 +182,8 @@ class FakeMember(SuggestsAttributes):
         self._do(self._member.suspend)
 
     def resume(self) -> None:
-        """End `suspend`: the member continues in its last state until an error informs it that it
-        was removed."""
+        """Undo `suspend`. The member continues in its last state until an error reports its
+        removal."""
 
         def resume() -> None:
             if self._member.exists:
@@ -197,7 +197,7 @@ class FakeMember(SuggestsAttributes):
         self._do(self._member.kill)
 
     def leave(self, reason: str | None = None) -> None:
-        """Leave the group (LeaveGroup), even as a static member, and end the member."""
+        """Leave the group permanently, even as a static member, and end the member."""
 
         async def leave() -> None:
             await self._member.leave(reason)
@@ -206,12 +206,12 @@ class FakeMember(SuggestsAttributes):
         self._host.run(leave())
 
     def restart(self) -> None:
-        """Kill the member and join as a new process: a static member replaces its old member id; a
+        """Kill the member and join as a new process. A static member replaces its old member id; a
         dynamic member becomes a new member."""
         self._do(self._member.restart)
 
     def close(self) -> None:
-        """Shut down like a consumer that is closed: a dynamic member leaves the group; a static
+        """Shut down like a consumer that is closed. A dynamic member leaves the group; a static
         member of the consumer protocol leaves temporarily, and `restart` brings it back."""
 
         async def close() -> None:
@@ -224,7 +224,7 @@ class FakeMember(SuggestsAttributes):
         return f"fake member {self.client_id} of group {self._member.identity.group_id}"
 
     def __repr__(self) -> str:
-        # Not on the broker's loop: a debugger may call it while the loop is stopped.
+        # Not on the broker's loop, which may be stopped when a debugger calls this method.
         member = self._member
         owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(member.role.owned))
         state = f"{_state_of(member)}, generation {member.generation}"
@@ -238,7 +238,7 @@ class FakeMember(SuggestsAttributes):
         return self._host.run(settled())
 
     def _do(self, action: Callable[[], object]) -> None:
-        """Run an action. When this returns, the broker has reacted: groups and history show it."""
+        """Run an action, and wait until groups and history show the broker's reaction."""
 
         async def do() -> None:
             action()
@@ -266,9 +266,9 @@ class FakeMembers:
         self._member_type = member_type
         self._members: list[GroupMember] = []
         self.client_ids: set[str | None] = set()
-        """Client ids of all fake members so far: the client checks ignore them."""
+        """Client ids of all fake members so far, which the client checks ignore."""
         self._numbers = count(1)
-        # Lazy: scans all installed packages, which takes milliseconds.
+        # Cached, because `resolve` scans all installed packages, which takes milliseconds.
         self._find = cache(resolve)
 
     def create(
@@ -348,7 +348,7 @@ class FakeMembers:
             last = f"; its last error: {errors[-1].api} {errors[-1].error}" if errors else ""
             what = f"fake member {identity.client_id} to join group {identity.group_id}{last}"
             raise timed_out(timeout, what, _explain(host, member))
-        # A member with a generation has joined, even if it failed later: wait_owned raises that.
+        # A member with a generation has joined. If it failed later, wait_owned raises the error.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
             return
@@ -357,7 +357,7 @@ class FakeMembers:
         reason = host.call(lambda: self._rejection_reason(member, failure))
         raise FakeMemberRejected(
             f"fake member {identity.client_id} cannot join group {identity.group_id}: {failure}."
-            f"{reason} (If the test expects that, use may_be_rejected=True.)\n"
+            f"{reason} (If the test expects this, use may_be_rejected=True.)\n"
             f"{_explain(host, member)}"
         ) from failure
 
@@ -446,8 +446,8 @@ class FakeMembers:
             return False
 
     def _is_prevented(self, member: GroupMember) -> bool:
-        """Whether the member's requests fail until the test removes the cause: waiting for it would
-        be a deadlock. (A fault that fires a limited number of times ends on its own.)"""
+        """Whether the member's requests fail until the test removes the cause, which a wait would
+        make impossible. (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
             return False
         host, identity = self._host, member.identity
@@ -483,7 +483,7 @@ class FakeMembers:
         offered = ", ".join(name for name, _ in role.protocols())
         return (
             f" It supports {offered}; the members of the group have only "
-            f"{', '.join(group.common_protocols)} in common: use that as its assignor."
+            f"{', '.join(group.common_protocols)} in common: choose its assignor from these."
         )
 
 

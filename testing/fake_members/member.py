@@ -1,9 +1,8 @@
 """A fake member of the classic protocol: it joins, syncs, sends heartbeats, and reacts to each
 response.
 
-It runs on the broker's loop and does immediately what a client does in its next poll. It also
-reacts immediately to changes that a client notices with its next heartbeat: the member is woken and
-sends a heartbeat.
+It runs on the broker's loop and does immediately what a client does in its next poll. Changes that
+a client notices with its next heartbeat wake the member, which then sends a heartbeat.
 """
 
 import asyncio
@@ -64,7 +63,7 @@ class GroupMember:
         self._rejoin_at_ms: int | None = None
         self._reason: str | None = None
         # Set when an error shows that the coordinator has removed the member or ended its
-        # generation: its partitions are lost.
+        # generation, and that its partitions are lost.
         self._is_removed = False
         self._failures = 0
         self.exists = True
@@ -89,7 +88,7 @@ class GroupMember:
 
     @property
     def activity(self) -> int:
-        """A count of what the member and its client did (see CoordinatorClient.activity)."""
+        """The number of actions of the member and its client (see CoordinatorClient.activity)."""
         return self._activity + self.client.activity
 
     # --- called by the test

@@ -52,7 +52,7 @@ class Role(Protocol):
         """Return (name, metadata) of each supported protocol, in order of preference."""
 
     def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
-        """Compute the leader's assignment of each member id."""
+        """Compute the assignment of each member, by member id, as the leader."""
 
     def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
         """Take over the assigned partitions or tasks. Return the delay in milliseconds after which

@@ -23,7 +23,7 @@ Action = Callable[[InterceptedRequest], bool]
 
 THROTTLE_FIELD = "throttle_time"
 OFFSET_FETCH, ALTER_REPLICA_LOG_DIRS = 9, 34
-# Size and correlation id stay intact: a client must be able to match a corrupted response to its
+# Size and correlation id stay intact, so that a client can match a corrupted response to its
 # request.
 _INTACT_BYTES = 8
 # A single flipped bit could be in the throttle time, where clients do not notice it.
@@ -128,8 +128,8 @@ def trickle(request: InterceptedRequest) -> bool:
 
 
 def throttle(ms: int) -> Action:
-    """Handle the request, set the throttle time of the response, and read no further request from
-    the connection for this time (KIP-219)."""
+    """Handle the request, set the throttle time of the response, and stop reading requests from the
+    connection for this time (KIP-219)."""
 
     def action(request: InterceptedRequest) -> bool:
         def respond() -> None:
@@ -215,7 +215,7 @@ _REQUEST_ARRAYS: Final = {
     "topic_results": ("topics",),
     "replica_election_results": ("topic_partitions",),
 }
-# For each response field that echoes a request field: the names that it may have in the request.
+# The possible names in the request of each response field that repeats a request field.
 _REPEATED_FIELDS: Final = {
     **{name: (name,) for name in ("group_id", "group_instance_id", "index", "key", "member_id")},
     **{name: (name,) for name in ("partition_id", "resource_name", "resource_type", "topic_id")},
@@ -263,8 +263,8 @@ def _has_error_code(schema: Schema) -> bool:
 def _response(
     schema: Schema, request: Any, error: ErrorCode, is_top_level: bool
 ) -> SimpleNamespace:
-    """`is_top_level`: set the error at this level if it has an error field, rather than in the
-    items of its arrays."""
+    """Return an error response for this schema. `is_top_level`: set the error at this level if it
+    has an error field, rather than in the items of its arrays."""
     fields = schema.all_fields
     arrays = [
         field
@@ -295,8 +295,7 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
 
 
 def _named(item: int | str | UUID) -> SimpleNamespace:
-    """Wrap a plain array item in an object that has it under every field name that it could
-    have."""
+    """Return an object with a plain array item under each of its possible field names."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
     if isinstance(item, str):

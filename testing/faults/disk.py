@@ -184,12 +184,12 @@ class Disk(SuggestsAttributes):
         self._host.call(lambda: self.files.heal())
 
     def power_cut(self, *, seed: int | None = None) -> None:
-        """`kafka.crash(power=True)`: unsynced data is lost; with a seed, a random part of it."""
+        """Call `kafka.crash(power=True)`, which loses unsynced data (with a seed, some of it)."""
         self._host.crash(power=True, seed=seed)
 
     def lose(self, topic: str, partition: int | None = None) -> None:
-        """Remove the folders of these partitions from the disk while the broker runs. They are
-        missing when it starts again. Raises LookupError if there are none."""
+        """Remove the folders of these partitions from the disk while the broker runs. The broker
+        finds them missing at its next start. Raises LookupError if no such folder exists."""
 
         def lose() -> list[Path]:
             matches = _path_filter(topic, partition)

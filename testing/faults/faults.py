@@ -39,7 +39,7 @@ from .network import Condition
 
 # The maximum number of near misses in a report.
 NEAR_MISSES_MAX = 5
-# The filters that requests of all APIs can match.
+# The filters that apply to requests of every API.
 FILTERS_OF_ALL = frozenset({"client_id", "node"})
 
 
@@ -58,8 +58,8 @@ class RequestFilter:
     """A member id, or the client id of a member."""
     instance_id: str | None = None
     generation: int | None = None
-    """The generation, or the member epoch. In a ConsumerGroupHeartbeat, 0 joins, -1 leaves and -2
-    leaves temporarily (KIP-848)."""
+    """The generation, or the member epoch. In a ConsumerGroupHeartbeat (KIP-848), a member joins
+    with 0, leaves with -1 and leaves temporarily with -2."""
     transactional_id: str | None = None
     client_id: str | None = None
     topic: str | None = None
@@ -105,8 +105,8 @@ class RequestFilter:
     def check(self, api: Api | None, nodes: list[int]) -> None:
         """Raise ValueError if no request of this API (None: any) can match on a broker with these
         nodes."""
-        # Schemas are loaded only if needed: loading all of them takes seconds, in which the event
-        # loop of an async test is blocked. Without an API, any filter may match.
+        # Schemas are loaded only if needed, because loading all of them blocks the event loop of an
+        # async test for seconds. Without an API, any filter may match.
         if api is not None and not {name for name, _ in self._given()} <= FILTERS_OF_ALL:
             self._check_filters(api)
         if self.node is not None and self.node not in nodes:
@@ -131,7 +131,7 @@ class RequestFilter:
                 yield name, value
 
     def _matches_member(self, request: RecordedRequest) -> bool:
-        # The ids of the consumer protocol (KIP-848) do not begin with the client id.
+        # Member ids of the consumer protocol (KIP-848) do not begin with the client id.
         if request.member_id is not None and request.client_id == self.member:
             return True
         wanted = self.member or ""
@@ -146,7 +146,7 @@ class RequestFilter:
 
 
 def _describe_member(request: RecordedRequest, member_id: str | None) -> str:
-    # An admin client removes others, and the client id of a TxnOffsetCommit is the producer's.
+    # Admin clients remove other members, and a TxnOffsetCommit has the producer's client id.
     if member_id is None or member_id != request.member_id or request.is_by_producer:
         return str(member_id)
     return name_member(member_id, request.client_id)
@@ -330,11 +330,11 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     """`kafka.faults`: faults of requests. Each method sets one fault and returns it.
 
     All methods accept filters for the requests: `group`, `member` (a member id or the client id of
-    a member), `instance_id`, `generation` (or the member epoch: 0 joins, -1 leaves and -2 leaves
-    temporarily), `transactional_id`, `client_id`, `topic`, `partition` and `node`. A fault fires
-    `times` times (None: always), beginning with the `nth` matching request; requests to which an
-    earlier fault was applied do not count. With `probability`, it fires at random, but identically
-    in each run with the same `seed`.
+    a member), `instance_id`, `generation` (or the member epoch; a member joins with 0, leaves with
+    -1 and leaves temporarily with -2), `transactional_id`, `client_id`, `topic`, `partition` and
+    `node`. A fault fires `times` times (None: always), beginning with the `nth` matching request;
+    requests to which an earlier fault was applied do not count. With `probability`, it fires at
+    random, but identically in each run with the same `seed`.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
     `limit_bandwidth`, `network_partition`, `skew_clock`). A fault that does not fire fails the test
@@ -376,18 +376,18 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Close the connection without handling the request. The client cannot know whether the
-        request was applied; it was not."""
+        """Close the connection without handling the request. The client cannot know that the
+        request was not applied."""
         return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
         """Handle the request, and close the connection instead of responding. The client cannot
-        know whether the request was applied; it was."""
+        know that the request was applied."""
         return self._add("applied, response lost", actions.lose_answer, api, how)
 
     def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Close the connection now, and handle the request after this time. The client cannot know
-        whether the request was applied; it is applied late."""
+        that the request will be applied."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.apply_late(delay_ms)
         return self._add(f"dropped, applied {delay_ms} ms later", action, api, how)
@@ -406,8 +406,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
         """Handle the request, and respond with this throttle time. As when a quota is exceeded
-        (KIP-219), the broker then reads no further request from the connection for this wall-clock
-        time."""
+        (KIP-219), the broker then stops reading from the connection for this wall-clock time."""
         throttle_ms = _total_ms(seconds, ms)
         return self._add(f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, how)
 
@@ -568,8 +567,8 @@ def _conditions(
 
 
 def _filters_of(api: Api) -> Iterator[str]:
-    """Yield the filters that requests of this API can match. (Each field exists in the oldest or
-    the newest version.)"""
+    """Yield the filters that apply to requests of this API. (Each field exists in the oldest or the
+    newest version.)"""
     yield from FILTERS_OF_ALL
     for version in (api.min_version, api.max_version):
         fields = _fields(request_schema(api.key, version))

@@ -2,7 +2,7 @@
 
 Appends, truncations, creations, renames and removals are pending until the file or its folder is
 synced. `crash` drops all or some pending changes, like a power cut. As on Linux, data that a failed
-sync did not write is lost: the next sync does not write it.
+sync did not write is lost, even if the next sync succeeds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ...log.memory_files import ByPath, MemoryFile, MemoryFiles
 
 # Records of disk calls must not fill the memory of a broker that runs for days.
 CALLS_MAX = 100_000
-# The maximum number of pending renames to one name. A crash applies one of them, each of which is
-# half as likely as the next.
+# The maximum number of pending renames to one name. A crash applies one of them, and each is half
+# as likely as the next.
 RENAMES_MAX = 32
 
 SECTOR_BYTES = 512

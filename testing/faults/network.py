@@ -139,8 +139,8 @@ class _SkewedClock:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast a PacedTransport sends: one chunk per interval. A chunk of None sends everything at
-    once, a chunk of 0 nothing."""
+    """How fast a PacedTransport sends: one chunk per interval. With a chunk of None, it sends
+    everything immediately; with 0, it sends nothing."""
 
     chunk_bytes: int | None
     interval_s: float = 0

@@ -1,5 +1,5 @@
-"""Topics, records, groups and offsets of a cluster, through kafka-python. Retriable errors are
-retried; other errors of kafka-python are passed on."""
+"""Topics, records, groups and offsets of a cluster, through kafka-python. Requests with retriable
+errors are retried; other errors of kafka-python are propagated."""
 
 import re
 import time
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.05
 # Transient errors (a moving coordinator, the first use of __consumer_offsets, a topic that is not
 # yet known to all brokers) end within a few seconds.
 RETRY_SECONDS = 15.0
-# A closed consumer leaves within this time. Others stay until their sessions expire.
+# A closed consumer leaves within this time. Other members stay until their sessions expire.
 LEAVE_SECONDS = 5.0
 
 _DELETED = ("OK", "GroupIdNotFoundError")

@@ -166,7 +166,7 @@ class _Figure:
     # --- shapes
 
     def _draw_rows(self, labels: Mapping[str, str]) -> None:
-        """Draw the labels of the last rows. `labels` are by key."""
+        """Draw the labels of the last rows. `labels` has the label of each key."""
         self._omitted += max(len(labels) - ROWS_MAX, 0)
         self._rows = dict(list(labels.items())[-ROWS_MAX:])
         if any(mark.row not in self._rows for mark in self._marks()):
@@ -296,7 +296,7 @@ class _GroupFigure(_Figure):
             if event.group_id == self._group and event.type is EventType.MEMBER_JOINED:
                 self._names[event.member_id or ""] = event.instance_id or event.client_id or ""
         members = {member for each in self._generations for member in each.partitions}
-        # Members that were in no generation get a row too: they may be why the test failed.
+        # Members that were in no generation get a row too, because they may be why the test failed.
         in_omitted = self._all_members - members
         shown = [member for member in self._names if member not in in_omitted]
         shown += [member for member in members if member not in self._names]

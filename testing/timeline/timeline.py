@@ -16,7 +16,7 @@ from ..recorded_request import RecordedRequest, TopicPartition
 
 T = TypeVar("T")
 
-# Longer lines, which wrap in a terminal, are cut off: usually a list of partitions or a reason.
+# Longer lines, which wrap in a terminal, are cut off. Most end in a list of partitions or a reason.
 LINE_LENGTH_MAX = 180
 # A response that took longer was delayed, for example by a rebalance or a fault.
 SLOW_RESPONSE_SECONDS = 0.05
@@ -34,7 +34,7 @@ ROUTINE_APIS = frozenset(
         *("AddPartitionsToTxn", "AddOffsetsToTxn"),  # the transaction's lines show them
     }
 )
-# The requests of these events, or other events, contain the same information.
+# Events whose information is also in their requests or in other events.
 _REDUNDANT_EVENTS = frozenset(
     {
         EventType.COMMIT_ACCEPTED,
@@ -99,7 +99,7 @@ class RepeatedLine(Generic[T]):
 def deduplicate(items: Iterable[tuple[T, str]]) -> list[RepeatedLine[T]]:
     """Merge lines with the same text, in order. Only lines of the same API (the first word) may be
     between them, so the heartbeats of three members become three lines. Indented lines, which are
-    not requests, are merged only with their neighbours."""
+    not requests, are merged only with their neighbors."""
     lines: list[RepeatedLine[T]] = []
     current: dict[str, RepeatedLine[T]] = {}
     kind = ""
@@ -205,8 +205,8 @@ def _format_transactional_commits(commits: Iterable[Commit]) -> Iterator[tuple[f
 
 
 def name_member(member_id: str, client_id: str | None) -> str:
-    """Return `app-1-3f0c…` for a member id that begins with the client id, as classic ones do, and
-    otherwise `app-1 (member id 3f0c…)`."""
+    """Return `app-1-3f0c…` for a member id that begins with the client id, as in the classic
+    protocol, and otherwise `app-1 (member id 3f0c…)`."""
     if not client_id or member_id.startswith(f"{client_id}-"):
         return member_id
     return f"{client_id} (member id {member_id})"

@@ -1,4 +1,4 @@
-"""Limits of concurrent work (protocol/budgets.py): with one request more, that one waits."""
+"""Limits of concurrent work (protocol/budgets.py): a request above the limit waits."""
 
 from collections.abc import Callable, Generator
 from functools import wraps
@@ -38,7 +38,7 @@ class Concurrency:
             self.most = max(self.most, self.now)
             try:
                 for _ in range(FIRST_STEPS_MAX):
-                    yield None  # others may begin
+                    yield None  # other tasks may begin
                 return (yield from task(*args))
             finally:
                 self.now -= 1

@@ -1,5 +1,5 @@
-"""Client instances of telemetry (KIP-714): when they end, and what they cost. Their responses are
-those of the scenarios in conformance/scenarios/telemetry.py."""
+"""Client instances of telemetry (KIP-714): when they end, and how much work they cause. The
+responses are tested by the scenarios in conformance/scenarios/telemetry.py."""
 
 import asyncio
 from uuid import UUID
@@ -119,7 +119,7 @@ async def test_an_instance_ends_with_the_connection_that_created_it() -> None:
         async with asyncio.timeout(10):
             while len(telemetry) == 3:
                 await asyncio.sleep(0)
-        # Kafka, too, knows only the last one of each connection.
+        # Kafka also keeps only the last instance of each connection.
         assert list(telemetry._instances) == [A, C]
         await broker.stop_node(broker.node.node_id)
         assert len(telemetry) == 0

@@ -365,7 +365,7 @@ async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
             broker.cluster.move(OFFSETS_TOPIC, 0, 2)
         continue_loading = await asyncio.wait_for(loading, 10)
         await until_idle(broker)
-        # After a power failure a new topic of this name would have these offsets.
+        # After a power failure, a new topic with this name would have these offsets.
         assert "orders" in after.contexts[0].offsets.of_group("g")
         assert not deleted.done()
         continue_loading()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.network.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
 from kohort.broker.network.request import RequestContext
 from kohort.log.files import File
@@ -12,11 +13,11 @@ from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.errors import EncodeError
-from support.connection import BAD, Peer, frame
+from support.connection import BAD, FRAMES_PER_READ, Peer, frame
 
 
 async def iterations() -> None:
-    """Two iterations of the loop: callbacks, and the callbacks that these schedule."""
+    """Run two iterations of the loop: callbacks, and the callbacks that they schedule."""
     for _ in range(2):
         await asyncio.sleep(0)
 
@@ -181,7 +182,7 @@ async def test_a_request_can_mute_the_channel_while_later_ones_are_received(peer
 
 async def test_the_backlog_of_a_disconnected_client_is_not_handled(peer: Peer) -> None:
     peer.send(1, 2)
-    peer.transport.on_write = peer.transport.abort  # as asyncio after a reset
+    peer.transport.on_write = peer.transport.abort  # as asyncio does after a reset
     peer.connection.mute(peer.contexts[0])
     peer.send(3)
     peer.contexts[0].respond(None)
@@ -267,7 +268,7 @@ async def test_a_client_that_does_not_read_its_responses_gets_no_more() -> None:
         peer.connection.response_ready(context)
 
     peer = Peer(handle)
-    # As asyncio when its buffer is full.
+    # asyncio does this when its buffer is full.
     peer.transport.on_write = peer.connection.pause_writing
     peer.send(1, 2, 3)
     await iterations()
@@ -311,6 +312,19 @@ async def test_requests_in_flight_are_limited(peer: Peer) -> None:
     await iterations()
     assert len(peer.contexts) == IN_FLIGHT_MAX + 10
     assert peer.transport.is_reading
+
+
+async def test_connections_that_send_much_are_read_in_turns() -> None:
+    scheduler = Scheduler(asyncio.get_running_loop().call_soon, lambda _work, _done: None)
+    peers = [Peer(scheduler=scheduler) for _ in range(3)]
+    for peer in peers:
+        peer.send_much()
+        assert len(peer.ids) == FRAMES_PER_READ
+    for reading in range(4):
+        assert [peer.transport.is_reading for peer in peers] == [
+            number < reading for number in range(3)
+        ]
+        await asyncio.sleep(0)
 
 
 async def test_reading_is_paused_while_writing_is_paused(peer: Peer) -> None:
@@ -371,7 +385,9 @@ async def test_a_response_that_cannot_be_encoded_closes_only_its_connection(
 
     peer.write = write
     peer.send(1, 2)
-    peer.contexts[1].respond("too long")  # does not raise: callers respond to other requests too
+    peer.contexts[1].respond(
+        "too long"
+    )  # does not raise, because callers respond to other requests too
     peer.contexts[0].respond(None)
     await iterations()
     assert (peer.transport.sent, peer.transport.is_closed) == (bytes([1]), True)

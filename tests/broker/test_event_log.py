@@ -21,7 +21,7 @@ EVENTS = DATA / "events"
 
 
 class LogOnFakeLoop:
-    """An event log with a fake event loop: `run_loop` is one iteration."""
+    """An event log with a fake event loop. `run_loop` runs one iteration."""
 
     def __init__(
         self, files: FaultyFiles, file_bytes_max: int = 100_000, files_max: int = 0
@@ -169,7 +169,7 @@ def test_only_the_oldest_event_files_beyond_the_limit_are_removed() -> None:
     kept = [f"{seq:020}.jsonl" for seq in (4, 6)]
     assert sorted(names(files)) == [*kept, "notes.txt"]
     log.event_log.close()
-    # A smaller limit applies at the next start, without a new file.
+    # A smaller limit applies at the next start, even if no new file is created.
     LogOnFakeLoop(files, files_max=1).write("h")
     assert sorted(names(files)) == [kept[1], "notes.txt"]
     assert files.read_bytes(EVENTS / kept[1]).count(b"\n") == 2

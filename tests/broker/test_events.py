@@ -163,7 +163,7 @@ async def test_a_broker_in_memory_writes_no_events(tmp_path: Path, named: bool) 
 
 
 def normalized(line: dict[str, Any]) -> dict[str, Any]:
-    """Without what differs between runs."""
+    """Return the line without values that differ between runs."""
     text = json.dumps(line | {"cluster": "", "ts": "", "duration_ms": line["duration_ms"] and 0})
     shown: dict[str, Any] = json.loads(
         re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "", text)
@@ -180,7 +180,7 @@ async def test_the_lines_in_the_docs_are_those_that_are_written(tmp_path: Path) 
 
 
 def rows(heading: str) -> list[str]:
-    """The first cells of the table under this heading, without their backticks."""
+    """Return the first cells of the table under this heading, without their backticks."""
     section = DOCS.split(f"## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 

@@ -34,7 +34,7 @@ def written(harness: RuntimeHarness) -> list[Any]:
 
 
 def expire(harness: RuntimeHarness) -> None:
-    """Advance the clock; one sweep finds everything that has expired."""
+    """Advance the clock so that one sweep finds everything that has expired."""
     harness.timers.advance(RETENTION_MS)
 
 
@@ -68,7 +68,7 @@ def test_requests_are_served_between_the_slices_of_a_sweep() -> None:
         assert len(harness.scheduler._runnable) <= 1
         left.append(len(harness.context.offsets))
     harness.run_loop()
-    # Two steps to start, then two tombstones for each group, then the log line.
+    # There are two steps to start, then two tombstones for each group, then the log line.
     half = SLICE_TOMBSTONES // 2
     assert left == [SLICE_TOMBSTONES + 1, SLICE_TOMBSTONES + 1, half + 1, 1, 1, 1]
     assert [r for r in written(harness) if isinstance(r, OffsetCommitRecord)][-1].group_id == "new"
@@ -181,7 +181,7 @@ async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Pa
         for group_id in GROUPS:
             assert await nodes.committed(group_id) == ["bills"]
     async with TwoNodes(tmp_path, clock) as nodes:
-        # Deleted before any partition is loaded.
+        # This topic is deleted before any partition is loaded.
         await nodes.delete("bills")
         await nodes.create("bills")
         for group_id in GROUPS:

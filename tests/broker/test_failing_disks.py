@@ -56,7 +56,7 @@ def error_of(harness: RuntimeHarness, name: str) -> ErrorCode:
 
 
 def stored(harness: RuntimeHarness) -> list[int]:
-    """The committed offsets in the log."""
+    """Return the committed offsets in the log."""
     found = [
         decode_record(each.key, each.value)
         for _, batch in harness.partition.log.batches()

@@ -23,7 +23,7 @@ SLOTS = 8
 
 
 def partitions_of(*indexes: int, topic: str = "t", offset: int = 0) -> CachedPartitions:
-    """As from a request, with plain objects in place of kio's messages."""
+    """Return partitions as in a request, with plain objects instead of kio's messages."""
     parts = [SimpleNamespace(partition=index, fetch_offset=offset) for index in indexes]
     return {(topic, part.partition): CachedPartition(topic, part) for part in parts}
 
@@ -78,7 +78,7 @@ def sessions() -> Sessions:
 
 
 def error_of(sessions: Sessions, *args: Any, **kwargs: Any) -> ErrorCode:
-    """The error that `sessions.resume` raises."""
+    """Return the error that `sessions.resume` raises."""
     with pytest.raises(ApiError) as caught:
         sessions.resume(*args, **kwargs)
     return caught.value.error
@@ -258,7 +258,7 @@ def test_a_larger_session_evicts_a_smaller_one_that_is_two_minutes_old(
 
 
 def test_the_age_of_a_session_ends_with_its_last_request(sessions: Sessions) -> None:
-    """Kafka updates it when a session is used, not when another session needs its slot."""
+    """Kafka updates the age when the session is used, not when another session needs its slot."""
     ids = fill(sessions)
     sessions.now_ms = EVICTION_MS
     for session_id in ids:

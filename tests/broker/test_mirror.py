@@ -38,7 +38,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def records_of(kafka: Kafka, topic: str) -> list[tuple[int, int, bytes]]:
-    """(partition, offset, key) of all records."""
+    """Return (partition, offset, key) of all records."""
     consumer = KafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers, exclude_internal_topics=False
     )

@@ -1,5 +1,5 @@
-"""Offsets of deleted topics are deleted, whatever fails or crashes on the way: the offsets under a
-topic's name were committed for that topic. The name is kept until nothing is left."""
+"""Offsets of deleted topics are deleted despite failures and crashes, because the offsets under a
+topic's name belong to that topic. The name is kept until all offsets are deleted."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -70,7 +70,7 @@ class RuntimeWithTopics(RuntimeHarness):
         self.topics.delete(topic, on_deleted)
 
     def commit_many(self, count: int) -> None:
-        """Group `many` commits for this number of partitions."""
+        """Commit offsets of this number of partitions in the group `many`."""
         self.submit("many", offset_commit("many", [("t", n, 1) for n in range(count)]))
         self.run_loop()
 
@@ -94,7 +94,7 @@ def test_failed_tombstones_are_written_before_the_name_is_reused() -> None:
     harness = with_a_commit()
     deleted: list[OSError | None] = []
     harness.delete_topic(on_deleted=deleted.append)
-    # The first append is that of the deletion itself.
+    # The first append is the deletion itself.
     harness.files.fail("append", after=1)
     harness.run_loop()
     assert deleted == [None]
@@ -108,7 +108,7 @@ def test_the_partition_fails_if_its_tombstones_cannot_be_written() -> None:
     harness.files.fail("append", after=1, times=1_000)
     deleted: list[OSError | None] = []
     harness.delete_topic(on_deleted=deleted.append)
-    harness.run_loop()  # ends: it does not retry forever
+    harness.run_loop()  # returns, because the deletion is not retried forever
     assert deleted == [None]
     assert harness.context.state is CoordinatorState.FAILED
     harness.submit("rejected", FETCH)
@@ -193,7 +193,7 @@ def test_folders_left_by_a_stopped_broker_are_removed_at_the_next_start() -> Non
 
 
 def create_delete_create(harness: RuntimeWithTopics, acknowledged: list[str]) -> None:
-    """`acknowledged` grows when a client would receive a response."""
+    """Create, delete and create a topic. Steps with a response are added to `acknowledged`."""
 
     def acknowledge(step: str) -> Callable[[OSError | None], None]:
         return lambda error: acknowledged.append(step) if error is None else None
@@ -228,10 +228,10 @@ def test_a_topic_never_has_the_offsets_of_another_after_a_crash(loaded_first: bo
 
 
 def topic_after_crash(operation: int, *, loaded_first: bool) -> str:
-    """Which topic exists after a crash at this operation of the disk."""
+    """Return which topic exists after a crash at this disk operation."""
     files = FaultyFiles()
     harness = RuntimeWithTopics(files)
-    # Fixed: a random id whose text begins with "-" would be skipped.
+    # The ids are fixed, because a random id whose text begins with "-" would be skipped.
     first_id, second_id = UUID(int=7), UUID(int=8)
     harness.topics._new_id = iter((first_id, second_id)).__next__
     acknowledged: list[str] = []
@@ -263,7 +263,7 @@ def topic_after_crash(operation: int, *, loaded_first: bool) -> str:
 
 def test_missing_tombstones_are_written_once_at_the_next_start() -> None:
     harness = with_a_commit()
-    # As if the broker had crashed between the deletion and the tombstones.
+    # This simulates a crash between the deletion and the tombstones.
     harness.topics.on_deleted = lambda _name, _done: None
     harness.delete_topic()
     harness.run_loop()

@@ -1,8 +1,8 @@
 """One offsets partition compared with a dict, through commits, deletions, expiration, compaction,
 snapshots, eviction, failing disks, kills and power failures.
 
-Acknowledged commits are kept and rejected ones never appear. Of commits without a response a crash
-keeps a prefix, in the order of the requests.
+Acknowledged commits are kept, and rejected commits never appear. If commits have no response, a
+crash keeps a prefix of them, in the order of the requests.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ PARTITIONS = 3
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
 RETRIABLE = {ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress}
 OPERATIONS = ("append", "truncate", "sync", "sync_folder", "create", "open", "rename", "remove")
-# Failures that reject a commit; in the last one its bytes are not truncated.
+# Failures that reject a commit. In the last case, its bytes are not truncated.
 REJECTING = (("append",), ("sync",), ("append", "truncate"))
-# Small enough that a few dozen commits reach each limit.
+# The limits are so small that a few dozen commits reach them.
 LIMITS = {
     (snapshots, "EVERY_RECORDS"): 4,
     (snapshots, "AT_STOP_RECORDS"): 3,
@@ -57,7 +57,7 @@ class Committed(NamedTuple):
 
 
 State = dict[tuple[str, int], Committed]
-"""By group and partition."""
+"""Committed offsets by group and partition."""
 
 
 class Change(NamedTuple):
@@ -79,8 +79,8 @@ def matching_state(
     states: Iterable[State],
     has_expired: Callable[[int], bool],
 ) -> State | None:
-    """The first state that matches the offsets found, by group and partition. Expired offsets may
-    be missing; then they are missing in the returned state too."""
+    """Return the first state that matches the offsets found, by group and partition. Expired
+    offsets may be missing, and are then missing in the returned state too."""
     present = {(g, p): offset for g, offsets in found.items() for p, offset in offsets.items()}
     fetched = {(group_id, partition) for group_id in found for partition in range(PARTITIONS)}
     for state in states:
@@ -98,8 +98,8 @@ def error_of(result: Any) -> ErrorCode:
 
 
 class OffsetsModel(RuleBasedStateMachine):
-    """`acknowledged` must be present; `pending` changes have no response. `rejected` ones were not
-    truncated yet: after a power failure their bytes may be in the log."""
+    """`acknowledged` changes must be present; `pending` changes have no response. The bytes of
+    `rejected` changes were not truncated yet, and may be in the log after a power failure."""
 
     @initialize(
         durability=st.sampled_from(["fsync", "os"]),
@@ -212,7 +212,7 @@ class OffsetsModel(RuleBasedStateMachine):
         result = self.harness.results.get(change.name)
         if result is None:
             self.pending.append(change)
-        else:  # the partition is not loaded: nothing was written
+        else:  # the partition is not loaded, so nothing was written
             assert error_of(result) in RETRIABLE | {ErrorCode.group_id_not_found}
 
     @rule(group_id=groups)
@@ -224,7 +224,7 @@ class OffsetsModel(RuleBasedStateMachine):
                 self.compare({group_id: found}, [self.acknowledged])
 
     def fetched_offsets(self, group_id: str) -> dict[int, int] | None:
-        """Offset by partition; None if the offsets partition is not loaded."""
+        """Return offsets by partition, or None if the offsets partition is not loaded."""
         name = self.submit(OffsetFetch(group_id, None, False, None, -1))
         self.harness.run_loop()
         result = self.harness.results[name]
@@ -323,7 +323,7 @@ class OffsetsModel(RuleBasedStateMachine):
 
     @rule(how=st.sampled_from(["stop", "kill", "power", "soon"]), seed=st.integers(0, 1000))
     def restart(self, how: str, seed: int) -> None:
-        """By a signal, SIGKILL or a power failure, now or in one of the next disk operations."""
+        """Restart after a signal, SIGKILL or a power failure, now or at a later disk operation."""
         if how == "stop":
             with self.until_power_failure():
                 self.harness.run_loop()
@@ -370,7 +370,7 @@ class OffsetsModel(RuleBasedStateMachine):
         fails=st.booleans(),
     )
     def commit_during_a_snapshot(self, plan: list[tuple[str, str]], fails: bool) -> None:
-        """To groups that are already in the snapshot and to others."""
+        """Commit to groups that are already in the snapshot and to other groups."""
         self.start_a_snapshot()
         for group_id, steps in plan:
             self.commit(group_id, {0}, 0)
@@ -425,8 +425,8 @@ class OffsetsModel(RuleBasedStateMachine):
 
 
 TestOffsetsModel = OffsetsModel.TestCase
-# 150 short runs take about 6 s and find most one-line mutants of the store. Mutants of the order of
-# two syncs are found by the enumeration of crashes in tests/log.
+# 150 short runs take about 6 s and find most one-line mutants of the store. The enumeration of
+# crashes in tests/log finds mutants that change the order of two syncs.
 TestOffsetsModel.settings = settings(
     max_examples=3 * settings().max_examples, stateful_step_count=30
 )

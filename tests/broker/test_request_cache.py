@@ -47,7 +47,7 @@ CACHED = [
 
 
 class CachingBroker(BrokerHarness):
-    """Topics "t" with two partitions and "u" with one; "u" comes and goes."""
+    """Has the topics "t" with two partitions and "u" with one, which is created and deleted."""
 
     def __init__(
         self, *, caches_requests: bool = True, interceptor: Interceptor | None = None
@@ -93,7 +93,7 @@ class CachingBroker(BrokerHarness):
 
     @property
     def stored(self) -> list[Any]:
-        """Of each offsets partition: end offset and bytes of its log, and its offset table."""
+        """Return the end offset, log bytes and offset table of each offsets partition."""
         stored = []
         for index in range(OFFSETS_PARTITIONS):
             log = self._offsets_partition(index).log
@@ -123,7 +123,7 @@ def any_message(key: int, version: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def requests(draw: Callable[[Any], Any]) -> tuple[int, int, Any]:
-    """(key, version, message) that name groups and topics of the brokers."""
+    """Draw (key, version, message) that name groups and topics of the brokers."""
     key, version = draw(st.sampled_from(CACHED))
 
     def settled(message: Any) -> Any:
@@ -157,7 +157,7 @@ def frame(message: Any, correlation_id: int) -> bytes:
 
 @st.composite
 def histories(draw: Callable[[Any], Any]) -> list[list[bytes] | str]:
-    """Frames received together; between them "t" changes topics, "j" adds a member."""
+    """Draw frames received together. Between them, "t" changes topics and "j" adds a member."""
     known = draw(st.lists(requests(), min_size=1, max_size=3))
     numbers = st.integers(-(2**63), 2**63 - 1)
 
@@ -186,7 +186,7 @@ async def test_the_request_cache_changes_neither_responses_nor_stored_offsets(
                 broker.join_once()
             else:
                 broker.receive(list(step))
-            if step != "t":  # requests before and after it share a flush
+            if step != "t":  # requests before and after such a step share a flush
                 broker.run_loop()
     for broker in (cached, uncached):
         broker.run_loop()
@@ -214,7 +214,7 @@ def commit_of(offset: int, correlation_id: int, metadata: str = "", group_id: st
 
 
 def watched(broker: CachingBroker, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of commits in each command that the coordinators get from now on."""
+    """Return the number of commits in each command that the coordinators receive from now on."""
     counts: list[int] = []
     submit = broker.node.coordinators.submit
 

@@ -1,5 +1,5 @@
-"""The runtime on failing disks: no acknowledged commit is lost, no rejected one appears, and the
-partition continues with what is on disk."""
+"""The runtime on failing disks: no acknowledged commit is lost, no rejected commit appears, and the
+partition continues with the log on disk."""
 
 import errno
 from typing import Any
@@ -73,7 +73,7 @@ def test_a_rejected_commit_never_appears(
     harness.files.fail("append", error=errno.ENOSPC, written=20)
     harness.commit("rejected", 6)
     harness.run_loop()
-    # As Kafka translates KAFKA_STORAGE_ERROR.
+    # Kafka translates KAFKA_STORAGE_ERROR in this way.
     assert errors_of(harness.results["rejected"]) == (ErrorCode.not_coordinator,)
     assert harness.committed_offset() == 5
     harness.commit("after", 7)

@@ -22,7 +22,7 @@ from kohort.log.checkpoint import cluster_id_of
 async def test_a_client_that_connects_while_the_server_stops_is_disconnected(
     iterations: int,
 ) -> None:
-    """The operating system connects the client this many iterations of the loop before the stop."""
+    """The client is connected this number of loop iterations before the stop."""
     broker = Broker(BrokerConfig({}))
     await broker.start("127.0.0.1", 0)
     with socket.create_connection((broker.host, broker.port), timeout=5) as client:
@@ -49,7 +49,7 @@ async def test_an_aborted_server_sends_nothing_and_accepts_no_connections() -> N
 async def test_a_broker_that_fails_to_listen_is_not_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two servers bind the same address, and the other one listens while this broker starts."""
+    """Another server binds the same address, and listens while this broker starts."""
     other = socket.socket()
     other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     other.bind(("127.0.0.1", 0))

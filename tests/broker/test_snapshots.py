@@ -33,7 +33,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def filled(harness: RuntimeHarness, *, rounds: int = 3, first: int = 0) -> RuntimeHarness:
-    """Each group commits once in each round, offsets first + 1 to first + rounds."""
+    """Commit once for each group in each round, with the offsets first + 1 to first + rounds."""
     for number in range(rounds):
         for group_id in GROUPS:
             harness.commit(f"{group_id}/{first + number}", first + number + 1, group_id=group_id)
@@ -50,7 +50,7 @@ def stopped(harness: RuntimeHarness) -> FaultyFiles:
 
 
 def read_records(harness: RuntimeHarness) -> int:
-    """The number of records that are read from the log for the first request."""
+    """Return the number of records that are read from the log for the first request."""
     count = 0
 
     def counting(batch: bytes, position: int, size: int) -> None:
@@ -101,7 +101,7 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
     while not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT)):
         harness.due.pop(0)()
         harness.timers.advance(0)
-    # The snapshot is started: run slices, with a commit to a group between two.
+    # The snapshot has started: run its slices, with a commit between two slices.
     for number in range(12):
         harness.commit(f"second {number}", 2, group_id=f"g{number}")
         harness.run_slice()
@@ -302,7 +302,7 @@ def test_a_crash_at_any_file_operation_loses_no_acknowledged_commit(
                 ),
                 default=-1,
             )
-            # The first request may find corruption; then the log is read.
+            # The first request may find corruption. In this case, the log is read.
             again.submit(
                 f"{group_id} first", OffsetFetch(group_id, (("t", (0,)),), False, None, -1)
             )
@@ -396,7 +396,7 @@ def test_commits_after_an_unreadable_snapshot_are_loaded_from_the_log(
 ) -> None:
     before = RuntimeHarness("fsync", files)
     before.commit("new", 7, group_id=GROUPS[0])
-    before.run_loop()  # then it is killed
+    before.run_loop()  # the broker is then killed
     again = RuntimeHarness("fsync", UnreadableSnapshot(files, 0, 20, opens=True))
     again.committed_offset("unknown")
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [7, 3, 3, 3, 3, 3]

@@ -41,7 +41,7 @@ def must_not_run() -> None:
 def test_a_correction_of_the_system_clock_changes_no_deadline(
     monkeypatch: pytest.MonkeyPatch, correction_ms: int
 ) -> None:
-    """A suspend, too, is a correction: the monotonic clock stands still."""
+    """A suspend has the same effect, because the monotonic clock stops."""
     clock = SystemClock()
     before, wall_before_ns = clock.now_ms(), time.time_ns()
     monkeypatch.setattr(time, "time_ns", lambda: wall_before_ns + correction_ms * 1_000_000)
@@ -112,7 +112,7 @@ async def test_a_callback_may_cancel_other_due_timers(timers: Timers, clock: Man
 
 
 async def test_late_timers_fire_after_sockets_are_read(timers: Timers, clock: ManualClock) -> None:
-    """Also if the event loop stalls again while they are read."""
+    """This also holds if the event loop stalls again while sockets are read."""
     fired: list[int] = []
     iteration = 0
     timers.call_at(clock.ms, lambda: fired.append(iteration))

@@ -18,7 +18,7 @@ class StoredTopic(NamedTuple):
 
 
 class View:
-    """Implements what is needed of TopicsView."""
+    """Implements the required methods of TopicsView."""
 
     def __init__(self, *topics: StoredTopic) -> None:
         self.version = self.created_version = 7
@@ -39,7 +39,7 @@ def topic_id(encoded: str) -> UUID:
     return UUID(bytes=base64.urlsafe_b64decode(encoded + "=="))
 
 
-# From partition.metadata and records of type 3 of Kafka 4.3: the first two are in
+# Recorded in partition.metadata and records of type 3 of Kafka 4.3. The first two are in
 # tests/kafka_folder, the last one in tests/pipeline/kafka_4_3_consumer_groups.txt.
 HASHES = {
     StoredTopic("orders", topic_id("xrbUEmYpQ6OyjhLOVpEA_w"), range(3)): 2151753831889190531,
@@ -83,7 +83,7 @@ def test_the_order_of_names_does_not_change_the_hash() -> None:
 
 
 def test_the_hash_follows_the_number_of_partitions() -> None:
-    """Hashes of topics are cached."""
+    """The hash of a topic is cached and must be updated."""
     (topic, expected), *_ = HASHES.items()
     view = View(topic._replace(partitions=range(2)))
     topics = topics_of(view)
@@ -162,7 +162,7 @@ def test_an_expression_that_needs_too_much_memory_is_rejected() -> None:
 
 @pytest.mark.parametrize("part", [r"\d", r"\.", "[a]", "a{1}", "{0", r"\Q.\E"])
 def test_a_long_pattern_is_checked_in_a_few_steps(part: str) -> None:
-    """Steps are calls in Python: a pattern of 32 KB stopped the event loop for 0.4 s."""
+    """A step is a call in Python. A pattern of 32 KB would stop the event loop for 0.4 s."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -170,7 +170,7 @@ def test_a_long_pattern_is_checked_in_a_few_steps(part: str) -> None:
         calls += event == "call"
 
     topics = topics_of(View())
-    topics.regex_problem("")  # compiles what is only compiled once
+    topics.regex_problem("")  # compiles the patterns that are compiled only once
     sys.setprofile(count)
     try:
         problem = topics.regex_problem(part * (32_000 // len(part)))

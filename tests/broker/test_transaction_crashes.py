@@ -1,9 +1,9 @@
-"""A crash at every file operation of transactions with records in two topics and an offset: after
-the restart each transaction is wholly visible or wholly not, as its producer learned, and nothing
-stays open.
+"""A crash at every file operation of transactions with records in two topics and an offset. After
+the restart, each transaction is visible entirely or not at all, consistent with the response to its
+producer, and no transaction stays open.
 
-With durability `os` the process is killed: what was written is kept. With `fsync` the power fails:
-what was not synced is lost, or kept in part.
+With durability `os`, the process is killed, and written bytes are kept. With `fsync`, the power
+fails, and unsynced bytes are lost or kept in part.
 """
 
 import itertools
@@ -24,13 +24,14 @@ CONFIG = {"transaction.state.log.num.partitions": "2"}
 
 
 def start(files: FaultyFiles, durability: Durability) -> BrokerHarness:
+    """Start a broker that loads the stored state, as Broker does."""
     broker = BrokerHarness(CONFIG, files=files, durability=durability)
     broker.load()
     return broker
 
 
 def new_files() -> FaultyFiles:
-    """A disk with two topics."""
+    """Return a disk with two topics."""
     broker = start(FaultyFiles(), "fsync")
     broker.create_topic("orders")
     broker.create_topic("bills")
@@ -48,7 +49,7 @@ def crash(files: FaultyFiles, durability: Durability, chance: Random | None) -> 
 
 
 MODES: list[tuple[Durability, int | None]] = [
-    ("fsync", None),  # nothing unsynced is kept
+    ("fsync", None),  # no unsynced bytes are kept
     ("fsync", 2),
     ("os", None),
 ]
@@ -75,7 +76,7 @@ def test_a_transaction_times_out_in_a_partition_that_failed_to_load() -> None:
     broker.advance(RETRY_FAILED_MS)
     broker.run_loop()
     assert not is_stable(broker, "orders")
-    for ms in (TIMEOUT_MS, 0):  # first, it reserves producer ids
+    for ms in (TIMEOUT_MS, 0):  # the first request reserves producer ids
         broker.advance(ms)
         broker.run_loop()
     assert is_stable(broker, "orders")
@@ -103,7 +104,7 @@ def crash_at(
     *,
     survives: bool,
 ) -> bool:
-    """Crash after this number of file operations; return whether there were as many."""
+    """Crash after this number of file operations. Return False if there were fewer operations."""
     story = Story(start(files, durability), version)
     files.crash_at = files.count + operations
     chance = None if seed is None else Random(1000 * seed + operations)
@@ -132,8 +133,8 @@ def crash_at(
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize("fault", ["append", "torn append", "append, not truncated", "sync"])
 def test_a_disk_error_at_any_step(fault: str, version: int, durability: Durability) -> None:
-    """The error of one call: the producer repeats its request, the marker is retried, and the
-    partition is loaded again. Then the power fails."""
+    """One call fails. The producer repeats its request, the marker is retried, and the partition is
+    loaded again. Then the power fails."""
     if (fault, durability) == ("sync", "os"):
         return  # nothing is synced
     disk = new_files()
@@ -146,7 +147,7 @@ def test_a_disk_error_at_any_step(fault: str, version: int, durability: Durabili
 def fail_at(
     files: FaultyFiles, fault: str, calls: int, version: int, durability: Durability
 ) -> bool:
-    """Fail one call after this number of calls; return whether there were as many."""
+    """Fail one call after this number of calls. Return False if there were fewer calls."""
     broker = start(files, durability)
     story = Story(broker, version)
     operation = "sync" if fault == "sync" else "append"

@@ -1,5 +1,5 @@
-"""Three nodes: a partition moves to another node at every step of transactions: that of
-__transaction_state, that of the offsets, and one with records."""
+"""On three nodes, a partition moves to another node at every step of transactions: the partition of
+__transaction_state, the offsets partition, or one with records."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def broker() -> BrokerHarness:
 
 
 def begin(broker: BrokerHarness, transactional_id: str, partitions: int) -> dict[str, Any]:
-    """The producer."""
+    """Begin a transaction and return its producer."""
     broker.call("InitProducerId", 4, transactional_id=transactional_id, transaction_timeout=1_000)
     found = broker.call(
         "InitProducerId", 4, transactional_id=transactional_id, transaction_timeout=1_000
@@ -40,7 +40,7 @@ def begin(broker: BrokerHarness, transactional_id: str, partitions: int) -> dict
 
 
 def markers_by_turn(broker: BrokerHarness, start: Callable[[], object]) -> Counter[int]:
-    """Call `start` and run the event loop; return how many markers each turn has written."""
+    """Call `start` and run the event loop. Return the number of markers written in each turn."""
     written, turn = Counter[int](), 0
     write_to = broker.node.markers.write_to
 
@@ -62,14 +62,14 @@ def states(broker: BrokerHarness) -> set[str]:
     return {each.transaction_state for each in response.transaction_states}
 
 
-def test_the_partitions_of_a_transaction(broker: BrokerHarness) -> None:
+def test_the_partitions_of_a_transaction_are_ended_in_turns(broker: BrokerHarness) -> None:
     producer = begin(broker, "wide", 500)
     written = markers_by_turn(broker, lambda: broker.send("EndTxn", 4, **producer, committed=True))
     assert (written.total(), max(written.values())) == (500, PARTITIONS_PER_STEP)
     assert states(broker) == {"CompleteCommit"}
 
 
-def test_transactions_that_time_out_at_once(broker: BrokerHarness) -> None:
+def test_transactions_that_time_out_together_are_ended_in_turns(broker: BrokerHarness) -> None:
     for number in range(TRANSACTIONS):
         begin(broker, f"id-{number}", 1)
     written = markers_by_turn(broker, lambda: broker.advance(1_000))
@@ -78,7 +78,9 @@ def test_transactions_that_time_out_at_once(broker: BrokerHarness) -> None:
     assert states(broker) == {"CompleteAbort"}
 
 
-def test_transactions_that_were_prepared_before_a_restart(broker: BrokerHarness) -> None:
+def test_transactions_that_were_prepared_before_a_restart_are_ended_in_turns(
+    broker: BrokerHarness,
+) -> None:
     broker.node.markers.holds = lambda _markers, _resume: True
     for number in range(TRANSACTIONS):
         producer = begin(broker, f"id-{number}", 1)

@@ -32,7 +32,7 @@ def test_callbacks_are_counted_by_duration() -> None:
     )
 
 
-def test_no_callbacks_yet() -> None:
+def test_there_are_no_durations_before_the_first_callback() -> None:
     assert str(Watchdog().callback_times) == "0 callbacks, the longest 0.0 ms: none"
 
 
@@ -88,7 +88,7 @@ def test_a_slice_of_a_task_is_timed(caplog: pytest.LogCaptureFixture) -> None:
     scheduler.spawn(compaction(), name="Metadata v9 from /127.0.0.1")
     while callbacks:
         callbacks.pop(0)()
-    assert counted(watchdog)[None] == 4  # a step and the end, of each
+    assert counted(watchdog)[None] == 4  # a step and the end of each task
     assert ".compaction kept" in caplog.messages[0]
     assert "Metadata v9 from /127.0.0.1 kept" in caplog.messages[1]
 

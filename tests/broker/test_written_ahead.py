@@ -73,7 +73,7 @@ def write_ahead_files(folder: Path) -> list[Path]:
 
 
 async def copy_without_partitions(broker: Broker, folder: Path, lost: Path) -> None:
-    """Copy the folder as after a power failure that lost the files of all partitions."""
+    """Copy the folder without the files of partitions, which a power failure could lose."""
     shutil.copytree(folder, lost)
     for partition in lost.glob("__consumer_offsets-*"):
         shutil.rmtree(partition)

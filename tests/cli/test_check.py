@@ -141,7 +141,7 @@ def test_it_authenticates(tmp_path: Path) -> None:
         (["--nemesis", "pause"], "--nemesis pause needs --command, which starts the broker."),
         (
             ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "x"],
-            "unknown --nemesis x: this broker has none, without --command.",
+            "unknown --nemesis x: this broker has none without --command.",
         ),
         (
             ["--bootstrap-server", "127.0.0.1:9", "--command", "/nothing", "--nemesis", "x"],

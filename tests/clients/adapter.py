@@ -1,7 +1,7 @@
 """One interface for all client libraries, so that each test runs with each of them.
 
-An adapter translates. It never retries or waits for its library, whose own behavior against the
-broker is what the tests are about; where it works around a bug of a library, a comment mentions it.
+An adapter only translates. It never retries or waits on behalf of its library, because the tests
+are about the library's own behavior. A comment mentions each workaround for a bug of a library.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ class Partition(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a producer sends; without `partition`, the library's partitioner chooses one."""
+    """A message to send. Without `partition`, the library's partitioner chooses a partition."""
 
     value: bytes | None
     key: bytes | None = None
@@ -25,7 +25,7 @@ class Message(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What a consumer received."""
+    """A record that a consumer received."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class BrokerError(Exception):
 
 @dataclass(frozen=True)
 class ConsumerSettings:
-    """Everything else has the library's default. Intervals are shorter than the libraries'
+    """Other settings have the library's defaults. Intervals are shorter than the libraries'
     defaults, only to make the tests faster."""
 
     group_id: str | None = None
@@ -79,10 +79,10 @@ class ConsumerSettings:
     isolation_level: str | None = None
     """None: the library's default."""
     poll_ms: int | None = None
-    """How long kafka-python polls without records; None: a time that suits it."""
+    """How long kafka-python polls without records; None: a time that suits kafka-python."""
 
     def python_options(self, bootstrap: str, assignors: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that kafka-python and aiokafka have in common."""
+        """Return the arguments that kafka-python and aiokafka have in common."""
         options = {
             "bootstrap_servers": bootstrap,
             "group_id": self.group_id,
@@ -105,7 +105,7 @@ class ConsumerSettings:
 
 
 def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
-    """Convert what kafka-python and aiokafka return."""
+    """Convert the records that kafka-python and aiokafka return."""
     return [
         Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
         for records in fetched.values()
@@ -114,10 +114,10 @@ def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
 
 
 class Consumer(Protocol):
-    """A consumer that belongs to one thread: the one that polls."""
+    """A consumer that belongs to the thread that polls."""
 
     rebalances: int
-    """How often it received an assignment since it subscribed."""
+    """The number of assignments since the consumer subscribed."""
 
     def subscribe(self, *topics: str) -> None: ...
 
@@ -127,12 +127,12 @@ class Consumer(Protocol):
     def assign(self, *partitions: Partition) -> None: ...
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        """Waits for records for a time that suits the library."""
+        """Wait for records for a time that suits the library."""
 
     def assignment(self) -> frozenset[Partition]: ...
 
     def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
-        """Returns after the response; without offsets, commits what `poll` has returned."""
+        """Commit and wait for the response. Without offsets, commit all polled records."""
 
     def committed(self, partition: Partition) -> int | None: ...
 
@@ -143,10 +143,10 @@ class Consumer(Protocol):
     def end_offset(self, partition: Partition) -> int: ...
 
     def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
-        """The first offset whose timestamp is not before this one; None if there is none."""
+        """Return the first offset whose timestamp is not before this one, or None."""
 
     def close(self) -> None:
-        """Like the library's own close: a dynamic member leaves its group."""
+        """Close the library's consumer. A dynamic member leaves its group."""
 
 
 class RebalanceCounter:
@@ -178,7 +178,7 @@ class Admin(Protocol):
     def add_partitions(self, topic: str, total: int) -> None: ...
 
     def delete_records(self, partition: Partition, before_offset: int) -> int:
-        """Returns the new log start offset."""
+        """Return the new log start offset."""
 
     def topic_configs(self, topic: str) -> dict[str, str | None]: ...
 
@@ -193,7 +193,7 @@ class Admin(Protocol):
     def group_offsets(self, group_id: str) -> dict[Partition, Committed]: ...
 
     def brokers(self) -> list[tuple[str, int]]:
-        """Host and port of each broker of the cluster."""
+        """Return host and port of each broker of the cluster."""
 
     def close(self) -> None: ...
 
@@ -207,7 +207,7 @@ class TransactionalProducer(Protocol):
     def begin(self) -> None: ...
 
     def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
-        """Returns after the response."""
+        """Sends a record, and returns after the response."""
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None: ...
 
@@ -223,7 +223,7 @@ class Client:
 
     name: str
     codecs: tuple[str, ...]
-    # Whether its consumers request the creation of topics they look up.
+    # Whether the library's consumers request the creation of topics that they look up.
     creates_topics: Literal["always", "if configured", "never"] = "if configured"
 
     def __init__(self, bootstrap: str) -> None:
@@ -237,7 +237,7 @@ class Client:
         codec: str | None = None,
         idempotent: bool = False,
     ) -> list[tuple[int, int]]:
-        """Send with acks=all, by a new producer. Returns (partition, offset) of each message."""
+        """Send with acks=all, with a new producer. Return (partition, offset) of each message."""
         raise NotImplementedError
 
     def transactional_producer(
@@ -252,4 +252,4 @@ class Client:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release what the adapter itself holds."""
+        """Release the resources of the adapter."""

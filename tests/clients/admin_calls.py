@@ -1,4 +1,4 @@
-"""Results of admin clients as plain values, without what differs between brokers or runs."""
+"""Results of admin clients as plain values, without values that differ between brokers or runs."""
 
 import enum
 import re
@@ -13,7 +13,7 @@ from kohort.testing.kafka_python.cluster import poll
 
 TIMEOUT_SECONDS = 15
 READY_SECONDS = 30  # for the coordinators of a new Kafka
-# Of the folder, of the cluster, of other parts of the metadata log, and of time.
+# Values that depend on the folder, the cluster, other parts of the metadata log, or the time.
 HIDDEN = re.compile(
     r".*(_bytes|_dir|timestamp|_time|_ms|cluster_id|finalized_epoch|log_end_offset|high_watermark"
     r"|leader_epoch|listeners)"
@@ -24,7 +24,7 @@ Calls = Iterator[tuple[str, Callable[[], Any]]]
 
 
 def shown(value: Any, port: str) -> Any:
-    """The result of a call as JSON: errors as text, futures as their results."""
+    """Return the result of a call as JSON: errors as text, futures as their results."""
     if hasattr(value, "result"):
         return attempt(lambda: value.result(TIMEOUT_SECONDS), port)
     if isinstance(value, Mapping):
@@ -78,7 +78,7 @@ def ready(call: Callable[[], Any]) -> None:
 
 
 def later(call: Callable[[], Any], is_applied: Callable[[Any], object]) -> Callable[[], Any]:
-    """Repeat a call until its result shows an earlier change: Kafka applies it a little later."""
+    """Repeat a call until its result shows an earlier change, which Kafka applies with a delay."""
 
     def applied() -> Any:
         result = call()

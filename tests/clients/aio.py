@@ -36,7 +36,7 @@ POLL_MS = 50
 
 
 class LoopThread:
-    """An event loop that also runs between the calls of a test, as a service's does."""
+    """An event loop that also runs between the calls of a test, as in a service."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -149,7 +149,7 @@ class AioAdmin(Admin):
         return frozenset(self._loop.run(self._admin.list_topics()))
 
     def partition_count(self, topic: str) -> int:
-        # Uses the metadata of all topics: aiokafka's request for one topic would create it.
+        # Uses the metadata of all topics, because aiokafka's request for one topic would create it.
         for described in self._loop.run(self._admin.describe_topics()):
             if described["topic"] == topic:
                 return len(described["partitions"])

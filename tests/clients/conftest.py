@@ -1,6 +1,6 @@
 """The broker and the clients of the tests in this folder.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT they run against that cluster, for example a real
+With KOHORT_TEST_BOOTSTRAP_SERVERS=HOST:PORT, they run against that cluster, for example a real
 Kafka; otherwise each module has its own kohort process on a free port.
 """
 
@@ -15,8 +15,8 @@ from .adapter import Admin, BrokerError, Client, ConsumerSettings
 from .consumers import BackgroundConsumer, until
 from .member import CLIENTS, MemberProcess, load
 
-# Kafka's default minimum; our broker allows less, so that a killed member is removed sooner. Both
-# are far above the heartbeat interval of the tests (200 ms).
+# Kafka's default minimum. Our broker allows a shorter timeout, so that a killed member is removed
+# sooner. Both are far above the heartbeat interval of the tests (200 ms).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 1_500
 # An external cluster also needs the timeouts of the consumer protocol, which are broker settings.
 BROKER_OPTIONS = (
@@ -55,14 +55,14 @@ def admin(client: Client) -> Iterator[Admin]:
 
 @pytest.fixture
 def new_topic(admin: Admin) -> Iterator[Callable[..., str]]:
-    """`new_topic(partitions)`: the name of a new topic, which is deleted after the test."""
+    """`new_topic(partitions)` returns the name of a new topic, which is deleted after the test."""
     created: list[str] = []
 
     def create(partitions: int = 1, name: str | None = None, **configs: str) -> str:
         topic = name or f"topic-{uuid.uuid4().hex[:12]}"
         admin.create_topic(topic, partitions, configs)
         created.append(topic)
-        # With Kafka, metadata lag behind the controller.
+        # In Kafka, metadata lags behind the controller.
         until(lambda: topic in admin.topics(), f"{topic} is listed")
         return topic
 
@@ -93,7 +93,7 @@ def group() -> str:
 
 @pytest.fixture
 def consumer(client: Client) -> Iterator[Callable[..., BackgroundConsumer]]:
-    """`consumer(group_id, auto_commit=…)`: a consumer that is closed at the end of the test."""
+    """`consumer(group_id, auto_commit=…)` returns a consumer that is closed after the test."""
     created: list[BackgroundConsumer] = []
 
     def create(group_id: str | None = None, **settings: object) -> BackgroundConsumer:
@@ -109,7 +109,7 @@ def consumer(client: Client) -> Iterator[Callable[..., BackgroundConsumer]]:
 
 @pytest.fixture
 def member_process(client: Client, group: str) -> Iterator[Callable[[str], MemberProcess]]:
-    """`member_process(topic)`: a member of `group` in its own process."""
+    """`member_process(topic)` returns a member of `group` in its own process."""
     created: list[MemberProcess] = []
 
     def start(topic: str) -> MemberProcess:

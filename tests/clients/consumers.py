@@ -1,5 +1,5 @@
-"""Helpers of the tests: consumers that poll in the background, and waits for what they receive and
-own."""
+"""Test helpers: consumers that poll in the background, and waits for their records and
+partitions."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 def until(done: Callable[[], bool], what: str, detail: Callable[[], object] | None = None) -> None:
-    """Wait until `done()`, by polling. After the timeout fail with `what` and `detail()`."""
+    """Wait until `done()`, by polling. After the timeout, fail with `what` and `detail()`."""
     deadline = time.monotonic() + TIMEOUT_SECONDS
     while not done():
         if time.monotonic() > deadline:
@@ -32,8 +32,8 @@ class BackgroundConsumer:
     """Polls a consumer in its own thread, as a service does, from the first subscription or
     assignment until it is closed, and keeps the records.
 
-    It has all methods of Consumer. They run between two polls: the libraries' consumers belong to
-    one thread."""
+    It has all methods of Consumer. They run between two polls, because the libraries' consumers
+    belong to one thread."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
@@ -43,9 +43,9 @@ class BackgroundConsumer:
         self._is_paused = False
         self._assignment: frozenset[Partition] = frozenset()
         self.records: list[Record] = []
-        """Only the polling thread appends to it."""
+        """Only the polling thread appends to this list."""
         self.failure: Exception | None = None
-        """The error that ended its polling."""
+        """The error that ended the polling."""
 
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, getattr(self._consumer, name))
@@ -113,12 +113,12 @@ class BackgroundConsumer:
 
     @property
     def error_code(self) -> int | None:
-        """The code of the broker's error that ended its polling."""
+        """The code of the broker's error that ended the polling."""
         code = getattr(self.failure, "code", None) or getattr(self.failure, "errno", None)
         return None if code is None else int(code)
 
     def pause(self) -> None:
-        """Do not poll, like a service that is busy with a record; other calls still run."""
+        """Stop polling, like a service that is busy with a record. Other calls still run."""
         self._is_paused = True
 
     def resume(self) -> None:
@@ -165,7 +165,7 @@ class Consumers:
         self.all.remove(consumer)
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """Like the function `until`; raises the failure of a consumer."""
+        """Wait like the function `until`, but raise the failure of a consumer."""
 
         def is_done() -> bool:
             for consumer in self.all:
@@ -218,7 +218,7 @@ def read_committed(client: Client, topic: str, last: bytes) -> list[bytes]:
 
 
 def numbered(count: int, text: str = "record", partitions: int | None = None) -> list[Message]:
-    """Messages with values `text 0`, `text 1`, …; sent to `partitions` partitions in turn."""
+    """Return messages with the values `text 0`, `text 1`, … for `partitions` partitions in turn."""
     return [
         Message(
             f"{text} {number}".encode(), partition=None if not partitions else number % partitions

@@ -157,7 +157,7 @@ class KafkaPythonAdmin(Admin):
             try:
                 results.append(getattr(self._admin, method)(*args, **options))
             except NodeNotReadyError:
-                return False  # it does not retry a node to which a connection has just failed
+                return False  # kafka-python does not retry a node whose connection has just failed
             except CoordinatorLoadInProgressError:
                 return False  # unlike Java's admin client, it does not retry this error
             except BrokerResponseError as error:
@@ -206,7 +206,7 @@ class KafkaPythonAdmin(Admin):
         self._alter_configs("GROUP", group_id, configs)
 
     def _alter_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
-        # raise_on_unknown=False: the broker has to reject an unknown key, not the library.
+        # With raise_on_unknown=False, the broker rejects an unknown key, not the library.
         resource = ConfigResource(kind, name, dict(configs))
         results = self._call("alter_configs", [resource], raise_on_unknown=False)
         result = results[kind.lower()][name]
@@ -328,4 +328,4 @@ class KafkaPython(Client):
         return KafkaPythonAdmin(self.bootstrap)
 
     def close(self) -> None:
-        gc.collect()  # closes the sockets that it leaves open, before the next test
+        gc.collect()  # closes the sockets that kafka-python leaves open, before the next test

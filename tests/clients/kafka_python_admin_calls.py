@@ -63,7 +63,7 @@ def _metadata(a: Any) -> Calls:
 
 
 def types_of(configs: Any) -> Any:
-    """The types of a broker's keys, without those that only kohort has."""
+    """Return the types of a broker's keys, without kohort's own keys."""
     (found,) = configs["broker"].values()
     return {k: each["config_type"] for k, each in found.items() if not k.startswith("kohort.")}
 

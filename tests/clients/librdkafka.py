@@ -35,8 +35,8 @@ from .consumers import until
 
 TIMEOUT_SECONDS = 20
 POLL_SECONDS = 0.05
-# After these errors the library continues: it waits for a missing topic, and joins again when it is
-# polled after max.poll.interval.ms, or when its group migrated while it joined (with Kafka too).
+# After these errors, the library continues. It waits for a missing topic, and joins again if it is
+# polled after max.poll.interval.ms, or if its group migrated while it joined (with Kafka too).
 RECOVERED_ERRORS = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._MAX_POLL_EXCEEDED,
@@ -102,7 +102,7 @@ class LibrdkafkaConsumer(Consumer):
         self._consumer.assign([TopicPartition(*partition) for partition in partitions_of])
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        # consume() waits for the full number: wait for one record, then take those that are there.
+        # consume() waits for the full number. Wait for one record, then take the available records.
         first = self._consumer.poll(POLL_SECONDS)
         if first is None:
             return []
@@ -157,7 +157,7 @@ class LibrdkafkaConsumer(Consumer):
         request = [TopicPartition(*partition, timestamp_ms)]
         (result,) = self._consumer.offsets_for_times(request, timeout=TIMEOUT_SECONDS)
         assert result.error is None, result.error
-        # -1 (the end) if there is no such record
+        # The offset is -1 (the end) if there is no such record.
         return None if result.offset < 0 else result.offset
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class LibrdkafkaAdmin(Admin):
         return frozenset(self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics)
 
     def partition_count(self, topic: str) -> int:
-        # Uses the metadata of all topics: librdkafka's request for one topic would create it.
+        # Uses the metadata of all topics, because a request for one topic would create it.
         found = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics.get(topic)
         if found is None:
             raise BrokerError(3)
@@ -257,7 +257,7 @@ class LibrdkafkaAdmin(Admin):
         return [(node.host, node.port) for node in cluster.nodes]
 
     def close(self) -> None:
-        """librdkafka closes it when it is garbage-collected."""
+        """Do nothing: librdkafka closes the client when it is garbage-collected."""
 
 
 class LibrdkafkaTransactionalProducer(TransactionalProducer):

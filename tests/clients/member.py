@@ -1,8 +1,8 @@
 """A member of a group in its own process, which can be slow, stopped and killed.
 
 `python -m tests.clients.member LIBRARY BOOTSTRAP TOPIC SETTINGS` consumes and commits; the settings
-are ConsumerSettings as JSON. Each line of its input is a number of seconds: how long the next
-records take. Each line of its output is a JSON event.
+are ConsumerSettings as JSON. Each line of its input is a number of seconds, for which it processes
+each of the next records. Each line of its output is a JSON event.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ CLIENTS = {
     **LIBRARIES,
     "librdkafka-consumer-protocol": ("librdkafka", "LibrdkafkaConsumerProtocol"),
 }
-"""The libraries, and one of them with the group protocol of KIP-848."""
+"""The libraries. librdkafka also occurs with the group protocol of KIP-848."""
 
 
 def load(library: str) -> type[Client]:
-    """Return the adapter, which is imported at its first use: the libraries are large."""
+    """Return the adapter. It is imported at its first use, because the libraries are large."""
     module, name = CLIENTS[library]
     client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
     return client
@@ -74,12 +74,12 @@ class MemberProcess:
             self.values += event.get("values", [])
 
     def check_running(self) -> None:
-        """Check that the process is running. Its standard error is that of the test."""
+        """Check that the process is running. Its standard error is the test's."""
         code = self._process.poll()
         assert code is None, f"{self.client_id} has ended with {code}"
 
     def slow(self, seconds: float) -> None:
-        """Let it take this long to process the next records."""
+        """Let the member process each of the next records for this time."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()
@@ -96,7 +96,7 @@ class MemberProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Close its consumer and end."""
+        """Close the consumer and end the process."""
         self._end(signal.SIGTERM)
 
     def _end(self, by: signal.Signals) -> None:

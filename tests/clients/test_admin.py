@@ -121,7 +121,7 @@ def test_a_consumer_behind_deleted_records_continues_after_them(
     client: Client, admin: Admin, new_topic: MakeTopic
 ) -> None:
     partition = Partition(new_topic(1), 0)
-    # One batch each, so that a batch ends at the offset of the deletion.
+    # Each record has its own batch, so that a batch ends at the offset of the deletion.
     for value in (b"0", b"1", b"2", b"3"):
         client.produce(partition.topic, [Message(value, partition=0)])
     assert admin.delete_records(partition, 2) == 2

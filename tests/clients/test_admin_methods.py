@@ -1,4 +1,4 @@
-"""Every method of the admin clients returns what it returns with Kafka 4.3.
+"""Every method of the admin clients returns the same result as with Kafka 4.3.
 
 The results are in admin_methods.json. To record them, run this module with KOHORT_RECORD=1 and
 KOHORT_TEST_BOOTSTRAP_SERVERS, the address of a new Kafka with the settings of SETTINGS.
@@ -25,7 +25,7 @@ SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
 )
-# They call no API.
+# Methods that call no API.
 LOCAL = {"close", "poll", "set_sasl_credentials"}
 
 

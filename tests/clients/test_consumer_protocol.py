@@ -1,6 +1,6 @@
-"""What only the consumer protocol (KIP-848) has: static members that are not fenced by their
-successors, and migrations while records are produced. All other tests of this folder run with it
-too."""
+"""Features of the consumer protocol (KIP-848) alone: static members that are not fenced by their
+successors, and migrations while records are produced. All other tests of this folder also run with
+this protocol."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -25,8 +25,8 @@ def client(bootstrap: str) -> LibrdkafkaConsumerProtocol:
 
 
 class OneByOne(LibrdkafkaConsumer):
-    """A consumer that receives one record at a time: several records may include some of partitions
-    that it has just lost, which the new owner reads too."""
+    """A consumer that receives one record at a time. Several records might include records of
+    partitions that it has just lost, which the new owner also reads."""
 
     def poll(self, max_records: int = 1) -> list[Record]:
         return super().poll(1)
@@ -34,7 +34,7 @@ class OneByOne(LibrdkafkaConsumer):
 
 @pytest.fixture
 def member(bootstrap: str, group: str) -> Iterator[Callable[[bool], BackgroundConsumer]]:
-    """`member(is_modern)`: a member of either protocol that commits automatically."""
+    """`member(is_modern)` returns a member of either protocol that commits automatically."""
     created: list[BackgroundConsumer] = []
 
     def create(is_modern: bool) -> BackgroundConsumer:

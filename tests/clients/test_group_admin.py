@@ -80,7 +80,7 @@ class LibrdkafkaGroups:
 
 
 class AioGroups:
-    can_delete = False  # its admin client has no such call
+    can_delete = False  # the library's admin client cannot delete groups
 
     def __init__(self, admin: Any) -> None:
         self._admin = admin._admin
@@ -109,7 +109,7 @@ GROUP_ADMINS: dict[str, type[GroupAdmin]] = {
 
 @pytest.fixture
 def groups(client: Client, admin: Admin) -> GroupAdmin:
-    """The group admin client of this test's library."""
+    """Return the group admin client of this test's library."""
     return GROUP_ADMINS[client.name](admin)
 
 
@@ -160,7 +160,7 @@ def test_a_deleted_group_has_no_offsets(
 
 @pytest.fixture
 def kafka_python(bootstrap: str) -> Iterator[Any]:
-    """The only library here that deletes offsets."""
+    """Return a client of the only library here that deletes offsets."""
     client = load("kafka-python")(bootstrap)
     admin = client.admin()
     assert isinstance(admin, KafkaPythonAdmin)

@@ -88,7 +88,7 @@ def test_a_killed_member_is_replaced_after_its_session_timeout(
         any(record.topic_partition == partition for record in consumers.records)
         for partition in owned
     ), "the dead member's partitions were read by the others"
-    # With explicit offsets: records of partitions that moved may have been polled twice.
+    # With explicit offsets, because records of partitions that moved may have been polled twice.
     for member in consumers.all:
         member.commit(dict.fromkeys(member.assignment(), Committed(10, "")))
 
@@ -136,7 +136,7 @@ def test_a_stalled_member_is_replaced_and_rejoins_when_it_continues(
         lambda: sum(value.startswith("awake") for value in stalled.values) == 10,
         "the stalled member has read its half",
     )
-    # It could not commit records that it had polled before it was removed.
+    # The member could not commit records that it had polled before it was removed.
     consumers.all[0].commit()
     admin = client.admin()
     until(

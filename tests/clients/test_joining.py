@@ -26,7 +26,7 @@ def test_the_assignor_that_most_members_prefer_is_used(
     consumers = Consumers(prefers_range, *others)
     for member in consumers.all:
         member.subscribe(one, other)
-    # range would give one member two partitions of each topic: 4, 2, 2
+    # With range, one member would have two partitions of each topic: 4, 2, 2.
     consumers.until_shared(partitions_of(one, 4) + partitions_of(other, 4), [3, 3, 2])
 
 

@@ -29,7 +29,7 @@ def bootstrap(tmp_path: Path) -> Iterator[str]:
 
 
 def committed(group: str) -> tuple[str, int, int]:
-    """Topic, partition and offset of the commit that Kafka reported."""
+    """Return topic, partition and offset of the commit that Kafka reported."""
     with tarfile.open(RECORDED) as tar:
         responses = tar.extractfile("responses.json")
         assert responses is not None
@@ -42,7 +42,7 @@ def committed(group: str) -> tuple[str, int, int]:
 def test_a_group_continues_at_the_offset_committed_with_kafka(
     client: Client, consumer: MakeConsumer, group: str
 ) -> None:
-    """The member uses the classic protocol, whatever the type of the group."""
+    """The member uses the classic protocol, regardless of the group's type."""
     topic, index, offset = committed(group)
     partition = Partition(topic, index)
     member = consumer(group)

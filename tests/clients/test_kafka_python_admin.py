@@ -1,4 +1,4 @@
-"""What only kafka-python's admin client has: reassignments, log directories, quorum, features."""
+"""Methods that only kafka-python has: reassignments, log directories, quorum, features."""
 
 import uuid
 from collections.abc import Iterator

@@ -72,7 +72,7 @@ def test_a_new_group_with_latest_receives_only_new_records(
     consumers = Consumers(consumer(group, auto_offset_reset="latest"))
     consumers.all[0].subscribe(topic)
     consumers.until_shared([partition], [1])
-    # The library does not report when it has looked up the offset: produce until a record arrives.
+    # Produce until a record arrives, because the library does not report the lookup of the offset.
     consumers.until(
         lambda: bool(consumers.records) or _produce_one(client, topic, consumers), "one is received"
     )

@@ -42,7 +42,7 @@ def test_records_are_consumed_with_each_compression_codec(
     if codec is not None and codec not in client.codecs:
         pytest.skip(f"{client.name} does not support {codec}")
     topic = new_topic()
-    # Repetitive: some libraries send batches uncompressed that do not get smaller.
+    # The values are repetitive, because some libraries do not compress batches that stay large.
     sent = [Message(f"{number} ".encode() * 300, partition=0) for number in range(50)]
     client.produce(topic, sent, codec=codec)
 

@@ -21,7 +21,7 @@ LONG_MS = 20_000
 
 
 def remove_static_member(bootstrap: str, group: str, instance: str) -> None:
-    """Send LeaveGroup with an instance id, as an administrator does, by kafka-python's client."""
+    """Send LeaveGroup with an instance id, as an administrator does, with kafka-python's client."""
     client = KafkaPython(bootstrap)
     admin = client.admin()
     assert isinstance(admin, KafkaPythonAdmin)
@@ -96,8 +96,8 @@ def test_the_older_of_two_members_with_one_instance_id_is_fenced(
     )
     with pytest.raises(BrokerError) as raised:
         older.commit({Partition(topic, 0): Committed(1, "")})
-    # librdkafka raises its own fatal error, with the broker's text unless a heartbeat has
-    # received the error before.
+    # librdkafka raises its own fatal error, with the broker's text unless a heartbeat received the
+    # error earlier.
     is_fenced = raised.value.code in (FENCED_INSTANCE_ID, LIBRDKAFKA_FATAL)
     assert is_fenced or "fenced" in str(raised.value)
 
@@ -115,11 +115,11 @@ def test_a_member_too_slow_to_rejoin_is_removed_until_it_polls_again(
     client.produce(topic, numbered(60, partitions=6))
     consumers.until_count(60)
 
-    busy.pause()  # it still sends heartbeats
+    busy.pause()  # the member still sends heartbeats
     joins.subscribe(topic)
     others = Consumers(stays, joins)
     others.until_shared(partitions_of(topic, 6), [3, 3])
-    # With explicit offsets: it may not have polled anything since the rebalance.
+    # With explicit offsets, because it may not have polled anything since the rebalance.
     stays.commit(dict.fromkeys(stays.assignment(), Committed(10, "")))
 
     busy.resume()

@@ -27,7 +27,7 @@ class Restartable:
         self.bootstrap = self._served.bootstrap
 
     def _start(self, port: int) -> BrokerProcess:
-        # Too small for most tests: offsets are spilled.
+        # The cache is too small for most tests, so that offsets are spilled.
         where = ("--port", str(port), "--data-dir", self._folder / "data", "--cache-offsets", "3")
         return self._closing.enter_context(
             start_broker(self._folder, *where, *config_flags(BROKER_OPTIONS))
@@ -68,7 +68,7 @@ def test_acknowledged_offsets_survive_a_killed_broker_and_the_group_continues(
     consumers.until_count(20)
     for member in consumers.all:
         member.commit()
-    # They may own nothing after the restart, if that takes longer than their session timeout.
+    # Members may own nothing after a restart that takes longer than their session timeout.
     owned, others = (member.assignment() for member in consumers.all)
     consumers.all[0].commit(dict.fromkeys(owned, FOUR))
 

@@ -1,5 +1,5 @@
-"""Expired offsets as clients see them: after the test has advanced the clock, and after a restart
-that reads the tombstones."""
+"""Expired offsets from a client's perspective: after the test has advanced the clock, and after a
+restart that reads the tombstones."""
 
 import asyncio
 import uuid
@@ -52,8 +52,8 @@ class AheadClock(SystemClock):
 
 
 class ClockedBroker:
-    """A broker with a clock that the test advances; it keeps clock, data and port when it is
-    restarted."""
+    """A broker with a clock that the test advances. A restart keeps the clock, the data and the
+    port."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +76,7 @@ class ClockedBroker:
         self.begin()
 
     def subscribed(self, group: str) -> set[str]:
-        """The topics that its members subscribe to, while it is Stable."""
+        """Return the topics to which members of the group subscribe, if the group is Stable."""
         classic: DescribeResult = self.submit(DescribeGroup(group))
         modern: DescribeConsumerResult = self.submit(DescribeConsumerGroup(group))
         return {
@@ -130,8 +130,8 @@ def new_topic(client: Client) -> MakeTopic:
 
 @pytest.fixture
 def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
-    """`offset_topics(group)`: the topics of its committed offsets, requested with a new admin
-    client."""
+    """`offset_topics(group)` returns the topics of the committed offsets, requested with a new
+    admin client."""
 
     def topics(group: str) -> set[str]:
         other = type(client)(served.broker.bootstrap)
@@ -148,7 +148,7 @@ def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
 
 
 def commit(consumer: MakeConsumer, group: str, *topics: str) -> None:
-    """Commit by a member that then leaves."""
+    """Commit with a member that then leaves."""
     member = consumer(group)
     member.subscribe(*topics)
     until(lambda: len(member.assignment()) == len(topics), "it is a member")
@@ -190,7 +190,7 @@ def test_in_a_group_with_members_only_unsubscribed_topics_expire(
     member.commit({Partition(read, 0): Committed(3, ""), Partition(other, 0): Committed(4, "")})
     member.subscribe(read)
     until(lambda: member.assignment() == {Partition(read, 0)}, "it owns one topic only")
-    # The broker receives the new subscription later.
+    # The broker receives the new subscription with a delay.
     until(lambda: served.subscribed(group) == {read}, "the broker has the new subscription")
     assert offset_topics(group) == {read, other}
     served.pass_minutes(RETENTION_MINUTES + 1)
@@ -219,10 +219,10 @@ def test_offsets_of_a_deleted_topic_do_not_return_with_its_name(
     assert offset_topics(group) == {kept}
 
 
-def test_a_commit_with_its_own_retention_time_expires_by_that(
+def test_a_commit_with_its_own_retention_time_expires_after_that_time(
     served: ClockedBroker, new_topic: MakeTopic, offset_topics: OffsetTopics, group: str
 ) -> None:
-    """OffsetCommit v2 to v4, which the libraries no longer send."""
+    """The request is OffsetCommit v2 to v4, which the libraries no longer send."""
     topic = new_topic()
     for version in (2, 3, 4):
         own = MINUTE_MS * 5 if version < 4 else MINUTE_MS * 2 * RETENTION_MINUTES

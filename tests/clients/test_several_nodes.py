@@ -48,7 +48,7 @@ def new_topic(client: Client) -> MakeTopic:
 
 
 def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
-    """The group's offsets partition, and the node that leads it."""
+    """Return the group's offsets partition, and its leader."""
 
     def found(broker: object) -> tuple[int, int]:
         index = broker.node.coordinators.partition_of(group)  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str)
 
 
 def committed(client: Client, group: str, topic: str) -> list[int]:
-    """Return the committed offsets, requested with a new admin client: one that has the old
+    """Return the committed offsets, requested with a new admin client. A client with the old
     coordinator in its cache raises an error (kafka-python, aiokafka) or crashes (librdkafka
     2.16)."""
     admin = client.admin()

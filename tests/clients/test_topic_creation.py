@@ -1,5 +1,5 @@
-"""Topics, and the one of groups' offsets, that exist because a client uses them: at once, or as in
-Kafka, when the client retries."""
+"""Topics, and the offsets topic, are created because a client uses them: at once or, as in Kafka,
+before the client retries."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,7 +15,7 @@ from .test_admin import UNKNOWN_TOPIC_OR_PARTITION, assert_rejected
 def bootstrap(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """HOST:PORT of a new broker, without topics."""
+    """HOST:PORT of a new broker without topics."""
     if EXTERNAL:
         pytest.skip("needs a broker without __consumer_offsets")
     options = (
@@ -41,7 +41,7 @@ def test_a_topic_exists_once_it_is_used(
     assert consumers.values() == [b"first"]
     consumers.all[0].commit()
     assert consumers.all[0].committed(Partition("new", 0)) == 1
-    consumers.close(consumers.all[0])  # it would create the topic again
+    consumers.close(consumers.all[0])  # the consumer would create the topic again
     admin.delete_topic("new")
     assert_rejected(UNKNOWN_TOPIC_OR_PARTITION, admin.delete_topic, "new")
     admin.close()

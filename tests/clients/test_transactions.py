@@ -47,7 +47,7 @@ def send_in_transaction(producer: TransactionalProducer, *values: bytes) -> None
 
 
 def batch_offsets(kafka: Kafka, topic: str) -> list[int]:
-    """The first offsets of the batches in partition 0, markers included."""
+    """Return the first offsets of the batches in partition 0, including markers."""
     partition = kafka.broker.node.topics.partition(topic, 0)
     assert partition is not None
     return [header.base_offset for header, _ in partition.log.batches()]
@@ -123,7 +123,7 @@ def test_records_after_a_compacted_aborted_transaction_are_read(
     producer.commit()
 
     def is_abort_removed() -> bool:
-        # Each record begins a segment, so that the log has a new one to compact.
+        # Each record begins a segment, so that the log has a new segment to compact.
         balances.produce([("other", "other")])
         return not {0, 1} & kafka.call(lambda _broker: set(batch_offsets(kafka, "balances")))
 

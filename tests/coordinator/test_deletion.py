@@ -1,4 +1,4 @@
-"""DeleteGroups and OffsetDelete: what may be deleted, and the tombstones."""
+"""DeleteGroups and OffsetDelete: which groups and offsets may be deleted, and their tombstones."""
 
 import pytest
 from kohort.coordinator.classic.states import State

@@ -50,7 +50,7 @@ def exists(harness: CoordinatorHarness, group_id: str = GROUP) -> bool:
 
 
 def advance(harness: CoordinatorHarness, ms: int) -> None:
-    """Advance the clock, then sweep."""
+    """Advance the clock, then run a sweep."""
     harness.sweep_ms = harness.now + ms
     harness.advance(ms)
 
@@ -369,7 +369,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_from_every_group(
 
 def test_empty_consumer_groups_without_offsets_are_deleted_at_the_next_check() -> None:
     harness = new_harness(interval_ms=50_000)
-    harness.is_checking = False  # it expects one consumer group
+    harness.is_checking = False  # the harness expects one consumer group
     for group_id in ("left", "committed", "expires"):
         harness.consumer_join("a", group_id=group_id)
     harness.consumer("a", -1, group_id="left")

@@ -50,7 +50,7 @@ def test_a_member_id_that_fits_no_response_is_rejected(
 
 
 def test_a_protocol_listed_twice_counts_once(harness: CoordinatorHarness) -> None:
-    """Kafka never responds to such a member, nor to members that join with it."""
+    """Kafka never responds to such a member or to members that join at the same time."""
     a = harness.join_dynamic(protocols=(("range", b"1"), ("range", b"2")))
     b = harness.join_dynamic()
     harness.advance(0)

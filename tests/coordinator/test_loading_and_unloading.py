@@ -128,7 +128,7 @@ def test_a_loaded_group_over_the_limit_starts_a_rebalance(harness: CoordinatorHa
 
 
 def test_generations_wrap_around_as_in_kafka(harness: CoordinatorHarness) -> None:
-    """The expected responses are those of Kafka 4.3 to members of a group with this record."""
+    """Kafka 4.3 sends these responses to members of a group with this record."""
     member = MemberMetadata("a", None, "c", "/127.0.0.1", 60_000, 10_000, b"r", b"")
     last = GroupMetadata("consumer", 2**31 - 1, "range", "a", harness.now, (member,))
     harness.log.append(GroupMetadataRecord(GROUP, last))

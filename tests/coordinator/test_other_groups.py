@@ -1,5 +1,5 @@
 """Groups of types that only Kafka coordinates, and open transactions: expiration, deletion and
-listing. Their responses are compared with those of Kafka in tests/kafka_folder."""
+listing. Their responses are compared with Kafka's responses in tests/kafka_folder."""
 
 import pytest
 from kohort.offsets.record_codec import decode_record

@@ -43,7 +43,7 @@ def play_the_life_of_a_group() -> None:
 
 
 def test_a_group_needs_no_files_sockets_or_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    # First without restrictions: a tracer that measures coverage looks up each file once.
+    # The first run is unrestricted, because a coverage tracer looks up each file once.
     play_the_life_of_a_group()
     with monkeypatch.context() as patch:
         forbid(patch, time)

@@ -1,6 +1,6 @@
-"""Random requests, timeouts and restarts. The harness checks the coordinator after every
-step. Here generations only increase, only the current one succeeds, and in the end no request is
-waiting.
+"""Random requests, timeouts and restarts. The harness checks the coordinator after every step. This
+test checks that generations only increase, only requests of the current one succeed, and no request
+is waiting in the end.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ PROTOCOLS = [
 ]
 INSTANCES = ["i1", "i2"]
 MEMBERS = st.integers(0, 7)
-# Clients do not send zero or less, but the protocol allows it.
+# Clients do not send zero or negative timeouts, but the protocol allows them.
 REBALANCE_MS = st.sampled_from([9_000, 9_000, 9_000, 0, -1])
 
 
@@ -29,7 +29,7 @@ class RandomHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000, group_max_size=4)
-        # (member id, instance id), the newest last, including removed members.
+        # (member id, instance id) of all members, including removed ones; the newest is last.
         self.members: list[tuple[str, str | None]] = []
         self.joins: dict[int, str | None] = {}
         self.generation = 0
@@ -141,7 +141,7 @@ class RandomHistory(RuleBasedStateMachine):
             assert generation == self.current()
 
     def settle(self) -> None:
-        """All members rejoin and sync until the group is Empty or Stable."""
+        """Let all members rejoin and sync until the group is Empty or Stable."""
         harness = self.harness
         for _ in range(10):
             group = harness.coordinator.groups.get("orders")
@@ -174,7 +174,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.settle()
-        # Without heartbeats all members expire, and only the sweep is scheduled.
+        # Without heartbeats, all members expire, and only the sweep is scheduled.
         self.harness.advance(400_000)
         assert not self.harness.coordinator.deadlines
         group = self.harness.coordinator.groups.get("orders")

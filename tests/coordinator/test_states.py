@@ -15,8 +15,8 @@ WAITS = "waits"
 
 
 def reach(state: State) -> tuple[CoordinatorHarness, list[str]]:
-    """Create a group in this state, at generation 1, with a leader and a follower (removed if
-    Empty), and with long timeouts."""
+    """Create a group in this state, at generation 1, with long timeouts, and with a leader and a
+    follower, which are removed if the state is Empty."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0)
     long = {"session_ms": 1_000_000, "rebalance_ms": 1_000_000, "protocols": SUBSCRIBED_TO_T}
     if state is State.COMPLETING_REBALANCE:

@@ -39,7 +39,7 @@ def test_a_restarted_follower_gets_its_assignment_without_a_rebalance(
 def test_a_restarted_leader_must_not_assign_again(
     harness: CoordinatorHarness, version: int
 ) -> None:
-    """Since v9 the response contains skip_assignment; before, the old member id as the leader."""
+    """Since version 9, the response contains skip_assignment. Before, the leader is the old id."""
     a, _b = harness.stable_group("i1", "i2")
     again = harness.results[harness.join(instance="i1", version=version)]
     new = again.member_id
@@ -73,7 +73,7 @@ def test_a_restart_that_changes_the_selected_protocol_starts_a_rebalance(
     both = (*RANGE, ("roundrobin", b""))
     harness.stable_group("i1", "i2", protocols=both)
     first = harness.join(instance="i1", protocols=both[::-1])
-    # The preference of the leader, which has changed it, decides the tie.
+    # The leader's preference, which has changed, decides the tie.
     assert first not in harness.results
     assert harness.state is State.PREPARING_REBALANCE
     harness.join(harness.group.static_members["i2"], instance="i2", protocols=both)
@@ -204,7 +204,7 @@ def test_a_static_member_that_does_not_rejoin_stays_in_the_group(
     assert harness.results[c].leader == harness.results[c].member_id
     assert harness.heartbeat(a, 1, instance="i1") is E.illegal_generation
     assert b not in harness.group.members
-    # It is removed because it does not send SyncGroup.
+    # The member is removed because it does not send SyncGroup.
     harness.sync(harness.results[c].member_id, 2, {})
     harness.advance(60_000)
     assert a not in harness.group.members

@@ -109,7 +109,7 @@ def test_a_member_with_a_waiting_sync_does_not_expire(
         ("consumer", "roundrobin", E.inconsistent_group_protocol),
     ],
 )
-def test_the_protocol_of_a_sync_must_be_that_of_the_group(
+def test_the_protocol_of_a_sync_must_be_the_protocol_of_the_group(
     harness: CoordinatorHarness,
     protocol_type: str | None,
     protocol_name: str | None,

@@ -34,7 +34,7 @@ def commit(
 
 
 def end(harness: CoordinatorHarness, *, is_commit: bool, producer: int = PRODUCER) -> None:
-    """What the runtime does when it has appended a marker."""
+    """Do what the runtime does after it has appended a marker."""
     record = TransactionEnd(producer, 0, 0, is_commit)
     harness.log.append(record)
     harness.coordinator.apply(record)
@@ -42,7 +42,7 @@ def end(harness: CoordinatorHarness, *, is_commit: bool, producer: int = PRODUCE
 
 
 def fetched(harness: CoordinatorHarness, *, stable: bool = False, partition: int = 0) -> Any:
-    """The committed offset, or the error."""
+    """Return the committed offset, or the error."""
     result = harness.call(OffsetFetch(GROUP, (("t", (partition,)),), stable, None, -1))
     (found,) = result.topics[0][1]
     return found.error_code or found.committed_offset
@@ -52,7 +52,7 @@ def fetched(harness: CoordinatorHarness, *, stable: bool = False, partition: int
 
 
 class Identity(NamedTuple):
-    """Who commits: `member` and `generation` relative to the group's."""
+    """The member that commits: its id and generation, relative to the group's."""
 
     member_id: str | None = ""
     generation: int | None = -1
@@ -270,9 +270,9 @@ def test_a_group_does_not_expire_while_its_offsets_are_pending(
 
 
 class PendingHistory(RuleBasedStateMachine):
-    """Commits of two producers and of none, markers, tombstones and restarts of one group. The
-    model is a list of the commits in order: a marker commits those of its producer, and the newest
-    committed one counts. The harness compares the state with a replay after every step."""
+    """Commits with and without two producers, markers, tombstones and restarts of one group. The
+    model is an ordered list of commits: a marker commits its producer's commits, and the newest one
+    counts. The harness compares the state with a replay after every step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -337,7 +337,7 @@ def test_the_event_of_a_committed_transaction_has_the_offsets_that_count_now() -
     harness = CoordinatorHarness()
     commit(harness, 5)
     commit(harness, 6, partition=1)
-    harness.commit(("t", 1, 9))  # supersedes it
+    harness.commit(("t", 1, 9))  # supersedes the transactional commit
     (event,) = harness.coordinator.commit_events(PRODUCER)
     assert (event.type, event.group_id) == (EventType.COMMIT_ACCEPTED, GROUP)
     assert event.detail == {"producer_id": str(PRODUCER), "t-0": "5"}
@@ -345,7 +345,7 @@ def test_the_event_of_a_committed_transaction_has_the_offsets_that_count_now() -
     assert harness.coordinator.commit_events(PRODUCER) == ()
 
 
-def test_without_events_of_commits_those_of_transactions_have_none_either() -> None:
+def test_without_events_of_commits_events_of_transactions_have_no_offsets() -> None:
     harness = CoordinatorHarness(reports_commits=False)
     commit(harness, 5)
     assert harness.coordinator.commit_events(PRODUCER) == ()

@@ -1,8 +1,8 @@
 """Connections that commit until the broker is killed, and the check of the offsets after a restart.
 
-Each group commits from one connection and each offset is larger than the one before, so after a
-restart a group has an offset that was sent, and none below the last one acknowledged. A request
-commits the same offset for three partitions; a request is written entirely or not at all.
+Each group commits from one connection, and each offset is larger than the one before. After a
+restart, a group therefore has an offset that was sent and is not below the last acknowledged one. A
+request commits the same offset for three partitions, and is written entirely or not at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GroupCommits:
 
     group_id: str
     metadata_size: int = 0
-    """Minimum length of the metadata of each offset."""
+    """The minimum length of each offset's metadata."""
     acknowledged: int | None = None
     pending: deque[int] = field(default_factory=deque)
     """Offsets sent after the acknowledged one."""
@@ -63,7 +63,7 @@ class GroupCommits:
         return offset % 100, f"at {offset} ".ljust(self.metadata_size, "x")
 
     def request(self, offset: int) -> dict[str, Any]:
-        """The values of an OffsetCommit."""
+        """Return the values of an OffsetCommit."""
         epoch, metadata = self.leader_epoch_and_metadata(offset)
         partitions = [
             {
@@ -178,7 +178,7 @@ def committed(client: Client, group_id: str) -> dict[tuple[str, int], Any]:
 
 
 def check(broker: BrokerProcess, groups_of_connections: list[list[GroupCommits]]) -> None:
-    """Check that each group has an offset that was sent, and none below the acknowledged one."""
+    """Check that each group has an offset that was sent and is not below the acknowledged one."""
     with Client(broker.bootstrap) as client:
         for group in itertools.chain.from_iterable(groups_of_connections):
             found = committed(client, group.group_id)

@@ -1,5 +1,5 @@
-"""Commit at full speed for minutes, while the broker compacts all the time and is killed now and
-then; measure memory and disk, and check that nothing is lost.
+"""Commit at full speed for minutes, while the broker compacts continuously and is sometimes killed.
+Measure memory and disk, and check that nothing is lost.
 
     make crash [LONG=600] [CONNECTIONS=50] [KILLS=3]
 
@@ -40,7 +40,7 @@ MIB = 1024 * 1024
 
 
 class SoakCommits(GroupCommits):
-    """Patches the offset into an encoded request: encoding each one is slower than the broker."""
+    """Patches the offset into an encoded request, because encoding is slower than the broker."""
 
     template = b""
 
@@ -103,7 +103,7 @@ def memory_growth(samples: list[Sample]) -> float:
 
 
 def run(folder: Path, seconds: float, connections: int, kills: int, durability: str) -> list[str]:
-    """Return the problems found."""
+    """Run the test, and return the problems found."""
     data, problems = folder / "data", list[str]()
     groups: list[list[GroupCommits]] = [
         [SoakCommits(f"group-{number}-{n}") for n in range(GROUPS_OF_A_CONNECTION)]

@@ -61,7 +61,7 @@ def test_acknowledged_commits_survive_a_kill(seed: int, tmp_path: Path) -> None:
             if not kill:
                 create_topic(broker)
             check(broker, groups)
-            # From 1 to 2,000 responses, distributed logarithmically: the first commits are special.
+            # After 1 to 2,000 responses, on a logarithmic scale, because the first are special.
             countdown = Countdown(int(10 ** random_.uniform(0, 3.3)), broker.process.kill)
             commit_and_kill(broker, groups, on_response=countdown.count)
     with start("fsync") as broker:

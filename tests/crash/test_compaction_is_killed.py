@@ -1,7 +1,7 @@
-"""A broker that compacts and writes snapshots all the time is killed with SIGKILL while ten
+"""A broker that compacts and writes snapshots continuously is killed with SIGKILL while ten
 connections commit.
 
-Each kill comes as soon as a file appears that exists only during a compaction or a snapshot.
+It is killed as soon as a file appears that exists only during a compaction or a snapshot.
 Acknowledged commits and groups of the consumer protocol survive, `kohort log verify` passes, and
 the logs stay small.
 """
@@ -31,7 +31,7 @@ from support.broker_process import (
     start_broker,
 )
 
-# Arguments of Python for the command.
+# Arguments of Python that run the command.
 FREQUENT_SNAPSHOTS = (
     "-c",
     (
@@ -45,7 +45,7 @@ METADATA_SIZE = 2_000
 SUFFIXES = (".cleaned", ".new.derived", ".deleted", ".swap")
 CONSUMER_GROUPS = (
     "group.consumer.assignment.interval.ms=0",
-    "group.consumer.session.timeout.ms=60000",  # more than the test takes between two starts
+    "group.consumer.session.timeout.ms=60000",  # longer than the time between two starts
 )
 PARTITION_BYTES_MAX = 4 * 1024 * 1024
 

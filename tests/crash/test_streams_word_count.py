@@ -32,7 +32,7 @@ OPTIONS = (
 pytestmark = [pytest.mark.crash, pytest.mark.java, pytest.mark.slow, pytest.mark.toolchain]
 
 Record = tuple[bytes, bytes]
-"""Key and value."""
+"""The key and the value of a record."""
 
 
 class Application:
@@ -61,7 +61,7 @@ def create_topics(broker: BrokerProcess) -> None:
 
 
 def send_lines(broker: BrokerProcess, randomly: random.Random) -> Counter[str]:
-    """Send lines of random words; return how often each word is in them."""
+    """Send lines of random words, and return how often each word occurs."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     words = Counter[str]()
     for number in range(LINES):
@@ -103,7 +103,7 @@ def read_until(reader: Consumer, found: set[Record], count: int, application: Ap
 
 
 def records(broker: BrokerProcess, topic: str, isolation: str) -> list[Record]:
-    """All records of a topic up to the ends of its partitions."""
+    """Return all records of a topic up to the ends of its partitions."""
     found, ends = [], 0
     with consumer(broker, topic, isolation) as reader:
         while ends < PARTITIONS:

@@ -1,5 +1,5 @@
-"""Kafka's TransactionalMessageCopier copies a topic in transactions with its offsets, and aborts
-some of them, while the broker is killed with SIGKILL repeatedly, and the copier once. Each
+"""Kafka's TransactionalMessageCopier copies a topic, with its offsets, in transactions, and aborts
+some of them. Meanwhile, the broker is killed with SIGKILL repeatedly, and the copier once. Each
 message is in the copy exactly once."""
 
 import contextlib

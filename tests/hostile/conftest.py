@@ -22,11 +22,11 @@ from support.wire import Client
 
 TESTS = Path(__file__).parents[1]
 RSS_MIB_MAX = 512
-# When they were found, the attacks stopped the event loop for seconds to minutes; a busy machine
-# stops it for less.
+# When they were found, the attacks stopped the event loop for seconds to minutes. A busy machine
+# stops it for a shorter time.
 TURN_MS_MAX = 1_000
 
-# What the attacks abuse, by row of the table. Attacks without a row are not in the table.
+# The target of each attack, by row of the table. Attacks without a row are not in the table.
 ROWS = {
     1: "slow values",
     2: "a late broker",
@@ -51,21 +51,21 @@ ROWS = {
     21: "transactions",
 }
 
-# `make hostile`: the attacks have the size at which they were found; by default they are smaller.
+# With `make hostile`, attacks have the size at which they were found. By default, they are smaller.
 FULL = bool(os.environ.get("KOHORT_HOSTILE"))
 
 
 class Target(NamedTuple):
-    """`kohort serve` in a process, attacked over the wire. At the end it must be alive, its
-    neighbour must have been a member all the time, its memory must be within bounds, and it must
+    """`kohort serve` in a process, attacked over the network. At the end, it must be running, its
+    neighbour must have been a member throughout, its memory must be within the limit, and it must
     stop with exit code 0 and without a traceback."""
 
     broker: BrokerProcess
     address: str
     data: Path
     stop: Callable[..., None]
-    """Stop the broker before the end of the test, with SIGTERM or another signal, and check the
-    same."""
+    """A function that stops the broker before the end of the test, with SIGTERM or another signal,
+    and makes the same checks."""
 
     def client(self, **kwargs: Any) -> Client:
         return Client(self.address, "attacker", **kwargs)
@@ -77,7 +77,7 @@ class Target(NamedTuple):
         return match[1]
 
     def client_context(self) -> ssl.SSLContext:
-        """Trusts the broker's own authority."""
+        """Return a TLS context that trusts the broker's own authority."""
         return ssl.create_default_context(cafile=self.data / "security" / "ca.pem")
 
     @property
@@ -86,12 +86,12 @@ class Target(NamedTuple):
         return "" if errors.is_fifo() else errors.read_text()
 
     def has_logged(self, text: str) -> bool:
-        """Whether the broker logs the text, which a thread of it writes after the response."""
+        """Return whether the broker logs the text. A thread writes the log after the response."""
         return self.broker.logged(re.escape(text)) is not None
 
     @property
     def longest_turn_ms(self) -> str:
-        """The longest event loop callback, known once the broker has stopped and if the log was
+        """The longest event loop callback. It is known if the broker has stopped and its log was
         read."""
         found = re.search(r"Event loop: \d+ callbacks, the longest ([\d.]+) ms", self.log)
         return found[1] if found else "?"
@@ -105,9 +105,9 @@ class Target(NamedTuple):
 
 
 def finish(client: socket.socket) -> None:
-    """Send nothing more, and wait until the broker has closed the connection."""
+    """Stop sending, and wait until the broker has closed the connection."""
     try:
-        client.shutdown(socket.SHUT_WR)  # in TCP, what follows is not decrypted
+        client.shutdown(socket.SHUT_WR)  # in TCP, because later bytes are not decrypted
     except OSError as error:
         if error.errno != errno.ENOTCONN:  # the broker has closed it already
             raise
@@ -125,7 +125,7 @@ def is_closed(client: socket.socket) -> bool:
 
 @contextmanager
 def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
-    """A member that runs during the attack. The function ends it and returns what it saw."""
+    """A member that runs during the attack. The function ends it and returns its observations."""
     process = subprocess.Popen(
         [sys.executable, "-m", "hostile.neighbour", address, str(session_ms)],
         cwd=TESTS,
@@ -154,7 +154,7 @@ def attack(
 ) -> Iterator[Callable[..., Target]]:
     """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. After
     `Target.stop`, the next target has the same data. `in_memory`: without a data folder. Other
-    keyword arguments are those of start_broker."""
+    keyword arguments are passed to start_broker."""
     data = tmp_path / "parent" / "data"
     with ExitStack() as stack:
         checks: list[Callable[[], None]] = []
@@ -168,7 +168,9 @@ def attack(
             **kwargs: Any,
         ) -> Target:
             where = () if in_memory else ("--data-dir", data)
-            common = ("--port", "0", "--durability", "os", *where)
+            # The neighbour's group is stable at once.
+            delay = ("-o", "group.initial.rebalance.delay.ms=0")
+            common = ("--port", "0", "--durability", "os", *delay, *where)
             broker = stack.enter_context(start_broker(tmp_path, *common, *args, **kwargs))
             end = stack.enter_context(neighbour(broker.bootstrap, session_ms))
 

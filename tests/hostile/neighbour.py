@@ -1,8 +1,8 @@
 """A member of a group that behaves well while the broker is attacked: `python -m hostile.neighbour
 HOST:PORT [SESSION_MS]` prints `ready`, sends heartbeats until its standard input ends, and prints
-what it saw.
+its observations.
 
-It is a separate process, so that attacks do not delay it.
+It is a separate process, so that attacks on the broker do not delay its own work.
 """
 
 import json
@@ -30,7 +30,7 @@ def main(address: str, session_ms: int = SESSION_MS) -> None:
         heartbeats, worst, errors = 0, 0.0, dict[str, int]()
         is_over = False
         while not is_over:
-            # The last heartbeat is after the attack, however short that was.
+            # The last heartbeat is after the attack, even if the attack was short.
             is_over = bool(select.select([sys.stdin], [], [], INTERVAL_SECONDS)[0])
             begin = time.perf_counter()
             error = member.heartbeat()

@@ -14,22 +14,22 @@ PAGES = 200 if FULL else 5
 YEARS = 10 if FULL else 2
 SESSION_MS_MAX = 2**31 - 1
 
-# What the browser adds to requests of a page: at another address; at a host name whose DNS entry
-# changes to 127.0.0.1 once the page is loaded; the latter in a browser that sends no Origin.
+# Headers that a browser adds to requests of a page at another address; of a page at a host name
+# whose DNS entry changes to 127.0.0.1 once the page is loaded; and of the latter without Origin.
 PAGE_HEADERS = (
     {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"},
     {"Host": "evil.example:9093", "Origin": "http://evil.example:9093"},
     {"Host": "evil.example:9093"},
     {"Sec-Fetch-Site": "cross-site"},
 )
-# Each would remove the neighbour, or the topic.
+# Each request would remove the neighbour or the topic.
 CHANGES = (
     ("POST", "/reset", {}),
     ("POST", "/clock/advance", {"days": 1}),
     ("POST", "/groups/neighbour/rebalance", {}),
     ("DELETE", "/topics/orders", {}),
 )
-# Their responses would contain the names of the topic and the group, to a host name that changed.
+# A page whose host name changed would receive the names of the topic and the group.
 READS = (("GET", "/topics", {}), ("GET", "/groups", {}), ("GET", "/requests", {}), ("GET", "/", {}))
 
 
@@ -73,7 +73,7 @@ def test_web_pages_neither_read_nor_change_anything(target) -> None:
 
 @pytest.mark.row(18)
 def test_fake_members_live_for_years_of_the_clock(target) -> None:
-    """The clock waits for the heartbeats of the neighbour, whose session lasts 24 days."""
+    """The clock waits for the neighbour's heartbeats; its session lasts 24 days."""
     control = Control(target.broker.control_url())
     control("POST", "/topics/orders", partitions=1)
     fakes = [

@@ -24,12 +24,12 @@ def commit(client: Client, offset: int) -> str:
 
 
 def limit_files(target: Target, size: int) -> None:
-    """Limit the files of the broker: a write beyond it fails with EFBIG."""
+    """Limit the size of the broker's files. A write beyond the limit fails with EFBIG."""
     resource.prlimit(target.broker.process.pid, resource.RLIMIT_FSIZE, (size, -1))
 
 
 @pytest.mark.row(14)
-def test_a_full_disk_is_logged_once_and_when_it_is_over(attack):
+def test_a_full_disk_is_logged_once_and_its_end_too(attack):
     target = attack("--events", "off")
     with target.client() as client:
         client.create_topics("orders", partitions=3)
@@ -56,7 +56,7 @@ def errors(target: Target) -> list[str]:
 
 @pytest.fixture
 def unread_log(tmp_path: Path) -> Iterator[None]:
-    """Standard error of the broker is a pipe."""
+    """The broker's standard error is a pipe that is not read."""
     path = tmp_path / "stderr"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -67,7 +67,7 @@ def unread_log(tmp_path: Path) -> Iterator[None]:
 @pytest.mark.row(9)
 @pytest.mark.usefixtures("unread_log")
 def test_a_log_that_nobody_reads_stops_nothing(attack):
-    """It does not even delay the end of the process. The pipe holds 64 KiB, about 500 lines."""
+    """The end of the process is not delayed either. The pipe holds 64 KiB, about 500 lines."""
     target = attack()
     for _ in range(BAD_FRAMES):
         with target.client() as client:

@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 RETRIES = 1000 if FULL else 20
 
 # `kohort serve` on a machine whose system clock is ahead by the seconds in the file `clock`, and
-# whose disk fails to sync as long as there is a file `eio`, both in the folder of the test.
+# whose disk fails to sync while the file `eio` exists. Both files are in the test's folder.
 FAULTY = """
 import errno, os, sys, time
 real_ns, real_sync = time.time_ns, os.fdatasync
@@ -45,7 +45,7 @@ def produce(client: Client, data: bytes) -> tuple[str, int]:
 
 
 @pytest.mark.row(3)
-def test_a_corrected_clock_is_that_of_timestamps(target, tmp_path: Path) -> None:
+def test_timestamps_follow_a_corrected_clock(target, tmp_path: Path) -> None:
     """Sessions are not affected."""
     with target.client() as client:
         client.create_topics("orders")
@@ -69,14 +69,14 @@ def test_a_batch_that_is_not_synced_is_neither_served_nor_a_duplicate(target, tm
         second = build(records, producer_id=id_, producer_epoch=0, base_sequence=0)
         eio.touch()
         assert {produce(client, second)[0] for _ in range(RETRIES)} == {"kafka_storage_error"}
-        assert b"second" not in values(client)  # like Kafka, it may serve nothing
+        assert b"second" not in values(client)  # as in Kafka, the response may be empty
         eio.unlink()
         assert [produce(client, second) for _ in range(2)] == [("none", 1)] * 2
         assert values(client) == [b"first", b"second"]
 
 
 def values(client: Client) -> list[bytes | None]:
-    """Return the values of the records that a consumer gets."""
+    """Return the values of the records that a consumer receives."""
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     topics = [{"topic": "orders", "partitions": [wanted]}]
     limits = {"max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20}

@@ -1,6 +1,6 @@
 """The largest request of every API version is handled in slices, and gets a response.
 
-Slices are counted, not timed. Requests that are handled in one slice are listed here, with the
+Slices are counted, not timed. Requests that are handled in one slice are listed here with the
 reason.
 """
 
@@ -22,13 +22,13 @@ from support.wire import message_of, message_type
 from .conftest import FULL
 
 ITEMS = 6_500 if FULL else 1_000
-# Here a slice is one step, which takes a microsecond or two per item, or 20 µs for one item.
+# In these tests, a slice is one step, which takes 1 or 2 µs per item, or 20 µs for one item.
 ITEMS_PER_SLICE = 100
 TOPIC = "t"
 PARTITIONS = ITEMS
 
 UNSLICED = {
-    # Put into a set or a dict, and compared: 0.3 µs per item.
+    # The items are put into a set or a dict, and compared, which takes 0.3 µs per item.
     "Fetch": {"forgotten_topics_data", "forgotten_topics_data.partitions"},
     "DescribeConfigs": {"resources.configuration_keys"},
     "JoinGroup": {"protocols"},
@@ -36,13 +36,13 @@ UNSLICED = {
     "ListGroups": {"states_filter", "types_filter"},
     "ListTransactions": {"state_filters", "producer_id_filters"},
     "ListConfigResources": {"resource_types"},
-    # Not read: no partition is being reassigned, no voter can be added, and delegation tokens are
-    # disabled.
+    # The items are not read, because no partition is being reassigned, no voter can be added, and
+    # delegation tokens are disabled.
     "CreateDelegationToken": {"renewers"},
     "DescribeDelegationToken": {"owners"},
     "ListPartitionReassignments": {"topics", "topics.partition_indexes"},
     "AddRaftVoter": {"listeners"},
-    # Rejected by a single check: there is no such number of keys, brokers or components.
+    # A single check rejects these requests: there are not as many keys, brokers or components.
     "AlterConfigs": {"resources.configs"},
     "IncrementalAlterConfigs": {"resources.configs"},
     "CreateTopics": {"topics.assignments", "topics.assignments.broker_ids", "topics.configs"},
@@ -52,7 +52,7 @@ UNSLICED = {
     "DeleteAcls": {"filters"},
     "DescribeClientQuotas": {"components"},
     "AlterClientQuotas": {"entries.entity", "entries.ops"},
-    # One command of one group, which is decided in one step: 2 µs per item.
+    # The request is one command of one group, which is decided in one step, with 2 µs per item.
     "OffsetFetch": {"topics", "topics.partition_indexes", "groups.topics"}
     | {"groups.topics.partition_indexes"},
     "OffsetDelete": {"topics.partitions"},
@@ -63,7 +63,7 @@ UNSLICED = {
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Do no steps immediately, and treat responses of more than 100 items as long."""
+    """Run no steps immediately, and treat responses with more than 100 items as long."""
     monkeypatch.setattr(request_module, "FIRST_STEPS_MAX", 1)
     monkeypatch.setattr(messages, "INLINE_ITEMS_MAX", 100)
     for compiled in (messages.request_decoder, messages.response_encoder):
@@ -110,10 +110,10 @@ async def slices_of(broker: BrokerHarness, api: Any, version: int, request: Any)
     return slices
 
 
-# --- the largest requests of an API version: one for each array of its schema, in which that array
-# has as many items as a request may have
+# --- the largest requests of an API version: for each array of its schema, a request in which that
+# array has the maximum number of items
 
-# Values of fields with which a request is accepted. Times are in milliseconds.
+# Values of fields for which a request is accepted. Times are in milliseconds.
 VALUES: dict[str, Any] = {
     "acks": 1,
     "committed_metadata": "",
@@ -133,7 +133,7 @@ VALUES: dict[str, Any] = {
     "timeout": 60_000,
 }
 TOPIC_FIELDS = {"topic", "name", "topic_name", "topic_names", "resource_name", "topics"}
-# Numbered from zero within their array.
+# The values of these fields are numbers from zero within their array.
 INDEX_FIELDS = {
     "partition", "partition_index", "partition_indexes", "index", "partitions", "broker_ids",
     "replicas",
@@ -149,8 +149,8 @@ class Largest(NamedTuple):
 
 
 class LargestRequests:
-    """`items`: the number of items of all arrays of a request. Topics outside of the long array are
-    `topic`."""
+    """Creates requests. `items`: the number of items of all arrays of a request. `topic`: the topic
+    outside of the long array."""
 
     def __init__(self, items: int, topic: str, topic_id: UUID) -> None:
         self._items = items
@@ -169,8 +169,8 @@ class LargestRequests:
     def _fields(
         self, entity: Any, path: tuple[str, ...], count: int, number: int | None = None
     ) -> dict[str, Any]:
-        """The fields of a structure: the `number`th item of the long array or a part of it, or one
-        from which `path` leads to the array."""
+        """Return the fields of a structure: item `number` of the long array, a part of this item,
+        or a structure from which `path` leads to the array."""
         values = {}
         has_name = "name" in entity.__dataclass_fields__
         for field in dataclasses.fields(entity):
@@ -196,7 +196,7 @@ class LargestRequests:
         return values
 
     def _value(self, name: str, kind: Any, number: int | None) -> Any:
-        """The value of a field or of an item; None: its default."""
+        """Return the value of a field or an item, or None for its default."""
         if name in VALUES:
             return VALUES[name]
         if kind is UUID:
@@ -213,7 +213,7 @@ class LargestRequests:
 
 
 def _arrays(entity: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """The paths of all arrays, and how many arrays are inside of each."""
+    """Return the paths of all arrays, and the number of arrays inside each array."""
     for field in dataclasses.fields(entity):
         item, is_array, _ = shape(field)
         inside = list(_arrays(item, ())) if dataclasses.is_dataclass(item) else []

@@ -18,15 +18,15 @@ pytestmark = pytest.mark.row(20)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Malformed requests per kind of listener. They are sent once before memory is measured, to load
 # schemas and to grow the allocator's arenas, and once more after that.
-PIECES = 900 if FULL else 8
-# Leaking 2 KB for each measured connection, of which there are 1,800 to 3,600, exceeds this.
+PIECES = 600 if FULL else 8
+# A leak of 3 KB for each of the 1,200 to 2,400 measured connections exceeds this limit.
 GROWTH_BYTES_MAX = 3 << 20
 SEED = 20_140_728
 SETTINGS = {
     "listeners": ",".join(f"{protocol}://127.0.0.1:0" for protocol in PROTOCOLS),
     "kohort.users": "alice:alice-secret",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
-    # As many attempts as possible.
+    # Allows as many attempts as possible.
     "connection.failed.authentication.delay.ms": "0",
 }
 OPTIONS = [argument for key, value in SETTINGS.items() for argument in ("-o", f"{key}={value}")]
@@ -38,7 +38,7 @@ TOKENS = {
 
 
 class Listener:
-    """How to attack one listener of the target."""
+    """The attacks on one listener of the target."""
 
     def __init__(self, target: Target, protocol: str) -> None:
         self.address = target.listener(protocol)
@@ -90,7 +90,7 @@ class Listener:
 
 
 def attack_with(listeners: list[Listener], random: Random, data: bytes) -> None:
-    """Send the bytes of a malformed request, and mutations of what precedes requests."""
+    """Send the bytes of a malformed request, and mutations of the bytes that precede requests."""
     for listener in listeners:
         listener.send(listener.open(), data)
         listener.send(listener.open_authenticated(), data)
@@ -101,7 +101,7 @@ def attack_with(listeners: list[Listener], random: Random, data: bytes) -> None:
 
 
 def mutated_exchange(random: Random) -> bytes:
-    """A SaslHandshake and its token, in SaslAuthenticate or, after version 0, without a header."""
+    """Return a SaslHandshake and a token, in SaslAuthenticate or without a header (version 0)."""
     pipeline = Pipeline("attacker")
     mechanism, token = random.choice(list(TOKENS.items()))
     version = random.randint(0, 1)

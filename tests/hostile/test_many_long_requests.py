@@ -1,4 +1,4 @@
-"""Long requests of many clients at once: each needs many times its size in memory."""
+"""Long requests of many clients at the same time. Each needs many times its size in memory."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ from .conftest import FULL, Target
 
 pytestmark = pytest.mark.row(6)
 
-# At once, each would take 40 MB (LONG_REQUESTS_MAX): together more than the broker may have.
+# Each takes 40 MB. Without LONG_REQUESTS_MAX, their sum would exceed the broker's memory limit.
 CLIENTS = 30 if FULL else 8
 PARTITIONS = ITEMS_MAX - 1 if FULL else 6_000
 
@@ -45,13 +45,13 @@ def test_fetches_that_their_clients_abandon_while_they_wait(attack):
                 client.sendall(waiting)
                 other.socket.sendall(complete)
                 other.receive_frame()
-                # The connection is reset: a client that only stopped sending still gets a response.
+                # The connection is reset, because a client that only stops sending gets a response.
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def encoded_fetch(partitions: int, max_wait_ms: int) -> bytes:
-    """A Fetch request (v11) of the first partitions of the topic. Not encoded by kio, which takes
-    longer than the broker does."""
+    """Return a Fetch request (v11) for the first partitions of the topic. It is not encoded by kio,
+    which is slower than the broker."""
     each = {"fetch_offset": 0, "partition_max_bytes": 1}
     topic = SimpleNamespace(
         topic="orders", partitions=[SimpleNamespace(partition=n, **each) for n in range(partitions)]

@@ -47,7 +47,7 @@ def test_clients_that_never_read_their_records(attack):
         for each in clients:
             each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             each.sendall(fetch)
-        # In the meantime the broker serves others, whether or not it closes these connections.
+        # Meanwhile, the broker serves others, whether or not it closes these connections.
         with target.client() as client:
             for _ in range(100):
                 client.call("ApiVersions", 0)

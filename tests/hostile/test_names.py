@@ -16,7 +16,7 @@ ESCAPED = r"=cmd|x!A0\n[2026-01-01 00:00:00,000] ERROR forged (kohort)\r\x1b[2J\
 
 @pytest.fixture
 def target(attack):
-    """A broker with a member and a committed offset of a group; all names are NAME."""
+    """A broker with a group that has a member and a committed offset. All names are NAME."""
     target = attack("--log-level", "debug", "-o", "group.initial.rebalance.delay.ms=0")
     with Client(target.address, NAME) as client:
         client.create_topics("orders")
@@ -28,7 +28,7 @@ def target(attack):
 
 
 def assert_printable(text: str) -> None:
-    """Check that the program wrote all lines, and no character that has an effect on a terminal."""
+    """Check that the program wrote all lines, without characters that control a terminal."""
     lines = text.removesuffix("\n").split("\n")
     assert all(map(str.isprintable, lines)), text
     assert not any(line.startswith("[2026-01-01") for line in lines)

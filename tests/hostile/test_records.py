@@ -1,4 +1,4 @@
-"""Batches that are small when compressed: millions of records, errors for each of them."""
+"""Batches that are small when compressed, with millions of records or an error for each record."""
 
 import time
 from contextlib import ExitStack
@@ -13,13 +13,13 @@ from .conftest import FULL, Target
 
 pytestmark = pytest.mark.row(4)
 
-# Null key, null value, no headers: the smallest record.
+# The smallest record: null key, null value, no headers.
 RECORD = b"\x0c\0\0\0\x01\x01\0"
 GZIP, ZSTD = 1, 4
 
 
 def bomb(count: int, codec: int, max_timestamp: int | None = None) -> bytes:
-    """A batch of `count` records."""
+    """Return a batch of `count` records."""
     header = read_header(batch(b"", at_ms=time.time_ns() // 1_000_000))
     header = header._replace(attributes=codec, count=count, last_offset_delta=count - 1)
     if max_timestamp is not None:

@@ -1,5 +1,5 @@
-"""What another user, a terminal, a full device or a bad disk does to a broker that is then started
-again on the same data: acknowledged commits are there, and a corrupted offset is reported."""
+"""Effects of another user, a terminal, a full device or a bad disk on a broker that is restarted
+with the same data: acknowledged commits are kept, and a corrupted offset is reported."""
 
 import os
 import signal
@@ -48,10 +48,12 @@ def acknowledge(target: Target, commits: GroupCommits) -> None:
     [((0,), signal.SIGTERM), ((0, 2), signal.SIGHUP)],
     ids=str,
 )
-def test_it_stops_cleanly_without_standard_streams(start, commits, closed, number: int) -> None:
-    """Descriptors that were closed at the start must not be those of sockets and files; a terminal
-    that is closed later sends SIGHUP."""
-    # Under `nohup` this process ignores SIGHUP, and its children inherit that.
+def test_a_broker_stops_cleanly_without_standard_streams(
+    start, commits, closed, number: int
+) -> None:
+    """Descriptors that were closed at the start must not be reused for sockets and files. A
+    terminal that is closed later sends SIGHUP."""
+    # Under `nohup`, this process ignores SIGHUP, and its children inherit this setting.
     code = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
     code += f"[os.close(each) for each in {closed}];"
     code += "os.execv(sys.executable, [sys.executable, '-m', 'kohort', *sys.argv[1:]])"
@@ -62,7 +64,7 @@ def test_it_stops_cleanly_without_standard_streams(start, commits, closed, numbe
 
 
 @pytest.mark.row(15)
-def test_it_is_started_again_after_a_start_with_a_full_device(start, commits) -> None:
+def test_a_broker_is_started_again_after_a_start_with_a_full_device(start, commits) -> None:
     target = start()
     acknowledge(target, commits)
     target.stop()
@@ -84,7 +86,7 @@ def test_it_is_started_again_after_a_start_with_a_full_device(start, commits) ->
 
 @pytest.mark.row(16)
 def test_a_flipped_bit_in_a_base_offset_is_reported(start, commits) -> None:
-    """No checksum covers it: without the report, consumers get the record at another offset."""
+    """No checksum covers a base offset. Consumers receive the record at the wrong offset."""
     target = start()
     acknowledge(target, commits)
     with target.client() as client:
@@ -121,7 +123,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("given", [False, True], ids=["new", "given"])
 def test_other_users_neither_read_nor_change_the_data(start, commits, tmp_path, given) -> None:
-    """They may read a folder that was created for them beforehand."""
+    """They may read a folder that was created for them in advance."""
     parent = tmp_path / "parent"
     data = parent / "data"
     if given:

@@ -22,9 +22,9 @@ def new_member(address: str, group: str) -> Member:
 
 @pytest.mark.parametrize("kohort", [("-m", "kohort"), WITHOUT_UVLOOP], ids=["uvloop", "asyncio"])
 def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(attack, kohort):
-    """One of them uses a connection that it opened in the meantime. A silent member is removed."""
+    """One member uses a connection that it opened in the meantime. A silent member is removed."""
     options = ["group.min.session.timeout.ms=1000", "group.initial.rebalance.delay.ms=0"]
-    # It may be stopped in the middle of an event loop callback.
+    # The broker may be stopped in the middle of an event loop callback.
     turn_ms_max = SESSION_MS * 1.5 + TURN_MS_MAX
     target = attack(*config_flags(options), kohort=kohort, turn_ms_max=turn_ms_max)
     process = target.broker.process
@@ -38,7 +38,7 @@ def test_members_with_heartbeats_in_the_socket_stay_when_the_broker_continues(at
     members[0] = members[0].reconnected(target.address)
     for member in members:
         member.send_heartbeat()
-    # No synchronization: the length of the attack.
+    # This is not synchronization, but the length of the attack.
     time.sleep(SESSION_MS * 1.5 / 1000 - (time.monotonic() - stopped_at))
     process.send_signal(signal.SIGCONT)
     assert {member.receive()["error_code"] for member in members} == {"none"}

@@ -19,13 +19,13 @@ SLOW = 500 if FULL else 20
 GARBAGE = 2_000 if FULL else 50
 FLOOD = 3_000 if FULL else 40
 THREADS = 4
-# Longer than HANDSHAKE_SECONDS_MAX.
+# In total, this is longer than HANDSHAKE_SECONDS_MAX.
 BYTES, PACE_SECONDS = (35, 1.0) if FULL else (10, 0.01)
 TWO_LISTENERS = ("-o", "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0")
 
 
 def hello_of(tls: ssl.SSLContext) -> bytes:
-    """The first message of a client."""
+    """Return the first message of a client."""
     outgoing = ssl.MemoryBIO()
     client = tls.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -51,7 +51,7 @@ def test_handshakes_of_one_byte_per_second(attack):
             for each, position in zip(slow, positions, strict=True):
                 with contextlib.suppress(ConnectionError):  # disconnected after 30 s
                     each.sendall(hello[position + step : position + step + 1])
-            time.sleep(PACE_SECONDS)  # no synchronization: the pace of the attack
+            time.sleep(PACE_SECONDS)  # not synchronization, but the pace of the attack
         connect_with_tls(address, tls).close()
         if FULL:
             assert all(map(is_closed, slow))
@@ -62,8 +62,8 @@ KINDS = ("complete", "abandoned")
 
 @pytest.mark.parametrize("kinds", [[each] for each in KINDS] if FULL else [KINDS], ids="-".join)
 def test_as_many_handshakes_as_possible(attack, kinds):
-    """Abandoned handshakes cost the client nothing: it sends a message that it has prepared."""
-    # If each of them took as much as one connection (50 KB), memory would exceed this.
+    """Abandoned handshakes need no work of the client, which sends a prepared message."""
+    # If each handshake took as much memory as a connection (50 KB), this would be exceeded.
     target = attack(*TWO_LISTENERS, rss_mib_max=160)
     address, tls = target.listener("SSL"), target.client_context()
     hello = hello_of(tls)

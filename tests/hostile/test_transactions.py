@@ -16,7 +16,7 @@ pytestmark = pytest.mark.row(21)
 
 PARTITIONS = 10_000 if FULL else 500
 IDS = 20_000 if FULL else 300
-# Requests in flight on one connection: few enough that no buffer of either side is full.
+# Requests in flight on one connection. They are so few that no buffer of either side is full.
 PIPELINED = 100
 
 
@@ -36,7 +36,7 @@ def pipelined(client: Client, api: str, version: int, requests: Sequence[Any]) -
 
 
 def producers(client: Client, count: int, timeout_ms: int = 60_000) -> list[Producer]:
-    """New transactional ids."""
+    """Return new transactional ids with their producers."""
     names = [f"id-{number}" for number in range(count)]
     # The first request creates __transaction_state.
     first = {"transactional_id": "first", "transaction_timeout": timeout_ms}
@@ -56,7 +56,7 @@ def producers(client: Client, count: int, timeout_ms: int = 60_000) -> list[Prod
 
 
 def adding(producer: Producer, partitions: Sequence[int]) -> dict[str, Any]:
-    """AddPartitionsToTxn v3."""
+    """Return the values of AddPartitionsToTxn v3."""
     return {
         "v3_and_below_transactional_id": producer.transactional_id,
         "v3_and_below_producer_id": producer.producer_id,
@@ -84,14 +84,14 @@ def end(client: Client, producer: Producer, *, commit: bool) -> str:
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])
 def test_a_transaction_of_thousands_of_partitions(attack, durability):
-    """The logs of its partitions are opened when it ends, to be synced and to get their markers."""
+    """When it ends, the logs of its partitions are opened to append markers and to be synced."""
     target = attack("--durability", durability)
     with target.client() as client:
         client.socket.settimeout(120)
         client.create_topics("orders", partitions=PARTITIONS)
         (producer,) = producers(client, 1)
         begin(client, producer, range(PARTITIONS // 2))
-        # One at a time: each request stores all partitions of the transaction.
+        # One partition at a time: each request stores all partitions of the transaction.
         for partition in range(PARTITIONS // 2, PARTITIONS // 2 + 100):
             begin(client, producer, [partition])
         begin(client, producer, range(PARTITIONS))
@@ -155,7 +155,7 @@ def test_offsets_of_thousands_of_partitions_in_transactions(attack):
 
 
 def committing(producer: Producer, partitions: Sequence[int]) -> dict[str, Any]:
-    """TxnOffsetCommit v5, which adds the offsets partition."""
+    """Return the values of TxnOffsetCommit v5, which adds the offsets partition."""
     entries = [{"partition_index": index, "committed_offset": 1} for index in partitions]
     return {
         "transactional_id": producer.transactional_id,

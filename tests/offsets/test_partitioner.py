@@ -1,4 +1,4 @@
-"""The offsets partition of a group: vectors checked with a JVM."""
+"""The offsets partition of a group, with vectors that were checked with a JVM."""
 
 import pytest
 from hypothesis import given

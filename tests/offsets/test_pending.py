@@ -1,6 +1,6 @@
 """Commits in transactions, pending until the marker, compared with a model of upstream's replay.
 
-A log is a list of steps, and is read batch by batch as the store does.
+A log is a list of steps, which is read batch by batch, as in the store.
 """
 
 from collections.abc import Iterable
@@ -29,8 +29,8 @@ NOW_MS = 1_700_000_000_000
 
 
 class Step(NamedTuple):
-    """`producer`: -1 for none. With a `marker` its transaction ends, else it is a commit of
-    `partition`, or a tombstone."""
+    """A marker, which ends the transaction of `producer`, or a commit or tombstone of `partition`.
+    `producer` is -1 without a transaction."""
 
     producer: int
     partition: int = 0
@@ -87,7 +87,7 @@ def read_batches(batches: Iterable[bytes]) -> tuple[dict[int, int], set[int]]:
 
 
 def replayed_by_upstream(steps: Iterable[Step]) -> tuple[dict[int, int], set[int]]:
-    """The same by the rules of OffsetMetadataManager."""
+    """Return the same values by the rules of OffsetMetadataManager."""
     committed: dict[int, int] = {}
     pending: dict[int, dict[int, int]] = {}
     for offset, (producer, partition, marker, is_tombstone) in enumerate(steps):
@@ -167,8 +167,8 @@ def test_any_log_is_replayed_as_by_upstream(steps: list[Step]) -> None:
 
 @given(st.lists(STEPS, min_size=1, max_size=25), st.integers(1, 3))
 def test_compaction_does_not_change_the_result(steps: list[Step], times: int) -> None:
-    """Segments of about three batches; all but the newest are compacted, several times, up to the
-    first open transaction, with expired tombstones."""
+    """A segment has about three batches. All segments but the newest are compacted several times,
+    up to the first open transaction, with expired tombstones."""
     folder = Path("/data/__consumer_offsets-0")
     files = MemoryFiles()
     files.make_folder(folder.parent)
@@ -180,7 +180,7 @@ def test_compaction_does_not_change_the_result(steps: list[Step], times: int) ->
     assert read_batches(batch for _, batch in log.batches()) == replayed_by_upstream(steps)
 
 
-def test_the_commits_that_a_newer_one_has_replaced_are_not_among_those_to_commit() -> None:
+def test_commits_that_a_newer_commit_has_replaced_are_not_committed() -> None:
     pending = PendingOffsets()
     commits = [OffsetCommitRecord("g", "t", partition, b"") for partition in (0, 1, 2)]
     for producer_id, record in zip((7, 7, 8), commits, strict=True):

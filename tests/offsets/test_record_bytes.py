@@ -1,4 +1,4 @@
-"""Keys and values, byte for byte as Kafka's schemas define them."""
+"""The bytes of keys and values, as Kafka's schemas define them."""
 
 import pytest
 from kohort.offsets.record_codec import (
@@ -139,7 +139,7 @@ def test_values_of_the_same_length_are_decoded_by_their_version(
 
 
 def test_value_with_only_the_length_of_a_usual_one_is_an_error() -> None:
-    # Its metadata would be one byte long, and then a byte of the timestamp is missing.
+    # The metadata would be one byte long, so that a byte of the timestamp is missing.
     cut = bytes.fromhex("0003 000000000000002a 00000007 0001 0000018bcfe56800")
     with pytest.raises(UndecodableRecord, match="OffsetCommitValue v3: commitTimestamp ends early"):
         decode_record(OFFSET_KEY, cut)

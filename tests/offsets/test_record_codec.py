@@ -192,7 +192,7 @@ def test_records_of_unknown_types_are_kept_as_they_are(record_type: int) -> None
 @example(b"\x00\x01\xff\xff\x00\x00\x00\x01\x00\x00\x00\x01", None)
 @example(b"\x00\x02\x00\x01g", b"\x00\x04" + b"\xff" * 60)
 @example(b"\x00\x02\x00\x01g", b"\x00\x03\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff" + b"\x7f" * 12)
-def test_any_bytes_are_decoded_or_an_error(key: bytes, value: bytes | None) -> None:
+def test_any_bytes_are_decoded_or_rejected(key: bytes, value: bytes | None) -> None:
     try:
         record = decode_record(key, value)
     except UndecodableRecord:
@@ -207,7 +207,7 @@ def test_any_bytes_are_decoded_or_an_error(key: bytes, value: bytes | None) -> N
     st.integers(-1, 5),
     st.none() | st.binary(max_size=80),
 )
-def test_any_bytes_of_known_types_are_decoded_or_an_error(
+def test_any_bytes_of_known_types_are_decoded_or_rejected(
     record_type: int, key: bytes, version: int, value: bytes | None
 ) -> None:
     head = version.to_bytes(2, "big", signed=True)
@@ -252,7 +252,7 @@ def test_commit_cut_anywhere_is_an_error(value: bytes, data: st.DataObject) -> N
 
 OFFSET_KEY = b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x01"
 GROUP_KEY = b"\x00\x02\x00\x01g"
-# Version 0: the protocol type is "", the generation 0, protocol and leader are null.
+# Version 0; the protocol type is "", the generation is 0, and protocol and leader are null.
 GROUP_V0 = b"\x00\x00" + bytes(6) + b"\xff" * 4
 
 
@@ -448,7 +448,7 @@ def test_a_key_of_the_transaction_log_that_cannot_be_decoded_is_an_error() -> No
     for key in (None, b"\0", b"\0\0\0\x05id"):
         with pytest.raises(UndecodableRecord):
             decode_transaction(key, None)
-    assert decode_transaction(b"\0\x01", None) is None  # of a version that is not known
+    assert decode_transaction(b"\0\x01", None) is None  # the version is unknown
 
 
 def test_a_transactional_id_that_is_not_unicode_cannot_be_encoded() -> None:

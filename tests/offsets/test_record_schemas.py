@@ -1,8 +1,8 @@
 """The declared schemas of all record types, compared with Kafka 4.3.
 
 kafka_records.jsonl was written by Kafka's own message classes and JSON converters (Kafka 4.3.0,
-group-coordinator jar): each record type in each version, once with all fields and once with as few
-as possible. The last line is a record of a broker, with a tagged field that is null.
+group-coordinator jar). It has each record type in each version, once with all fields and once with
+as few as possible. The last line is a broker's record, with a tagged field that is null.
 """
 
 import json
@@ -47,7 +47,7 @@ def test_every_record_type_is_decoded_as_by_kafka() -> None:
 
 
 def message_of(schema: Schema, values: dict[str, Any]) -> Any:
-    """An object to be encoded, from the JSON of a structure."""
+    """Return an object to be encoded, from the JSON of a structure."""
     attributes = {}
     for field in schema.all_fields:
         if field.name not in values:
@@ -70,7 +70,7 @@ def value_of(field: Field, value: Any) -> Any:
 
 
 def test_every_record_type_is_encoded_as_by_kafka() -> None:
-    for line in WRITTEN[:-1]:  # the last has a null tagged field, which is written as absent here
+    for line in WRITTEN[:-1]:  # the last one has a null tagged field, which kohort omits
         value = bytes.fromhex(line["value_bytes"])
         record_type = int(line["key_bytes"][:4], 16)
         schema = RECORD_SPECS[record_type].value.schema(line["version"])
@@ -79,14 +79,14 @@ def test_every_record_type_is_encoded_as_by_kafka() -> None:
 
 
 def test_all_record_types_of_kafka_are_declared() -> None:
-    # 9 is of previews of share groups; Kafka 4.3 has removed it.
+    # Type 9 belonged to previews of share groups. Kafka 4.3 does not have it.
     assert {spec.name for number, spec in RECORD_SPECS.items() if number != 9} == {
         line["kind"] for line in WRITTEN
     }
 
 
 def fields_of(schema: Schema) -> list[Any]:
-    """(name, type or the fields of a structure, is an array, nullable, tag) of each field."""
+    """Return (name, type or fields of a structure, is an array, nullable, tag) of each field."""
     return [
         (
             each.name,
@@ -100,7 +100,7 @@ def fields_of(schema: Schema) -> list[Any]:
 
 
 def fields_of_kafka(message: Any, fields: Any, version: int) -> list[Any]:
-    """The same from Kafka's JSON."""
+    """Return the same values from Kafka's JSON."""
 
     def includes(versions: str) -> bool:
         if versions == "none":

@@ -39,14 +39,15 @@ DELETED = "<DELETE>"
 
 @cache
 def segments() -> list[bytes]:
-    """The first segment of each partition."""
+    """Return the first segment of each partition."""
     names = [f"data/__consumer_offsets-{number}/{0:020}.log" for number in range(PARTITIONS)]
     with tarfile.open(FOLDER) as tar:
         return [file.read() for name in names if (file := tar.extractfile(name)) is not None]
 
 
 def data_records() -> list[tuple[int, bytes, bytes | None, dict[str, Any]]]:
-    """(offsets partition, key, value, as Kafka decodes it) of all but the transaction markers."""
+    """Return (offsets partition, key, value, Kafka's decoded record) of all records except
+    transaction markers."""
     lines = [json.loads(line) for line in DUMP.read_text().splitlines()]
     by_kafka = {(line["partition"], line["offset"]): line for line in lines}
     found = []
@@ -92,7 +93,7 @@ def as_kafka_prints(record: OffsetsRecord) -> dict[str, Any]:
         case GroupTombstone(group_id):
             return {"type": "2", "key": {"group": group_id}, "data": DELETED}
         case ConsumerGroupRecord():
-            # Compared as bytes in the next test.
+            # The next test compares the bytes.
             return {"type": str(int(record.type))}
         case OtherGroupRecord():
             return {"type": str(record.record_type)}
@@ -125,12 +126,12 @@ def compare_with_kafka(ours: dict[str, Any], kafka_reads: dict[str, Any]) -> Non
         assert kafka_reads["payload"] == DELETED
         return
     expected = dict(kafka_reads["payload"]["data"])
-    # The topic id is ignored; version 1 has no leader epoch, the others have no expiry time.
+    # The topic id is ignored. Version 1 has no leader epoch; other versions have no expiry time.
     expected.pop("topicId", None)
     if ours["type"] == "1":
         expected = {"leaderEpoch": -1, "expireTimestamp": None} | expected
     for member in expected.get("members", ()):
-        # Printed decoded; compared as bytes in the next test.
+        # These fields are printed in decoded form. The next test compares the bytes.
         del member["subscription"], member["assignment"]
     assert ours["data"] == expected
 
@@ -162,7 +163,7 @@ def test_recording_has_every_type_of_record() -> None:
 
 
 @pytest.mark.java
-def test_kafkas_dump_tool_still_decodes_the_records_so(
+def test_kafkas_dump_tool_still_decodes_the_records_like_this(
     tmp_path: Path, kafka_tool: Callable[..., str]
 ) -> None:
     dumped = []

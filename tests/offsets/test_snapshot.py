@@ -16,7 +16,7 @@ BEGUN, ENDED = 3, 5
 
 @pytest.fixture
 def files() -> MemoryFiles:
-    """With a snapshot of a log that ended at 5 when it was complete."""
+    """Files with a snapshot of a log that ended at offset 5 when the snapshot was complete."""
     files = MemoryFiles()
     files.make_folder(FOLDER)
     table = OffsetsTable()
@@ -41,7 +41,7 @@ def test_a_snapshot_is_used_if_the_log_contains_all_of_its_offsets(
 def test_a_snapshot_of_offsets_that_the_log_lacks_is_removed(
     files: MemoryFiles, start: int, end: int
 ) -> None:
-    """Once the log has grown again, the mismatch cannot be detected."""
+    """The mismatch could not be detected once the log has grown again."""
     assert open_snapshot(FOLDER, files, start, end) is None
     assert not files.exists(FOLDER / OFFSETS_SNAPSHOT)
 
@@ -74,7 +74,7 @@ def test_a_snapshot_whose_index_is_corrupted_is_removed(files: MemoryFiles) -> N
     path = FOLDER / OFFSETS_SNAPSHOT
     file = files.open(path)
     content = bytearray(file.read(0, file.size))
-    position = content.rindex(b"\x01g")  # the id of the group in the index
+    position = content.rindex(b"\x01g")  # the group's id in the index
     content[position + 1] ^= 1
     file.truncate(0)
     file.append(bytes(content))

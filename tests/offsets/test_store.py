@@ -128,7 +128,7 @@ def test_an_unreadable_snapshot_is_removed_and_the_log_is_read() -> None:
     writer.finish(fixture.log.end_offset)
     table, records = fixture.load()
     assert (list(table.groups()), records) == (["g"], [])
-    for _ in range(2):  # the second time there is none
+    for _ in range(2):  # the second time, there is no snapshot
         fixture.store.invalidate(0, fixture.log, OSError("input/output error"))
         assert not fixture.files.exists(FOLDER / OFFSETS_SNAPSHOT)
     assert fixture.load()[1] == [COMMIT]

@@ -20,7 +20,7 @@ partitions = st.integers(0, 12)
 
 
 class TableAgainstADict(RuleBasedStateMachine):
-    """A cache that is nearly always too small, while a snapshot is written."""
+    """Uses a cache that is nearly always too small, while a snapshot is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.table = OffsetsTable(lambda _grown: None)
         self.model: dict[str, dict[tuple[str, int], bytes]] = {}
         self.writing: SnapshotWriter | None = None
-        # What was done since the snapshot was begun: the tail of the log.
+        # The records since the start of the snapshot: the tail of the log.
         self.tail: list[OffsetCommitRecord | OffsetTombstone] = []
 
     def make_room(self) -> None:
@@ -64,7 +64,7 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.writing = None
 
     def check_reopened(self) -> None:
-        """A start restores the model from the snapshot and the tail."""
+        """Check that a start restores the model from the snapshot and the tail."""
         snapshot = open_snapshot(FOLDER, self.files, 0, 10)
         assert snapshot is not None
         table = OffsetsTable()
@@ -181,7 +181,7 @@ def test_the_cache_of_partition_names_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_offset_takes_at_most_110_bytes() -> None:
-    # A broker with many groups, scaled down: each commits ten partitions of one topic.
+    # Like a broker with many groups, but scaled down. Each group commits ten partitions of a topic.
     table = OffsetsTable()
     groups, offsets_of_group = 500, 10
     for number in range(groups):

@@ -116,7 +116,7 @@ def entity(name: str, version: int, fields: Sequence[Field], entity_type: Entity
 
 
 def encoded(message: Any) -> bytes:
-    """The version and the message, encoded by kio."""
+    """Return the version and the message, encoded by kio."""
     buffer = io.BytesIO(message.__version__.to_bytes(2, "big"))
     buffer.seek(2)
     entity_writer(type(message))(buffer, message)
@@ -264,7 +264,7 @@ def test_tagged_fields_of_newer_brokers_are_ignored() -> None:
         commit_entity(4)(offset=5, leader_epoch=1, metadata="m", commit_timestamp=9, topic_id=None)
     )
     assert value.endswith(b"\x00")
-    # One tag, number 300, of three bytes.
+    # One tag with number 300 and three bytes.
     assert decode_commit_value(value[:-1] + b"\x01\xac\x02\x03abc") == decode_commit_value(value)
     with pytest.raises(UndecodableRecord, match="OffsetCommitValue v4 ends early"):
         decode_commit_value(value[:-1] + b"\x01\xac\x02\x04abc")

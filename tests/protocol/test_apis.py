@@ -1,4 +1,4 @@
-"""The API table against kio's schemas, and that of older releases against their brokers'."""
+"""The API table compared with kio's schemas, and the tables of older releases with brokers."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ def test_schemas_of_every_version_have_the_key_and_flexibility() -> None:
 
 
 def test_every_version_that_kafka_and_kio_have_is_served() -> None:
-    # InitProducerId v6 is in kio, but in Kafka 4.3 only with unstable versions switched on.
+    # kio has InitProducerId v6, but in Kafka 4.3 this version is unstable and disabled by default.
     for api in APIS:
         index = import_module("kio.schema.index").schema_name_map[api.schema]
         assert api.min_version == min(index)
@@ -69,7 +69,7 @@ def test_every_profile_is_tested() -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_profile_has_the_versions_that_brokers_of_the_release_advertise(name: str) -> None:
-    """As recorded by kafka-python."""
+    """kafka-python recorded these versions."""
     advertised = BROKER_API_VERSIONS[RELEASES[name]]
     expected = {
         api.key: min(api.max_version, advertised[api.key][1])

@@ -20,7 +20,7 @@ def test_addresses_are_parsed(text: str, expected: list[tuple[str, int]]) -> Non
 
 
 @pytest.mark.parametrize("text", ["kafka:", "kafka:0", "kafka:65536", "kafka:http"])
-def test_an_invalid_port_is_refused(text: str) -> None:
+def test_an_invalid_port_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=f"invalid address '{text}': expected HOST:PORT"):
         addresses(f"a:1,{text}")
 

@@ -1,4 +1,4 @@
-"""Budgets: what several clients share."""
+"""Budgets, which several clients share."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ def test_thousands_of_waiting_requests_may_end_at_once() -> None:
     assert started == list(range(5_000))
 
 
-def test_an_operation_that_cannot_wait_is_refused_or_exceeds_the_limit() -> None:
+def test_an_operation_that_cannot_wait_is_rejected_or_exceeds_the_limit() -> None:
     operations, started = ConcurrencyLimit(1), list[str]()
     assert operations.begin_now()
     assert not operations.begin_now()

@@ -1,4 +1,4 @@
-"""Decoding of requests and responses, with kio as the oracle, and of whatever a peer may send.
+"""Decoding of requests and responses, with kio as the oracle, and of any bytes a peer may send.
 
 kio's own decoder would abort the process on some of the bytes here.
 """
@@ -119,7 +119,7 @@ def test_tagged_fields_in_items_of_one_size_are_ignored() -> None:
     assert decode(8, 9, tagged) == commit_of(["", ""])
 
 
-def test_messages_pass_for_those_of_kio() -> None:
+def test_messages_are_equivalent_to_those_of_kio() -> None:
     message = commit_of(["note"])
     decoded = decode(8, 9, kio_bytes(message))
     assert isinstance(decoded, type(message))
@@ -131,7 +131,7 @@ def test_messages_pass_for_those_of_kio() -> None:
 
 
 def places_in(body: bytes) -> Sequence[int]:
-    """All positions; of a long body some, because most are alike."""
+    """Return all positions or, for a long body, some of them, because most are alike."""
     return range(len(body)) if len(body) < 200 else Random(1).sample(range(len(body)), 60)
 
 
@@ -141,7 +141,7 @@ def test_request_cut_anywhere_is_an_error(api: Api, version: int) -> None:
     for place in places_in(body):
         with pytest.raises(DecodeError):
             request_decoder(api.key, version)(body[:place], 0, place)
-        with pytest.raises(DecodeError):  # the same between other frames
+        with pytest.raises(DecodeError):  # also between other frames
             request_decoder(api.key, version)(b"before" + body, 6, 6 + place)
 
 
@@ -187,13 +187,13 @@ def test_null_array_is_an_error_where_the_schema_has_none(version: int) -> None:
 
 @pytest.mark.parametrize("null", [b"\xff\xff", b"\x80\x00"])
 def test_null_string_is_an_error_where_the_schema_has_none(null: bytes) -> None:
-    """A null compact string may be encoded in two bytes as well."""
+    """A null compact string may also be encoded in two bytes."""
     version = 3 if null == b"\xff\xff" else 4
     with pytest.raises(DecodeError, match="group_id is null"):
         decode(12, version, null + bytes(20))
 
 
-# --- what Kafka accepts and kio does not
+# --- messages that Kafka accepts and kio rejects
 
 
 def test_unknown_tagged_fields_are_ignored() -> None:
@@ -262,7 +262,7 @@ def test_encoded_surrogate_is_replaced_by_one_character_as_in_java(data: bytes, 
 @pytest.mark.parametrize("length", [32_767, 32_768, 70_000])
 @pytest.mark.parametrize("place", range(4))
 def test_string_is_limited_to_kafkas_maximum(length: int, place: int) -> None:
-    """Kafka closes the connection; kohort could not encode it again."""
+    """Kafka closes the connection. kohort could not encode a longer string again."""
     long = unsigned_varint(length + 1) + b"x" * length
     texts = [long if at == place else b"\x02x" for at in range(4)]
     group_id, member_id, protocol, reason = texts
@@ -333,7 +333,7 @@ def handle(stream: bytes) -> None:
 
 
 def junk(random: Random) -> bytes:
-    """Random bytes, a valid header with random bytes, or a valid request with some changes."""
+    """Draw random bytes, a valid header with random bytes, or a changed valid request."""
     kind = random.randrange(3)
     if kind == 0:
         return random.randbytes(random.randrange(80))

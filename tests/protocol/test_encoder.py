@@ -97,7 +97,7 @@ def test_message_of_a_newer_version_is_encoded_in_older_ones(version: int) -> No
     message = newest.OffsetFetchResponse(
         throttle_time=timedelta(0), topics=(topic,), error_code=ErrorCode.none
     )
-    if version >= 8:  # since then responses are per group
+    if version >= 8:  # since this version, responses are per group
         with pytest.raises(EncodeError, match="groups is missing"):
             response_encoder(9, version)(message, 1)
     else:
@@ -251,7 +251,7 @@ def test_topic_names_beyond_the_cache_are_encoded() -> None:
 
 @pytest.mark.parametrize("value", ["string", "numbers"])
 def test_a_response_with_large_values_of_few_items_is_rejected_early(value: str) -> None:
-    """Each value takes memory of its own long before the size of the response is known."""
+    """Otherwise each value would take memory before the size of the response is known."""
     module = response_module(69, 1)
     entry, member = smallest(module.TopicPartitions), smallest(module.Member)
     if value == "string":

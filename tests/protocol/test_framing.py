@@ -22,7 +22,9 @@ def feed(framer: Framer, data: bytes) -> list[bytes]:
 
 
 @given(bodies=BODIES, cuts=st.lists(st.integers(0, 400), max_size=12))
-def test_stream_cut_anywhere_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
+def test_stream_cut_anywhere_results_in_the_same_frames(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
     stream = framed(*bodies)
     framer = Framer()
     found = []
@@ -35,7 +37,7 @@ def test_stream_cut_anywhere_gives_the_same_frames(bodies: list[bytes], cuts: li
 
 
 @given(bodies=BODIES)
-def test_stream_received_byte_by_byte_gives_the_same_frames(bodies: list[bytes]) -> None:
+def test_stream_received_byte_by_byte_results_in_the_same_frames(bodies: list[bytes]) -> None:
     framer = Framer()
     found = [frame for byte in framed(*bodies) for frame in feed(framer, bytes([byte]))]
     assert found == bodies
@@ -105,7 +107,7 @@ def test_announced_frame_size_allocates_nothing() -> None:
     framer.feed(pack(">i", FRAME_BYTES_MAX) + b"only this")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 100_000  # of 100 MiB announced; some of it is allocated by coverage
+    assert peak < 100_000  # 100 MiB were announced; coverage allocates some memory
 
 
 def test_the_partial_frame_is_measured() -> None:

@@ -62,7 +62,7 @@ def test_varint_of_too_many_bytes_is_an_error() -> None:
 
 
 def test_tagged_fields_are_skipped_within_their_bounds() -> None:
-    # Tag 5 with three bytes, tag 300 with none.
+    # Tag 5 with three bytes, and tag 300 without bytes.
     fields = b"\x02\x05\x03abc\xac\x02\x00"
     assert skip_tagged_fields(fields + b"more", 0, len(fields)) == len(fields)
     for end in range(1, len(fields)):
@@ -75,7 +75,7 @@ def test_tagged_fields_are_skipped_within_their_bounds() -> None:
 def test_malformed_utf8_is_replaced_as_in_java() -> None:
     assert java_text("größer".encode()) == "größer"
     assert java_text(b"a\xffb") == "a\ufffdb"
-    assert java_text(b"\xed\xa0\x80") == "\ufffd"  # Python alone would replace each of the bytes
+    assert java_text(b"\xed\xa0\x80") == "\ufffd"  # Python would replace each byte
 
 
 @given(st.none() | st.text())
@@ -91,7 +91,7 @@ def test_string_is_at_most_32767_bytes_long() -> None:
         Reader(unsigned_varint(32_769) + bytes(32_768), flexible=True).string()
 
 
-def test_reader_of_flexible_fields() -> None:
+def test_reader_decodes_flexible_fields() -> None:
     reader = Reader(b"?" + bytes.fromhex("02 61 00 ff 0000000000000005 ac02"), 1, flexible=True)
     assert (reader.string(), reader.nullable_string(), reader.int8()) == ("a", None, -1)
     assert (reader.int64(), reader.unsigned_varint(), reader.position) == (5, 300, 15)
@@ -101,7 +101,7 @@ def test_reader_of_flexible_fields() -> None:
         reader.unsigned_varint()
 
 
-def test_reader_of_fields_with_fixed_lengths() -> None:
+def test_reader_decodes_fields_with_fixed_lengths() -> None:
     reader = Reader(bytes.fromhex("0001 61 ffff 00000001 ff") + bytes(16), flexible=False)
     assert (reader.string(), reader.nullable_string()) == ("a", None)
     assert (reader.int32(), reader.int8(), reader.uuid()) == (1, -1, bytes(16))

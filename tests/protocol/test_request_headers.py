@@ -51,7 +51,7 @@ def test_malformed_utf8_in_the_client_id_is_replaced() -> None:
 
 
 def test_tagged_fields_are_ignored() -> None:
-    # Two fields: tag 5 with three bytes, tag 300 with none.
+    # Two fields: tag 5 with three bytes, and tag 300 without bytes.
     frame = header(12, 4, rest=b"\x02\x05\x03abc\xac\x02\x00body")
     assert frame[decode(frame).body :] == b"body"
 
@@ -97,7 +97,7 @@ def test_api_versions_is_decoded_in_any_version() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_random_bytes_are_a_header_or_a_protocol_error(frame: bytes) -> None:
+def test_random_bytes_are_decoded_as_a_header_or_rejected(frame: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert decode(frame).body <= len(frame)
 

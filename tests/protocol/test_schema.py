@@ -83,7 +83,7 @@ def test_tagged_fields_with_default_values_are_omitted() -> None:
     assert round_trip(3, usual) == usual
 
 
-def test_dicts_have_the_names_of_the_schema_and_only_the_fields_that_are_there() -> None:
+def test_dicts_have_the_names_of_the_schema_and_only_the_existing_fields() -> None:
     schema = SPEC.schema(3)
     decode = compile_decoder(schema, ValueError, as_dict=True)
     hosts = [{"name": "a", "port": 1}, {"name": "b", "port": 2}]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kohort.broker.config.listeners import Listener, SecurityProtocol
+from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.network.connection import Connection
 from kohort.broker.network.outbox import Outbox
@@ -64,6 +65,7 @@ def frame(correlation_id: int) -> bytes:
     return struct.pack(">i", len(header)) + header
 
 
+FRAMES_PER_READ = 70  # that fill the receive buffer
 LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 BAD = struct.pack(">i", 1) + b"x"
 
@@ -71,7 +73,11 @@ BAD = struct.pack(">i", 1) + b"x"
 class Peer:
     """A connection whose handler collects the request contexts."""
 
-    def __init__(self, handle: Callable[[RequestContext, Any], None] | None = None) -> None:
+    def __init__(
+        self,
+        handle: Callable[[RequestContext, Any], None] | None = None,
+        scheduler: Scheduler | None = None,
+    ) -> None:
         self.contexts: list[RequestContext] = []
         route = Route(
             BY_KEY[12],
@@ -87,10 +93,10 @@ class Peer:
         self.lost: list[Connection] = []
         self.watchdog = Watchdog()
         self.connection = Connection(
-            node=SimpleNamespace(),
+            node=SimpleNamespace(cluster=SimpleNamespace(scheduler=scheduler)),
             client=ClientSession(LISTENER),
             routes=routes,
-            inbox=memoryview(bytearray(100_000)),
+            inbox=memoryview(bytearray(FRAMES_PER_READ * len(frame(1)))),
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
@@ -104,6 +110,12 @@ class Peer:
 
     def send(self, *correlation_ids: int) -> None:
         self.connection.data_received(b"".join(map(frame, correlation_ids)))
+
+    def send_much(self) -> None:
+        """Fill the receive buffer."""
+        inbox = self.connection.get_buffer(-1)
+        inbox[:] = frame(1) * FRAMES_PER_READ
+        self.connection.buffer_updated(len(inbox))
 
     @property
     def ids(self) -> list[int]:

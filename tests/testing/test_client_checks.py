@@ -196,7 +196,7 @@ def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_a
         one.commit_offset(offset)
         one.commit_offset(offset)
     message = f"commit ahead of delivery: {one.member_id} committed orders-0 at 4, but has fetched "
-    message += "only records before 3: the records in between would be skipped"
+    message += "only records before 3, so the records in between would be skipped"
     assert found(kafka) == [message] * is_ahead
 
 
@@ -268,7 +268,7 @@ def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
         (finding,) = found(kafka)
     assert finding == (
         "shared instance id: clients one and two of group billing both have the "
-        "group.instance.id worker-1: the later one fences the earlier one"
+        "group.instance.id worker-1, so the later one fences the earlier one"
     )
 
 

@@ -35,5 +35,5 @@ def test_a_member_that_revokes_and_does_not_rejoin_is_named(kafka: Kafka) -> Non
     assert (group.state, group.generation, other.owned) == ("Stable", 2, [])
     with pytest.raises(BarrierTimeout) as raised:
         group.wait_stable(members=2, timeout=0.05)
-    explanation = r"Stable in generation 2, but one-\S+ must revoke orders-1 and rejoin: it will"
+    explanation = r"Stable in generation 2, but one-\S+ must revoke orders-1 and rejoin, so it will"
     assert re.search(explanation, str(raised.value))

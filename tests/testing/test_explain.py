@@ -87,7 +87,7 @@ def test_a_member_abandoned_because_of_a_fault_is_named(
     sentence = (
         f"A fault of this test answered {first} with UNKNOWN_MEMBER_ID, and its client has "
         f'rejoined with another member id: group.expire("{first}") or clock.advance(…) ends the '
-        "session of the old one."
+        "old session."
     )
     kafka.wait(lambda: sentence in group.explain(), f"an explanation with: {sentence}")
     assert sentence in group.explain(verbose=True)
@@ -205,8 +205,8 @@ def test_a_consumer_that_started_at_the_end_is_named(
     kafka.topic("orders", partitions=1).produce(["one", "two"])
     poll(kafka, "orders", group=group)
     hint = (
-        "Consumer till started at the end of orders-0 (latest): 2 records are before it. To read "
-        "them, set auto.offset.reset of the client to earliest, or produce after the assignment."
+        "Consumer till started at the end of orders-0 (latest), after 2 records. To read them, set "
+        "auto.offset.reset of the client to earliest, or produce after the assignment."
     )
     with pytest.raises(BarrierTimeout, match=re.escape(hint)):
         kafka.wait(lambda: False, timeout=0.01)
@@ -320,7 +320,7 @@ def test_two_consumers_with_one_client_id_are_distinguished(kafka: Kafka) -> Non
         return len({each.connection for each in fetches if each.api == "Fetch"}) == 2
 
     kafka.wait(fetch_both)
-    hint = "Consumer till started at the end of orders-0 (latest): 2 records are before it."
+    hint = "Consumer till started at the end of orders-0 (latest), after 2 records."
     assert hint in kafka.group("billing").explain()
     service.close()
     probe.close()
@@ -413,7 +413,7 @@ def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
     producer = confluent_kafka.Producer({**servers, "linger.ms": 60_000})
     producer.produce("orders", b"one")
     sentence = (
-        "Client till has sent only ApiVersions and Metadata: it has not joined a group, fetched or "
+        "Client till has sent only ApiVersions and Metadata. It has not joined a group, fetched or "
         "produced. A consumer needs a longer poll; a producer has to call flush()."
     )
     with pytest.raises(BarrierTimeout, match=re.escape(sentence)):
@@ -502,7 +502,7 @@ def test_a_member_whose_client_has_disconnected_is_named(kafka: Kafka) -> None:
     with Client(kafka.bootstrap_servers) as raw:
         member_id = raw.join("billing")["member_id"]
         assert "disconnected" not in explain(kafka)
-    sentence = f"The client of {member_id} has disconnected without leaving the group: its session"
+    sentence = f"The client of {member_id} has disconnected without leaving the group. Its session"
     kafka.wait(lambda: sentence in explain(kafka))
 
 

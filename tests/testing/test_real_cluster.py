@@ -299,7 +299,7 @@ def test_tests_that_need_the_harness_are_skipped_with_a_reason(
     result.stdout.fnmatch_lines(
         [
             f"*the real cluster {elsewhere.bootstrap_servers}*",
-            f"1 passed and 0 failed there; {CONTROLLED_TESTS} run on kohort only:",
+            f"1 passed and 0 failed; {CONTROLLED_TESTS} need a kohort broker:",
             f"* × the test uses kafka.disk, {ending}",
             "    *::test_control[[]<lambda>3]",
         ]

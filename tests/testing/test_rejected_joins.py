@@ -82,8 +82,8 @@ def test_a_profile_without_the_consumer_protocol_is_explained(profile: str, lack
         explanation = kafka.group("billing").explain()
         service.close()
     assert (
-        "With group.protocol=consumer, a client needs ConsumerGroupHeartbeat (librdkafka: v1): "
-        f"profile {profile} {lacks}. Use profile kafka-4.x, or set group.protocol "
+        "With group.protocol=consumer, a client needs ConsumerGroupHeartbeat (librdkafka: v1). "
+        f"Profile {profile} {lacks}. Use profile kafka-4.x, or set group.protocol "
         "of the client to classic."
     ) in explanation
 
@@ -134,7 +134,7 @@ def test_a_session_timeout_out_of_range_is_explained(kafka: Kafka, new_service: 
     check_explained(
         kafka,
         "Client first was rejected by group billing (JoinGroup: INVALID_SESSION_TIMEOUT). Its "
-        "session.timeout.ms is 3600000: it must be between group.min.session.timeout.ms (1) and "
+        "session.timeout.ms is 3600000, but must be between group.min.session.timeout.ms (1) and "
         "group.max.session.timeout.ms (1800000).",
         "JoinGroup",
     )
@@ -149,7 +149,7 @@ def test_members_without_a_common_assignor_are_explained(
     rejected = (
         "Client second was rejected by group billing (JoinGroup: INCONSISTENT_GROUP_PROTOCOL). Its "
         "protocol type is consumer and its assignors are roundrobin "
-        "(partition.assignment.strategy): all members need the same type and one assignor in "
+        "(partition.assignment.strategy). All members need the same type and one assignor in "
         "common."
     )
     kafka.wait(lambda: rejected in kafka.group("billing").explain(), rejected)

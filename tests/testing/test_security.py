@@ -235,7 +235,7 @@ def test_clients_that_send_no_alert_are_explained(kafka: Kafka) -> None:
 
     asyncio.run(connect())
     ca_file = kafka.security.ca_file
-    assert f"if it does not trust the certificate, pass ssl.ca.location={ca_file}" in explanation(
+    assert f"if the client lacks the certificate, pass ssl.ca.location={ca_file}" in explanation(
         kafka
     )
 
@@ -273,8 +273,8 @@ EXAMPLE = r'use users={"alice": "alice-secret"}$'
     [
         (["alice"], "^users is a list, not a dict: "),
         ("alice:secret", "^users is a str, not a dict: "),
-        ({"alice": 1}, "^the password of user 'alice' is not a string, but int: "),
-        ({1: "secret"}, "^user 1 is not a string: "),
+        ({"alice": 1}, "^the password of user 'alice' is int, not a string: "),
+        ({1: "secret"}, "^user name 1 is not a string: "),
         ({"alice": ""}, "^user 'alice' has no password: "),
         ({"": "secret"}, "^user '' has no name: "),
     ],

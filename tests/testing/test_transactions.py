@@ -229,7 +229,7 @@ def test_abort_ends_a_transaction_and_fences_its_producer(
     assert raised.value.args[0].fatal()
     assert (
         "Producer payments is fenced: its EndTxn of billing-1 with epoch 0 got "
-        "INVALID_PRODUCER_EPOCH (epoch 1 since: aborted by request)."
+        "INVALID_PRODUCER_EPOCH (fenced by epoch 1: aborted by request)."
     ) in kafka.transactions.explain("billing-1")
     assert kafka.client_checks.findings == []  # the test did it
 

@@ -143,7 +143,7 @@ def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
 
 
 def test_offset_delete_lists_unknown_partitions_first() -> None:
-    """In the order of Kafka 4.3, with repeated partitions and topics."""
+    """The response has Kafka 4.3's order, and repeats partitions and topics."""
     broker = BrokerHarness()
     broker.create_topic("t", 2)
     broker.create_topic("u")

@@ -1,4 +1,4 @@
-"""Produce: stored batches and rejected ones, with the responses of Kafka 4.3."""
+"""Produce: stored and rejected batches, with the responses of Kafka 4.3."""
 
 import struct
 import zlib
@@ -21,7 +21,7 @@ def broker() -> BrokerHarness:
 
 
 def with_header(whole: bytes, **fields: Any) -> bytes:
-    """The batch with other header fields and a valid checksum."""
+    """Return the batch with other header fields and a valid checksum."""
     from crc32c import crc32c
 
     changed = bytearray(whole)
@@ -246,7 +246,7 @@ def safe() -> BrokerHarness:
 
 
 def values(broker: BrokerHarness) -> list[bytes | None]:
-    """Of the records that a consumer gets."""
+    """Return the values of the records that a consumer receives."""
     fetched = broker.fetch("safe")
     assert fetched.error_code is ErrorCode.none
     positions = [position for position, _ in split(fetched.records)]
@@ -286,7 +286,7 @@ def test_records_are_served_once_they_are_synced(safe: BrokerHarness) -> None:
 
 @pytest.mark.parametrize("syncs", [True, False], ids=["synced", "not synced"])
 def test_what_follows_a_batch_shares_its_sync(safe: BrokerHarness, syncs: bool) -> None:
-    """A duplicate, and batches of a topic that syncs every second one."""
+    """This applies to a duplicate, and to batches of a topic that syncs every second batch."""
     topic = safe.topics.get("safe")
     assert topic is not None
     topic.configure({"flush.messages": "2"})
@@ -320,7 +320,7 @@ def test_a_log_that_fails_during_the_sync_keeps_what_was_synced(safe: BrokerHarn
     assert values(safe) == [b"first", b"synced"]
     assert values(safe.restart("os")) == [b"first", b"synced"]
     error = asked.response.responses[0].partition_responses[0].error_code
-    assert error is ErrorCode.kafka_storage_error  # the client repeats it
+    assert error is ErrorCode.kafka_storage_error  # the client retries
 
 
 def test_flush_ms_syncs_at_its_deadline(broker: BrokerHarness) -> None:

@@ -1,4 +1,4 @@
-"""Produce: records that the topic's configuration has validated one by one."""
+"""Produce: records that are validated one by one, as the topic's configuration requires."""
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -53,7 +53,7 @@ def test_by_default_timestamps_may_be_an_hour_ahead(broker: BrokerHarness) -> No
 def test_timestamps_are_compared_with_the_corrected_clock_of_the_system(
     broker: BrokerHarness, hours: int
 ) -> None:
-    """A correction, or a suspend, during which the clock for deadlines stands still."""
+    """The system clock is corrected, or continues while a suspend stops the clock for deadlines."""
     broker.create_topic("strict", message_timestamp_before_max_ms="3600000")
     broker.create_topic("stamped", message_timestamp_type="LogAppendTime")
     before, after = NOW_MS, NOW_MS + hours * 3_600_000

@@ -125,7 +125,7 @@ def test_read_committed_returns_an_empty_list_of_aborted_transactions(
 def test_only_aborted_transactions_of_the_returned_records_are_listed(
     broker: BrokerHarness, value_bytes: int
 ) -> None:
-    """Of three, however the records are read; and none of them without records."""
+    """There are three aborted transactions. None is listed if no records are returned."""
     log = broker.log()
     for producer in range(3):
         records = [NewRecord(b"k", bytes(value_bytes), broker.now_ms)]
@@ -265,8 +265,8 @@ def test_a_disconnected_client_leaves_no_long_poll_behind(broker: BrokerHarness)
 def test_a_long_fetch_whose_client_disconnects_between_slices_does_not_wait(
     broker: BrokerHarness,
 ) -> None:
-    """It would never be cancelled, and its partitions count towards those that may be waited
-    for."""
+    """Its wait would never be cancelled, and its partitions would count towards the limit of
+    partitions that are waited for."""
     count = PARTITIONS_PER_STEP * (FIRST_STEPS_MAX + 1)
     broker.create_topic("wide", count)
     topic = {"topic": "wide", "partitions": [{"partition": n} for n in range(count)]}
@@ -319,7 +319,7 @@ def test_records_of_the_offsets_topic_are_readable_once_durable(broker: BrokerHa
 def test_a_fetch_does_not_wait_if_too_many_partitions_are_waited_for(
     broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until others have their responses."""
+    """Fetches wait again once others have received their responses."""
     monkeypatch.setattr("kohort.broker.handlers.k01_fetch.PARKED_PARTITIONS_MAX", 3)
     broker.create_topic("wide", 3)
     waiting = broker.send_fetch("wide", {0: 0, 1: 0})

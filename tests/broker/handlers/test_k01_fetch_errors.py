@@ -13,7 +13,7 @@ NO_EPOCH = (-1, -1)
 
 @pytest.fixture
 def broker() -> BrokerHarness:
-    """Two partitions with one record each, and an empty one."""
+    """A broker with two partitions with one record each, and an empty partition."""
     broker = BrokerHarness()
     broker.create_topic("orders", 3)
     broker.produce("orders", batch(b"x"))
@@ -37,7 +37,7 @@ def test_aborted_transactions_are_an_empty_list_if_nothing_was_read(
     how = {"version": version, "isolation_level": isolation_level}
     assert broker.fetch(stranger, **how).aborted_transactions == ()
     assert broker.fetch(named, partition=9, **how).aborted_transactions == ()
-    # If reading failed they are null, whatever was requested.
+    # If reading failed, the list is null for every isolation level.
     out_of_range = broker.fetch(named, 99, **how)
     assert out_of_range.error_code is ErrorCode.offset_out_of_range
     assert out_of_range.aborted_transactions is None

@@ -12,7 +12,7 @@ SIZE = len(batch(b"x"))
 UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 Result = list[tuple[Any, int, Any]]
-"""(topic, partition, number of batches of SIZE or the error) of each partition of a response."""
+"""(topic, partition, number of batches of SIZE or the error) for each partition in a response."""
 
 
 class SessionClient:
@@ -25,7 +25,7 @@ class SessionClient:
         self._key = "topic_id" if self.by_id else "topic"
 
     def fetch(self, *args: Any, **values: Any) -> Result:
-        """The result of a response that comes immediately."""
+        """Return the result of a response that is sent immediately."""
         return self.receive(self.send(*args, **values))
 
     def send(
@@ -36,7 +36,7 @@ class SessionClient:
         session: tuple[int, int] | None = None,
         **values: Any,
     ) -> PendingRequest:
-        """`topics`: the fetch offset of each partition."""
+        """Send a request. `topics`: the fetch offset of each partition."""
         session_id, epoch = session or (self.session_id, self.epoch)
         pairs = topics.items() if isinstance(topics, Mapping) else topics
         return self.broker.send(
@@ -97,7 +97,7 @@ def client(request: pytest.FixtureRequest, broker: BrokerHarness) -> SessionClie
 
 @pytest.fixture
 def orders(client: SessionClient, broker: BrokerHarness) -> Any:
-    """The topic by id or name, as this client requests it."""
+    """Return the id or the name of the topic, as this client requests it."""
     return id_of(broker) if client.by_id else "orders"
 
 
@@ -148,7 +148,7 @@ def test_records_beyond_the_limit_show_in_the_high_watermark(
     for index in (0, 1):
         broker.produce("orders", batch(b"x"), index)
     assert client.fetch(max_bytes=SIZE) == [(orders, 0, 1), (orders, 1, 0)]
-    # Partitions without records are first now.
+    # Partitions without records are now read first.
     assert client.fetch(max_bytes=SIZE) == [(orders, 1, 1)]
     assert client.fetch(max_bytes=SIZE) == [(orders, 0, 1)]
 
@@ -320,7 +320,7 @@ def test_the_id_of_a_deleted_topic_is_resolved_by_its_name(
         unknown_id,
         (gone, 2, UNKNOWN),
     ]
-    # A new session never resolved the id, so its name does not count.
+    # A new session has never resolved the id, so the name does not apply.
     other = SessionClient(broker, version)
     assert other.fetch({gone: {0: 0}}) == [(gone, 0, ErrorCode.unknown_topic_id)]
     assert client.fetch((), {gone: [0, 2]}) == [unknown_id]

@@ -15,7 +15,7 @@ NOT_ASKED = -(2**31)
 def metadata(
     broker: BrokerHarness, *topics: Any, everything: bool = False, version: int = 12, **fields: Any
 ) -> Any:
-    """`topics`: names or ids."""
+    """Send a Metadata request. `topics`: names or ids."""
     wanted = []
     for topic in topics:
         named: dict[str, Any] = {"name": topic if isinstance(topic, str) else None}
@@ -133,7 +133,7 @@ def test_a_topic_whose_name_collides_with_another_is_not_created() -> None:
 
 
 def test_no_topic_is_created_with_more_replicas_than_there_are_nodes() -> None:
-    """As from Kafka with default.replication.factor=3 and one broker."""
+    """Kafka responds like this with default.replication.factor=3 and one broker."""
     broker = BrokerHarness({"default.replication.factor": "2"})
     for _ in range(2):
         (topic,) = metadata(broker, "new").topics

@@ -21,7 +21,7 @@ def find(broker: BrokerHarness, version: int, key_type: int) -> E:
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 @pytest.mark.parametrize("version", range(1, 7))
 def test_the_coordinator_is_available_to_the_next_request(version: int, key_type: int) -> None:
-    """Whether or not Metadata creates topics, as in Kafka."""
+    """As in Kafka, this does not depend on whether Metadata creates topics."""
     config = {"kohort.auto.create.immediate": "false", "auto.create.topics.enable": "false"}
     broker = BrokerHarness(config)
     assert find(broker, version, key_type) is E.coordinator_not_available

@@ -272,7 +272,7 @@ def test_a_topic_that_does_not_become_durable_is_an_error(broker: BrokerHarness)
 def test_the_folders_of_many_partitions_are_not_looked_up_one_by_one(
     broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A leftover folder is found nevertheless."""
+    """A leftover folder is still found."""
     looked_up: list[Any] = []
     exists = broker.files.exists
     monkeypatch.setattr(broker.files, "exists", lambda path: looked_up.append(path) or exists(path))
@@ -286,7 +286,7 @@ def test_the_folders_of_many_partitions_are_not_looked_up_one_by_one(
 
 
 def test_topics_whose_creation_takes_long_are_created_in_slices(broker: BrokerHarness) -> None:
-    """Also few of them."""
+    """This also applies to a few topics."""
     ticks = itertools.count()
     broker.scheduler.seconds = lambda: next(ticks) * SLICE_SECONDS
     topics = [{"name": f"t-{n}", "num_partitions": 1, "replication_factor": 1} for n in range(4)]

@@ -21,7 +21,7 @@ def broker() -> BrokerHarness:
 def delete(
     broker: BrokerHarness, *wanted: tuple[str, int, int], version: int = 2
 ) -> dict[tuple[str, int], tuple[int, int]]:
-    """(low watermark, error) of each partition."""
+    """Return (low watermark, error) of each partition."""
     api = "DeleteRecords"
     topics = tuple(
         {"name": topic, "partitions": ({"partition_index": index, "offset": offset},)}

@@ -11,7 +11,8 @@ UNKNOWN = (-1, -1)
 
 @pytest.fixture
 def broker() -> BrokerHarness:
-    """Offsets 0 and 1 have epoch 0, 2 and 3 epoch 2, 4 and 5 epoch 3; the current epoch is 5."""
+    """A broker on which offsets 0 and 1 have epoch 0, offsets 2 and 3 have epoch 2, and offsets 4
+    and 5 have epoch 3. The current epoch is 5."""
     broker = BrokerHarness()
     broker.create_topic("orders")
     for epoch in (0, 2, 3):

@@ -69,7 +69,7 @@ def is_closed(api: str, **fields: Any) -> bool:
     "field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"]
 )
 def test_a_filter_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
-    """Only the code of UNKNOWN itself: Kafka accepts codes that it does not know."""
+    """This applies only to the code of UNKNOWN. Kafka accepts codes that it does not know."""
     bad = {**ANY_ACL, field: code}
     assert is_closed("DescribeAcls", **bad) is (code == 0)
     assert is_closed("DeleteAcls", filters=[ANY_ACL, bad]) is (code == 0)
@@ -89,7 +89,7 @@ LIMIT = 10
 
 @pytest.fixture
 def authorized(monkeypatch: pytest.MonkeyPatch) -> BrokerHarness:
-    """A broker with an authorizer, whose clients may do everything, but not more than LIMIT."""
+    """A broker with an authorizer. Its clients may do everything, with LIMIT ACLs per request."""
     for handlers in (k30_create_acls, k31_delete_acls):
         monkeypatch.setattr(handlers, "ACLS_PER_REQUEST_MAX", LIMIT)
     keys = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
@@ -131,7 +131,7 @@ def test_more_acls_than_kafka_deletes_at_once_are_kept(authorized: BrokerHarness
 def test_a_response_with_too_many_acls_is_not_begun(
     authorized: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ACLs are not deleted either: the client would not know."""
+    """The ACLs are not deleted either, because the client would not be informed."""
     monkeypatch.setattr(k31_delete_acls, "RESPONSE_ITEMS_MAX", 4 * LIMIT)
     create(authorized, range(LIMIT - 1))
     pending = authorized.send("DeleteAcls", 3, filters=[ANY_ACL] * 5)

@@ -42,7 +42,7 @@ def test_synonyms_are_listed_from_highest_to_lowest_precedence(broker: BrokerHar
     )
     assert result["segment.bytes"] == (5, [("log.segment.bytes", "1073741824", 5)])
     assert result["segment.ms"] == (5, [])
-    # New Kafka clusters have it set for every broker (KIP-966).
+    # In new Kafka clusters, this key is set for every broker (KIP-966).
     in_sync = "min.insync.replicas"
     assert result[in_sync] == (3, [(in_sync, "1", 3), (in_sync, "1", 5)])
     # kohort has no broker keys of tiered storage, but lists them as Kafka does.

@@ -226,7 +226,7 @@ def test_min_insync_replicas_is_changed_for_all_brokers_or_per_topic(broker: Bro
 def test_topics_with_the_same_overrides_get_their_settings_at_once(
     broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Settings take 0.1 ms: a second for ten thousand topics, in one turn."""
+    """Computing settings takes 0.1 ms, so ten thousand topics would block the loop for a second."""
     topics = [broker.create_topic(f"t-{number}") for number in range(9)]
     own = broker.create_topic("own", retention_ms="77")
     computed = list[object]()
@@ -239,7 +239,7 @@ def test_topics_with_the_same_overrides_get_their_settings_at_once(
     monkeypatch.setattr(Configs, "settings", count)
     incremental_alter_configs(broker, BROKER, "", ("message.max.bytes", SET, "300"))
     assert {each.partitions[0].settings.max_message_bytes for each in (*topics, own)} == {300}
-    # Those of "orders" have the same overrides as "own".
+    # "orders" has the same overrides as "own".
     assert len(computed) == 2
     # Further changes of one topic do not affect the others.
     incremental_alter_configs(broker, TOPIC, "t-0", ("max.message.bytes", SET, "400"))
@@ -295,7 +295,7 @@ def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> N
 
 
 def test_a_cordoned_folder_of_an_earlier_start_does_not_count(broker: BrokerHarness) -> None:
-    """The data folder was moved."""
+    """The data folder was moved in between."""
     broker.topics.configure_broker("1", {"cordoned.log.dirs": "/earlier"})
     (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
     assert not found.is_cordoned

@@ -14,7 +14,7 @@ RATE = "producer_byte_rate"
 
 
 def alter(broker: BrokerHarness, *entries: tuple[Entity, Ops], validate_only: bool = False) -> Any:
-    """None as a value removes the quota."""
+    """Alter the quotas of an entity. None as a value removes the quota."""
     values = [
         {
             "entity": [{"entity_type": kind, "entity_name": n} for kind, n in entity.items()],
@@ -30,7 +30,7 @@ def alter(broker: BrokerHarness, *entries: tuple[Entity, Ops], validate_only: bo
 
 
 def described(broker: BrokerHarness, *components: Any, strict: bool = False) -> list[Any]:
-    """(entity, quotas) of each entry."""
+    """Return (entity, quotas) of each entry."""
     filters = [{"entity_type": k, "match_type": t, "match": m} for k, t, m in components]
     response = broker.call("DescribeClientQuotas", 1, components=filters, strict=strict)
     return [

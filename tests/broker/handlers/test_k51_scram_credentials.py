@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials, with the responses of a Kafka 4.3."""
+"""AlterUserScramCredentials and DescribeUserScramCredentials, with the responses of Kafka 4.3."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def up(user: str, mechanism: int = SHA_256, iterations: int = 4096, **changed: A
 
 
 def alter(broker: BrokerHarness, *requested: Any) -> dict[str, tuple[str, str | None]]:
-    """`requested`: upsertions, and deletions as (user, mechanism)."""
+    """Alter credentials. `requested`: upsertions, and deletions as (user, mechanism)."""
     upserted = tuple(each for each in requested if isinstance(each, dict))
     deleted = tuple(
         {"name": each[0], "mechanism": each[1]} for each in requested if isinstance(each, tuple)
@@ -81,7 +81,7 @@ def test_users_without_credentials_and_duplicates_are_errors(broker: BrokerHarne
         ((up("c", iterations=4095),), {"c": TOO_FEW}),
         ((up("c", iterations=-1),), {"c": TOO_FEW}),
         ((up("c", iterations=16385),), {"c": ("unacceptable_credential", "Too many iterations")}),
-        # Kafka: UNKNOWN_SERVER_ERROR.
+        # Kafka returns UNKNOWN_SERVER_ERROR.
         (
             (up("c", salted_password=b""),),
             {"c": ("unacceptable_credential", "Salted password must not be empty")},

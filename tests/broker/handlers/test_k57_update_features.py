@@ -1,4 +1,4 @@
-"""UpdateFeatures: what kohort rejects and Kafka does not."""
+"""UpdateFeatures: requests that kohort rejects and Kafka accepts."""
 
 from kohort.broker.handlers.k18_api_versions import FEATURES
 from kohort.protocol.errors import ErrorCode as E

@@ -32,7 +32,7 @@ def describe(
 
 
 def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
-    """The topics of a page, and where the next one begins."""
+    """Return the topics of a page, and the cursor of the next page."""
     assert all(topic.error_code is ErrorCode.none for topic in response.topics)
     result = [(t.name, [p.partition_index for p in t.partitions]) for t in response.topics]
     cursor = response.next_cursor
@@ -101,7 +101,7 @@ def test_a_cursor_behind_the_last_partition_returns_an_empty_topic(broker: Broke
 @pytest.mark.parametrize("cursor", [("bills", -1), ("carts", 0), ("zebras", 0)])
 def test_an_invalid_cursor_is_rejected(broker: BrokerHarness, cursor: tuple[str, int]) -> None:
     response = describe(broker, "orders", "bills", "orders", cursor=cursor)
-    # In the order of the request, repeated ones included: the request failed first.
+    # In the order of the request and with repeated topics, because the request failed earlier.
     assert [(each.name, each.error_code) for each in response.topics] == [
         ("orders", ErrorCode.invalid_request),
         ("bills", ErrorCode.invalid_request),

@@ -82,7 +82,7 @@ def test_a_group_has_no_coordinator_while_its_partition_has_no_leader(
         "The coordinator is not available.",
     )
     (found,) = broker.call("FindCoordinator", 4, coordinator_keys=("g",), key_type=0).coordinators
-    # Since v4 Kafka sends no message.
+    # Since version 4, Kafka sends no message.
     assert (found.error_code, found.error_message) == (missing, "")
 
 
@@ -125,7 +125,7 @@ def test_only_the_leader_returns_offsets_except_to_the_debugging_replica(
 
 
 def current_leaders(response: Any) -> tuple[list[tuple[int, int]], list[tuple[int, str, int]]]:
-    """(leader, epoch) of each partition in a response, and the endpoints of these leaders."""
+    """Return (leader, epoch) of each partition in a response, and the leaders' endpoints."""
     (topic,) = response.responses
     replies = getattr(topic, "partition_responses", None) or topic.partitions
     leaders = [(r.current_leader.leader_id, r.current_leader.leader_epoch) for r in replies]
@@ -150,7 +150,7 @@ def test_a_produce_to_the_wrong_node_returns_leader_and_endpoint(
     assert topic is not None
     asked = broker.send_produce(topic.id, {1: batch(b"a")}, version=13)
     assert current_leaders(asked.response) == ([(3, 1)], [(3, "broker.test", 9094)])
-    # Since v10 (KIP-951).
+    # Since version 10 (KIP-951).
     older = broker.send_produce("t", sent, version=9).response
     assert not hasattr(older, "node_endpoints")
 
@@ -259,7 +259,7 @@ def test_an_election_that_does_not_become_durable_is_reverted(broker: BrokerHarn
     broker.files.fail("append")
     assert elect(broker, [("t", [1])]) == {("t", 1): E.kafka_storage_error}
     assert waiting.response.responses[0].partitions[0].error_code is E.fenced_leader_epoch
-    # Epoch 2 was that of the other node, until it was reverted.
+    # Epoch 2 was the other node's epoch, until the election was reverted.
     assert [(p.leader_id, p.leader_epoch) for p in partitions(broker)] == [(1, 0), (1, 3), (3, 0)]
     assert broker.produce("t", batch(b"a"), 1).error_code is E.none
     assert elect(broker, [("t", [1])]) == {("t", 1): E.none}

@@ -29,7 +29,7 @@ def put(broker: BrokerHarness, partition: int, value: bytes) -> None:
 
 
 def fetched(broker: BrokerHarness, version: int, *, everything: bool = False) -> list[int]:
-    """Return the offsets of the partitions, -1 for none."""
+    """Return the committed offset of each partition, or -1."""
     topic: dict[str, Any] = {"partition_indexes": (0, 1, 2)}
     topic["topic_id" if version >= 10 else "name"] = (
         broker.topics.get("orders").id if version >= 10 else "orders"
@@ -68,7 +68,7 @@ def test_offsets_of_an_earlier_topic_with_the_same_name_have_other_ids(
 ) -> None:
     broker.commit("g", "orders", 0)
     put(broker, 1, encode_commit_value(8, -1, "", 0, topic_id=EARLIER))
-    put(broker, 2, encode_commit_value(9, -1, "", 0))  # committed before there were ids
+    put(broker, 2, encode_commit_value(9, -1, "", 0))  # committed before topics had ids
     assert fetched(broker, 10) == [7, -1, 9]
     assert fetched(broker, 9) == [7, 8, 9]
     assert fetched(broker, 10, everything=True) == [7, 8, 9]

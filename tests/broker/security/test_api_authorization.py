@@ -1,4 +1,4 @@
-"""What each API requires: without the ACLs of its row it fails, with them it does not."""
+"""The ACLs that each API requires: without the ACLs of its row, a request fails."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ class Row(NamedTuple):
     needs: tuple[tuple[str, Resource], ...]
     """Operations and resources, in the order in which they are checked."""
     error: str
-    """That of the first operation that is denied; "" if it only limits the response."""
+    """The error if the first operation is denied; "" if the denial only limits the response."""
     values: dict[str, Any]
 
 
@@ -170,7 +170,7 @@ ROWS = (
         response_partition_limit=9),
 )  # fmt: skip
 
-# The responses of the first three depend on nothing that has ACLs; that of the fourth has no
+# The responses of the first three APIs do not depend on ACLs; the response of the fourth has no
 # error. Clients of a listener without authentication cannot use delegation tokens. Any client may
 # push its metrics.
 UNAUTHORIZED = {
@@ -209,7 +209,7 @@ def call(broker: BrokerHarness, each: Row) -> Any:
 
 
 def errors(response: Any) -> Iterator[str]:
-    """The names of all authorization errors in a response."""
+    """Return the names of all authorization errors in a response."""
     if isinstance(response, dict):
         response = list(response.values())
     if isinstance(response, list):

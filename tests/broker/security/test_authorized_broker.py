@@ -61,7 +61,9 @@ def client(broker: BrokerThread) -> Iterator[Client]:
         yield connected
 
 
-def test_who_may_describe_no_group_does_not_create_the_offsets_topic(broker: BrokerThread) -> None:
+def test_a_client_that_may_describe_no_group_does_not_create_the_offsets_topic(
+    broker: BrokerThread,
+) -> None:
     def exists() -> bool:
         return (
             broker.call(lambda running: running.node.topics.get("__consumer_offsets")) is not None

@@ -1,4 +1,4 @@
-"""The authorizer, compared with one that looks at every ACL."""
+"""The authorizer, compared with one that checks every ACL."""
 
 import logging
 from itertools import product
@@ -85,7 +85,7 @@ def is_allowed(
     *,
     by_default: bool,
 ) -> bool:
-    """The rules of StandardAuthorizer, for all ACLs one after the other."""
+    """Apply the rules of StandardAuthorizer to all ACLs one after the other."""
     relevant = [each for each in created if applies(each, resource)]
     if not relevant:
         return by_default
@@ -130,8 +130,8 @@ def test_decisions_are_those_of_a_look_at_every_acl(
 
 @given(st.lists(acls, max_size=6))
 def test_any_resource_is_allowed_if_one_can_be_allowed(created: list[Acl]) -> None:
-    """A name is allowed if an ACL for it, or for a prefix, outweighs all that deny it. Names of
-    this test are enough to find one."""
+    """A name is allowed if an ACL for the name or a prefix is not outweighed by ACLs that deny it.
+    The names of this test are enough to find such a name."""
     created = [each for each in created if each.host == "*" and each.principal != "User:bob"]
     authorizer, who = Authorizer(stored(*created)), client()
     names = [*NAMES, *(f"{each.resource_name}-{uuid4()}" for each in created)]
@@ -235,7 +235,7 @@ def test_thousands_of_acls_of_one_pattern_are_removed_in_linear_time() -> None:
 
 
 def test_a_client_with_thousands_of_acls_is_authorized_in_steps() -> None:
-    """For any topic, a client may have to look at each of its ACLs."""
+    """For a topic, each of a client's ACLs may have to be checked."""
     denial = AclPermission.DENY
     created = [acl(f"n{number}", AclOperation.WRITE) for number in range(1_000)]
     task = Authorizer(

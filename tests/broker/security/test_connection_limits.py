@@ -1,4 +1,4 @@
-"""Limits on connections, over sockets. What happens is what Kafka 4.3 does with the same keys."""
+"""Limits on connections, over sockets, as in Kafka 4.3 with the same configuration keys."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ class Client:
 
 
 class LimitedBroker:
-    """A broker whose timers of the wall clock the test advances."""
+    """A broker whose wall clock timers are advanced by the test."""
 
     def __init__(self, broker: Broker, timers: ManualTimers, stack: AsyncExitStack) -> None:
         self.broker, self.timers, self._stack = broker, timers, stack
@@ -73,7 +73,7 @@ class LimitedBroker:
             await asyncio.sleep(0)
 
     async def waiting(self) -> None:
-        """Wait until a listener has a client that it does not accept yet."""
+        """Wait until a client is connected that the listener has not accepted yet."""
         while not self.limits._waiting:
             await asyncio.sleep(0)
 
@@ -191,7 +191,7 @@ async def test_addresses_and_host_names_have_limits_of_their_own(limited: Any) -
 async def test_host_names_of_changed_overrides_are_not_looked_up_on_the_event_loop(
     limited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a name server, that takes seconds for each."""
+    """Without a name server, each lookup takes seconds."""
     threads = []
 
     def get_addresses(*_: object) -> list[Any]:
@@ -209,7 +209,7 @@ async def test_host_names_of_changed_overrides_are_not_looked_up_on_the_event_lo
 
 
 async def test_stored_limits_that_would_reject_every_address_do_not_apply(limited: Any) -> None:
-    """The broker was started with other overrides when they were stored."""
+    """The broker was started with other overrides when these limits were stored."""
     async with limited() as broker:
         broker.configure(max_connections_per_ip="0")
         await (await broker.connect()).request()
@@ -265,7 +265,7 @@ async def test_a_broker_stops_although_clients_wait_for_limits(limited: Any) -> 
 
 
 class IdleBroker:
-    """Connections stand-ins that only have what IdleConnections uses."""
+    """Uses fakes of connections with only the attributes that IdleConnections uses."""
 
     def __init__(self, max_ms: int = 600_000) -> None:
         self.timers = ManualTimers(ManualClock())
@@ -290,7 +290,7 @@ class IdleBroker:
         return connection
 
     def run(self, ms: int) -> None:
-        """Advance to each timer that is due in this time."""
+        """Advance the clock to each timer that is due within this time."""
         end_ms = self.timers.now_ms() + ms
         while due := [t.deadline_ms for t in self.timers.pending if t.deadline_ms <= end_ms]:
             self.wakes += 1

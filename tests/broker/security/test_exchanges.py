@@ -1,4 +1,4 @@
-"""One exchange of each SASL mechanism. The results are those of a Kafka 4.3."""
+"""One exchange of each SASL mechanism. The results are the same as with Kafka 4.3."""
 
 import base64
 import contextlib
@@ -89,7 +89,7 @@ def scram(mechanism: ScramMechanism = ScramMechanism.SHA_256) -> ScramExchange:
     return ScramExchange(mechanism, users.get, "server")
 
 
-def test_scram_gives_the_messages_of_the_rfc() -> None:
+def test_scram_sends_the_messages_of_the_rfc() -> None:
     """The example of RFC 7677."""
     nonce = "rOprNGfwEbeRWgbNEkqO"
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -291,7 +291,7 @@ SIGNED = {**CLAIMS, "aud": "kafka", "iss": "https://issuer.test"}
 def signed(
     key: Any = RSA, algorithm: str = "RS256", key_id: str | None = "rsa", **claims: Any
 ) -> str:
-    """A claim that is None is absent."""
+    """Return a signed token. A claim that is None is omitted."""
     content = {name: value for name, value in {**SIGNED, **claims}.items() if value is not None}
     return jwt.encode(content, key, algorithm, {"kid": key_id} if key_id else None)
 

@@ -1,4 +1,4 @@
-"""Names of principals from those of certificates, as in Kafka."""
+"""Names of principals, derived from names in certificates as in Kafka."""
 
 from datetime import UTC, datetime
 

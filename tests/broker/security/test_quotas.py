@@ -1,4 +1,4 @@
-"""Which quota applies to a client, and what the requests of a client that exceeds it get."""
+"""Which quota applies to a client, and the responses to a client that exceeds its quota."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from support.broker import BrokerHarness, PendingRequest, batch
 WINDOW = Window(11, 1000)
 ALICE = Client(1, "alice", "app")
 RATE = "producer_byte_rate"
-# From the one that wins to the one that loses.
+# In order of decreasing precedence.
 PRECEDENCE: list[dict[str, str | None]] = [
     {"user": "alice", "client-id": "app"},
     {"user": "alice", "client-id": None},
@@ -33,7 +33,7 @@ def quotas(stored: dict[Any, dict[str, float]]) -> ClientQuotas:
 
 @pytest.mark.parametrize("winner", range(len(PRECEDENCE)))
 def test_the_most_specific_quota_applies(winner: int) -> None:
-    """10,000 bytes of the window are free; then throttling depends on the limit."""
+    """10,000 bytes of the window are not throttled. After that, throttling depends on the limit."""
     limits = {entity_of(PRECEDENCE[n]): {RATE: 100.0 + n} for n in range(winner, 8)}
     limit = 100.0 + winner
     assert quotas(limits).record(RATE, ALICE, 20 * limit) == 10_000
@@ -132,7 +132,7 @@ class QuotaBroker(BrokerHarness):
         self.run_loop()
 
     def throttled(self, pending: PendingRequest) -> int:
-        """The milliseconds in the response, for which the connection is then muted."""
+        """Return the throttle time of the response in ms. The connection is muted for this time."""
         self.run_loop()
         response_ms = pending.response.throttle_time // timedelta(milliseconds=1)
         assert response_ms == pending.throttled_ms
@@ -199,7 +199,7 @@ def test_followers_are_not_throttled() -> None:
 def test_requests_that_take_time_are_throttled_by_one_sample_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each call of the clock takes a second: each request uses 100 % of a second."""
+    """Each call of the clock takes a second, so each request uses 100 % of a second."""
     ticks = iter(range(1000))
     monkeypatch.setattr("kohort.broker.security.metering.seconds", lambda: float(next(ticks)))
     broker = QuotaBroker(request_percentage=15.0)
@@ -211,7 +211,7 @@ def test_requests_that_take_time_are_throttled_by_one_sample_at_most(
 def test_the_throttle_time_is_in_every_version_that_has_one(
     version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In ApiVersions it comes after the APIs."""
+    """In ApiVersions, the throttle time follows the APIs."""
     ticks = iter(range(0, 1000, 10))
     monkeypatch.setattr("kohort.broker.security.metering.seconds", lambda: float(next(ticks)))
     broker = QuotaBroker(request_percentage=1.0)
@@ -252,7 +252,7 @@ def test_without_quotas_no_request_is_measured() -> None:
 
 
 class CountedQuotas(dict[Any, dict[str, float]]):
-    """Counts how often all of them are read."""
+    """Counts how often all quotas are read."""
 
     reads = 0
 

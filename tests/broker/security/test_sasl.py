@@ -1,5 +1,5 @@
-"""Connections to listeners with SASL. The responses are those of a Kafka 4.3, unless a comment says
-otherwise."""
+"""Connections to listeners with SASL. The responses are the same as Kafka 4.3's, unless a comment
+says otherwise."""
 
 import logging
 import struct
@@ -58,7 +58,7 @@ def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> dic
 
 
 def authenticate(client: Client, token: bytes, version: int = 2) -> tuple[Any, ...]:
-    """Error, message or token, lifetime of the session."""
+    """Return the error, the message or token, and the session lifetime."""
     response = client.call("SaslAuthenticate", version, auth_bytes=token)
     text = response["error_message"] or response["auth_bytes"]
     return response["error_code"], text, response.get("session_lifetime", 0)
@@ -304,7 +304,7 @@ AUTHENTICATE = ("SaslAuthenticate", 2)
                 "during SASL authentication state HANDSHAKE_REQUEST"
             ),
         ),
-        # For this one, Kafka first sends the error ILLEGAL_SASL_STATE.
+        # Before it disconnects, Kafka sends the error ILLEGAL_SASL_STATE in this case.
         (
             [HANDSHAKE, METADATA],
             (

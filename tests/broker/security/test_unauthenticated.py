@@ -136,13 +136,13 @@ async def test_only_sasl_is_handled_after_the_session_has_expired(frames: list[b
     client.send(b"".join(frames))
     handled = client.interceptor.apis[3:]
     assert set(handled) <= BEFORE
-    # Only during an exchange, where it is an error that ends the connection.
+    # ApiVersions is handled only during an exchange, where it is an error that ends the connection.
     assert "ApiVersions" not in handled[:-1]
     assert handled[-1:] != ["ApiVersions"] or handled[-2] == "SaslHandshake"
 
 
 async def test_a_request_that_is_too_large_closes_the_connection_later() -> None:
-    """As after a wrong password: connection.failed.authentication.delay.ms."""
+    """As after a wrong password, connection.failed.authentication.delay.ms applies."""
     client = Client()
     client.send(struct.pack(">i", 600_000))
     assert not client.transport.is_closed

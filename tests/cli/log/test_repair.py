@@ -246,7 +246,7 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
     (
         "no other",
         [commit("h", 10), commit("g", 20), commit("h", 3)],
-        "no older commit exists: the group starts according to auto.offset.reset.",
+        "no older commit exists, so the group starts according to auto.offset.reset.",
     ),
     (
         "a deletion",
@@ -260,7 +260,7 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
             GroupMetadataRecord("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
             commit("h", 3),
         ],
-        "the group is in generation 4 again: its members rejoin.",
+        "the group is in generation 4 again, so its members rejoin.",
     ),
     (
         "a group",
@@ -269,7 +269,7 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
             GroupMetadataRecord("g", GroupMetadata("consumer", 5, None, None, NOW_MS, ())),
             commit("h", 3),
         ],
-        "the group no longer exists: its members rejoin.",
+        "the group no longer exists, so its members rejoin.",
     ),
 ]
 

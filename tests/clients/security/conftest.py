@@ -55,7 +55,7 @@ def ask_kafka_python(config: Config) -> None:
         with contextlib.closing(client):
             assert client.describe_cluster()["brokers"]
         return
-    raise Refused(problem)  # not chained: the traceback of the error would keep its sockets open
+    raise Refused(problem)  # not chained, because the error's traceback would keep sockets open
 
 
 def ask_aiokafka(config: Config) -> None:
@@ -85,8 +85,8 @@ class JavaClient:
         )
 
     def run(self, action: str, config: dict[str, Any], **values: str) -> str | None:
-        """Return the classes and messages of the client's error and its causes, None without one.
-        For the actions see JavaClient.java."""
+        """Return the classes and messages of the client's error and its causes, or None without an
+        error. JavaClient.java lists the actions."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -131,8 +131,8 @@ def java_client(kafka_jars: Path) -> Iterator[JavaClient]:
 
 
 class Messages(logging.Handler):
-    """Log messages of a client. Log records would keep tracebacks, and the tracebacks would keep
-    the sockets that it leaves open."""
+    """Log messages of a client. Log records would keep tracebacks alive, and tracebacks would keep
+    the sockets alive that the client leaves open."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -149,12 +149,12 @@ def connect(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[[Config], None]]:
-    """`connect(config)` makes a new client of the library request the brokers. It raises Refused
-    with what the client reports: its exception, and what it logs."""
+    """`connect(config)` lets a new client of the library request the brokers. It raises Refused
+    with the client's exception and log messages."""
     messages = Messages()
     for name in LOGGERS:
         logger = logging.getLogger(name)
-        caplog.set_level(logging.INFO, name)  # the command line switches kafka-python's off
+        caplog.set_level(logging.INFO, name)  # the command line disables kafka-python's messages
         monkeypatch.setattr(logger, "propagate", False)
         logger.addHandler(messages)
     caplog.set_level(logging.INFO, "kohort")

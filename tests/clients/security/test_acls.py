@@ -1,4 +1,4 @@
-"""What real clients see if an ACL is missing, and that they continue once it is added."""
+"""How real clients fail if an ACL is missing, and that they continue once the ACL is added."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ CONFIG = {
     "group.initial.rebalance.delay.ms": "0",
 }
 Send = Callable[[str], Any]
-"""Sends a record to a topic, and waits for the response."""
+"""A function that sends a record to a topic and waits for the response."""
 TOPIC, GROUP = 29, 30
 """TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED."""
 
@@ -93,7 +93,7 @@ def client(request: pytest.FixtureRequest, authorized: Authorized) -> Iterator[C
 
 
 def code_of(error: Exception) -> int | None:
-    """Kafka's code in the exception of a library or of its adapter."""
+    """Return Kafka's code in the exception of a library or its adapter."""
     if isinstance(error, KafkaException):
         error = error.args[0]
     code = getattr(error, "code", None)
@@ -102,7 +102,7 @@ def code_of(error: Exception) -> int | None:
 
 
 def denied(action: Callable[[], Any], code: int) -> None:
-    """Repeat the action until it fails, with this code."""
+    """Repeat the action until it fails with this code."""
     found: list[int | None] = []
 
     def fails() -> bool:
@@ -119,8 +119,8 @@ def denied(action: Callable[[], Any], code: int) -> None:
 
 
 def allowed(action: Callable[[], Any], code: int) -> Any:
-    """Repeat the action until it returns something. Before that, it may fail with the code: clients
-    keep responses and metadata."""
+    """Repeat the action until it returns something. Before that, it may fail with this code,
+    because clients cache responses and metadata."""
     results: list[Any] = []
 
     def is_done() -> bool:
@@ -161,7 +161,7 @@ def confluent_producer(address: str) -> Iterator[Send]:
 
 @contextlib.contextmanager
 def kafka_python_producer(address: str) -> Iterator[Send]:
-    # An idempotent producer would need a topic that it may write to.
+    # An idempotent producer would need a topic to which it may write.
     with KafkaProducer(bootstrap_servers=address, enable_idempotence=False) as producer:
         yield lambda topic: producer.send(topic, b"x").get(20)
 

@@ -1,6 +1,6 @@
-"""What real clients see when they exceed a quota.
+"""How real clients behave when they exceed a quota.
 
-10 s of a quota are free (quota.window.num). The throttle times that follow are below a second.
+The first 10 s of a quota are not throttled (quota.window.num). Later throttle times are below 1 s.
 """
 
 import logging
@@ -14,7 +14,7 @@ from kohort.broker.security.quotas import entity_of
 from kohort.testing import Kafka
 
 RATE = 100_000.0
-# Ten of them are 4 % more than is free.
+# Ten values exceed the size that is not throttled by 4 %.
 VALUES = [bytes([number]) * 104_000 for number in range(10)]
 TIMEOUT_SECONDS = 60
 
@@ -32,7 +32,7 @@ def set_quota(kafka: Kafka, client_id: str, **quotas: float) -> None:
 
 
 def throttle_times(kafka: Kafka, api: str) -> list[float]:
-    """The throttle times in responses, in seconds, except zero."""
+    """Return the throttle times in responses, in seconds, except zero."""
     requests = kafka.history.requests_of(api)
     times = [each.response.throttle_time.total_seconds() for each in requests if each.response]
     return [each for each in times if each]
@@ -70,7 +70,7 @@ def test_librdkafka_reports_the_throttle_time_of_a_producer(kafka: Kafka) -> Non
 def test_kafka_python_logs_the_throttle_time_of_a_consumer(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "kafka")  # the command line switches it off
+    caplog.set_level(logging.INFO, "kafka")  # the command line disables these messages
     fill(kafka)
     set_quota(kafka, "reader", consumer_byte_rate=RATE)
     consumer = KafkaConsumer(

@@ -1,4 +1,4 @@
-"""What real clients see, and what the broker logs, if a client cannot connect: the table of
+"""The errors of real clients that cannot connect, and the broker's log lines: the table in
 docs/security.md."""
 
 import ssl
@@ -17,7 +17,7 @@ from .conftest import Config, Refused
 from .test_connecting import CONFIG, PASSWORD, Connect
 
 Sees = dict[str, str]
-"""Library -> a part of its exception, or of what it logs."""
+"""Library -> a part of its exception or of a log message."""
 PYTHON = ("kafka-python", "aiokafka")
 
 
@@ -76,14 +76,14 @@ def with_protocol(config: Config, library: str, protocol: str) -> Config:
 
 
 def impatient(config: Config, library: str) -> Config:
-    """Shorten the minute for which Java's client retries if it is disconnected."""
+    """Shorten the time (a minute) for which Java's client retries if it is disconnected."""
     if library != "java":
         return config
     return {**config, "default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
 
 
 def without_authority(config: Config, library: str) -> Config:
-    """Return settings with which the client trusts only the authorities of the machine."""
+    """Return settings with which the client trusts only the machine's authorities."""
     trust = ("ssl.ca.location", "ssl_cafile", "ssl_context", "ssl.truststore.location")
     changed = {key: value for key, value in config.items() if key not in trust}
     changed.pop("ssl.truststore.type", None)
@@ -134,7 +134,7 @@ DISCONNECTED = {
 
 
 def messages(mechanism: str) -> tuple[Sees, str]:
-    """What clients see, and what the broker logs, if a password is wrong."""
+    """Return the errors of clients and the log message of the broker for a wrong password."""
     reason = "Authentication failed: Invalid username or password"
     if mechanism != "PLAIN":
         reason = (
@@ -143,8 +143,8 @@ def messages(mechanism: str) -> tuple[Sees, str]:
         )
     sees = {
         "confluent": f"SASL authentication error: {reason}",
-        # kafka-python loses the response if the connection is closed before it is read, with Kafka
-        # too.
+        # With Kafka too, kafka-python loses the response if the connection is closed before the
+        # response is read.
         "kafka-python": "KafkaTimeoutError('Unable to bootstrap from 127.0.0.1:",
         "aiokafka": f"[Error 58] SaslAuthenticationFailed: {reason}",
         "java": f"SaslAuthenticationException: {reason}",

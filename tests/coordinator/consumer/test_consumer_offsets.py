@@ -11,7 +11,7 @@ E = ErrorCode
 
 @pytest.fixture
 def group(harness: CoordinatorHarness) -> CoordinatorHarness:
-    """A member, a, at epoch 3: it owns two partitions since epoch 2, and new ones since 3."""
+    """A group at epoch 3 whose member `a` received two partitions at epoch 2 and others at 3."""
     harness.consumer_join("a")
     harness.topics.put("orders", 6)
     harness.consumer("a", 2)

@@ -1,4 +1,4 @@
-"""A consumer group becomes a classic one when the last member of the consumer protocol is gone."""
+"""A consumer group becomes a classic group when its last member of the consumer protocol leaves."""
 
 import pytest
 from kohort.coordinator.classic.states import State
@@ -15,7 +15,8 @@ ALL = {"orders": (0, 1, 2, 3)}
 
 
 def mixed_group(**config: object) -> CoordinatorHarness:
-    """A consumer, c, and a classic member, a; each owns two partitions, at epoch 3."""
+    """A group at epoch 3 with a consumer, `c`, and a classic member, `a`; each owns two
+    partitions."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, **config)
     harness.consumer_join("c", instance="ic")
     assert rejoin(harness, "a").generation_id == 3
@@ -33,7 +34,7 @@ def leaving_heartbeat(member_id: str = "c") -> ConsumerGroupHeartbeat:
 
 
 @pytest.mark.parametrize("how", ["heartbeat", "leave", "session"])
-def test_the_group_is_classic_without_its_last_consumer(how: str) -> None:
+def test_the_group_is_classic_after_its_last_consumer_has_left(how: str) -> None:
     harness = mixed_group()
     if how == "heartbeat":
         harness.consumer("c", -1)
@@ -53,7 +54,7 @@ def test_the_group_is_classic_without_its_last_consumer(how: str) -> None:
     assert (joined.generation_id, joined.leader) == (4, "a")
 
 
-def test_members_keep_what_they_have() -> None:
+def test_members_keep_their_partitions() -> None:
     harness = mixed_group()
     target = dict(harness.consumers.targets["a"])
     harness.consumer("c", -1)
@@ -76,7 +77,7 @@ def test_commits_of_the_old_generation_are_accepted() -> None:
         assert error is E.illegal_generation
 
 
-def test_sessions_go_on_in_the_classic_group() -> None:
+def test_sessions_continue_in_the_classic_group() -> None:
     harness = mixed_group()
     harness.consumer("c", -1)
     harness.advance(10_000)
@@ -103,11 +104,11 @@ def test_a_classic_member_that_leaves_does_not_downgrade() -> None:
 
 
 @pytest.mark.parametrize("policy", ["upgrade", "disabled"])
-def test_a_policy_may_forbid_it(policy: str) -> None:
+def test_a_policy_may_forbid_downgrades(policy: str) -> None:
     harness = mixed_group(consumer_migration_policy=policy)
     harness.consumer("c", -1)
     assert set(harness.consumers.members) == {"a"}
-    joined = rejoin(harness, "a")  # it goes on as a member of the consumer group
+    joined = rejoin(harness, "a")  # the member stays in the consumer group
     assert joined.generation_id == 4
     assert assigned(sync(harness, "a", 4)) == ALL
 
@@ -124,7 +125,7 @@ def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
 # --- by the replacement of a static member
 
 
-def test_a_classic_successor_of_the_last_consumer() -> None:
+def test_a_classic_successor_of_the_last_consumer_downgrades_the_group() -> None:
     harness = mixed_group()
     kept = harness.owned_by("c")
     joined = rejoin(harness, "", kept, instance="ic")

@@ -131,7 +131,7 @@ def test_a_heartbeat_without_other_changes_may_change_the_client_id(
 
 
 @pytest.mark.parametrize(("partitions", "owned"), [(6, {"orders": (0, 1, 2, 3, 4, 5)}), (None, {})])
-def test_changed_topics_are_noticed_with_the_next_heartbeat(
+def test_changed_topics_are_detected_at_the_next_heartbeat(
     harness: CoordinatorHarness, partitions: int | None, owned: dict[str, tuple[int, ...]]
 ) -> None:
     harness.consumer_join("a")
@@ -161,7 +161,7 @@ def test_the_previous_epoch_is_accepted_if_the_response_was_lost(
 ) -> None:
     harness.consumer_join("a")
     harness.topics.put("orders", 5)
-    harness.consumer("a", 2)  # its response is lost
+    harness.consumer("a", 2)  # the response is lost
     again = harness.consumer("a", 2, ALL)
     assert (again.error_code, again.member_epoch) == (E.none, 3)
 
@@ -188,7 +188,7 @@ def test_another_epoch_is_fenced(harness: CoordinatorHarness, epoch: int, relati
     assert harness.events[-1].type is EventType.MEMBER_FENCED
 
 
-def test_unknown_groups_and_members(harness: CoordinatorHarness) -> None:
+def test_unknown_groups_and_members_are_rejected(harness: CoordinatorHarness) -> None:
     unknown = harness.consumer("a", 1)
     assert unknown.error_code is E.group_id_not_found
     assert unknown.error_message == f"Consumer group {GROUP} not found."
@@ -231,7 +231,9 @@ def test_a_silent_member_expires(harness: CoordinatorHarness) -> None:
     harness.advance(44_999)
     assert harness.consumer("a", 2).error_code is E.none
     harness.advance(44_999)
-    assert harness.consumer("a", 1).error_code is E.fenced_member_epoch  # does not extend it
+    assert (
+        harness.consumer("a", 1).error_code is E.fenced_member_epoch
+    )  # does not extend the session
     harness.advance(1)
     assert not harness.consumers.members
     assert harness.causes()[-1] == Cause.SESSION_TIMEOUT.value
@@ -302,7 +304,7 @@ def invalid(**fields: object) -> tuple[ErrorCode, str | None] | None:
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
     ],
 )
-def test_invalid_requests(fields: dict[str, object], message: str) -> None:
+def test_invalid_requests_are_rejected(fields: dict[str, object], message: str) -> None:
     found = invalid(**fields)
     assert found is not None
     assert found[0] is E.invalid_request
@@ -326,5 +328,5 @@ def test_an_unknown_assignor_is_rejected() -> None:
         {"member_epoch": -2, "instance_id": "i1", "server_assignor": "range"},
     ],
 )
-def test_valid_requests(fields: dict[str, object]) -> None:
+def test_valid_requests_are_accepted(fields: dict[str, object]) -> None:
     assert invalid(**fields) is None

@@ -1,4 +1,4 @@
-"""Consumer groups are loaded from the log as they were, with new deadlines, and unloaded."""
+"""Consumer groups are loaded from the log unchanged, with new deadlines, and unloaded."""
 
 from kohort.coordinator.consumer.group import MemberState
 from kohort.coordinator.outcome import EventType
@@ -28,7 +28,7 @@ def write_current(harness: CoordinatorHarness, state: int, epochs: tuple[int, ..
     harness.log.append(ConsumerGroupRecord(TYPE.CURRENT_MEMBER_ASSIGNMENT, GROUP, "a", value))
 
 
-def test_a_loaded_group_goes_on(harness: CoordinatorHarness) -> None:
+def test_a_loaded_group_continues(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", instance="i1", rack="r")
     rejoin(harness, "b")
     harness.consumer_join("c", regex="ord.*")
@@ -140,7 +140,7 @@ def test_the_tombstone_of_an_assignment_alone_takes_the_epoch(harness: Coordinat
 def test_metadata_without_an_assignment_is_a_member_that_has_not_joined(
     harness: CoordinatorHarness,
 ) -> None:
-    """As in a log that ends within the records of a join."""
+    """This happens if the log ends within the records of a join."""
     metadata = ConsumerMemberMetadata(subscribed_topic_names=("orders",))
     harness.log.append(ConsumerGroupRecord(TYPE.MEMBER_METADATA, GROUP, "a", metadata))
     harness.restart()

@@ -1,5 +1,5 @@
-"""Members of the classic protocol in a consumer group: how JoinGroup, SyncGroup, Heartbeat and
-LeaveGroup are answered."""
+"""Members of the classic protocol in a consumer group: the responses to JoinGroup, SyncGroup,
+Heartbeat and LeaveGroup."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,8 @@ ALL = {"orders": (0, 1, 2, 3)}
 
 @pytest.fixture
 def group(harness: CoordinatorHarness) -> CoordinatorHarness:
-    """A consumer, c, and a classic member, a; each owns two partitions, at epoch 3."""
+    """A group at epoch 3 with a consumer, `c`, and a classic member, `a`; each owns two
+    partitions."""
     harness.consumer_join("c")
     assert rejoin(harness, "a").generation_id == 3
     kept = harness.assigned(harness.consumer("c", 2, ALL))
@@ -125,16 +126,16 @@ def test_a_consumer_may_become_classic(harness: CoordinatorHarness) -> None:
     harness.consumer_join("c")
     assert rejoin(harness, "c").generation_id == 2
     assert harness.consumers.members["c"].uses_classic_protocol
-    assert harness.consumer("c", 2).error_code is E.none  # and a consumer again
+    assert harness.consumer("c", 2).error_code is E.none  # the member is a consumer again
     assert not harness.consumers.members["c"].uses_classic_protocol
 
 
-def test_a_consumer_that_becomes_classic_has_no_deadline_of_its_past(
+def test_a_consumer_that_becomes_classic_loses_its_former_deadline(
     harness: CoordinatorHarness,
 ) -> None:
     harness.consumer_join("c", rebalance_ms=5_000)
     harness.consumer_join("d")
-    harness.consumer("c", 2)  # which has to revoke within five seconds
+    harness.consumer("c", 2)  # the member has to revoke within five seconds
     assert rejoin(harness, "c").generation_id == 3
     sync(harness, "c", 3)
     harness.advance(5_000)
@@ -148,7 +149,7 @@ def test_partitions_of_unknown_topics_are_ignored(group: CoordinatorHarness) -> 
 # --- SyncGroup
 
 
-def test_a_sync_returns_what_the_member_owns(group: CoordinatorHarness) -> None:
+def test_a_sync_returns_the_partitions_of_the_member(group: CoordinatorHarness) -> None:
     result = sync(group, "a", 3)
     assert (result.protocol_type, result.protocol_name) == (None, None)
     assert len(assigned(result)["orders"]) == 2
@@ -176,7 +177,7 @@ def test_syncs_are_validated(
     assert sync(group, member_id, generation, **more).error_code is error
 
 
-def test_a_sync_before_the_new_generation(group: CoordinatorHarness) -> None:
+def test_a_sync_before_the_new_generation_is_rejected(group: CoordinatorHarness) -> None:
     group.topics.put("orders", 6)
     group.consumer("c", 3)
     assert sync(group, "a", 3).error_code is E.rebalance_in_progress
@@ -192,7 +193,7 @@ def test_heartbeats_are_validated(group: CoordinatorHarness) -> None:
     assert group.heartbeat("c", 3) is E.unknown_member_id
 
 
-def test_a_heartbeat_is_quiet_while_the_member_only_waits(harness: CoordinatorHarness) -> None:
+def test_a_heartbeat_succeeds_while_the_member_only_waits(harness: CoordinatorHarness) -> None:
     harness.consumer_join("c")
     rejoin(harness, "a")
     assert harness.heartbeat("a", 3) is E.none  # c has released nothing
@@ -239,7 +240,7 @@ def test_a_member_that_syncs_has_its_session(group: CoordinatorHarness) -> None:
     assert (event.member_id, event.duration_ms) == ("a", 10_000)
 
 
-def test_a_successor_of_the_same_id_has_no_deadline_of_its_past(
+def test_a_successor_with_the_same_id_has_no_former_deadline(
     harness: CoordinatorHarness,
 ) -> None:
     harness.consumer_join("c")
@@ -267,7 +268,7 @@ def test_members_of_both_protocols_leave_with_one_epoch(group: CoordinatorHarnes
 def leave_in_parts(
     harness: CoordinatorHarness, *parts: str, meanwhile: Callable[[], object] = lambda: None
 ) -> list[E]:
-    """Leave with a request of several parts, each a string of member ids (one letter each)."""
+    """Leave with a request in several parts, each a string of one-letter member ids."""
     errors: list[E] = []
     confirmed: list[LeavingMember] = []
     for part in parts:
@@ -292,7 +293,7 @@ def test_members_of_a_large_request_leave_with_one_epoch(group: CoordinatorHarne
     assert len(group.events_of(EventType.LEAVE_RECEIVED)) == 5
 
 
-def test_a_large_request_of_strangers_changes_nothing(group: CoordinatorHarness) -> None:
+def test_a_large_request_of_unknown_members_changes_nothing(group: CoordinatorHarness) -> None:
     assert leave_in_parts(group, "x", "y") == [E.unknown_member_id] * 2
     assert group.consumers.epoch == 3
 
@@ -311,7 +312,7 @@ def test_a_group_may_be_downgraded_between_the_parts(group: CoordinatorHarness) 
     assert list(group.group.members) == ["b"]
 
 
-def test_nobody_leaves_without_members(group: CoordinatorHarness) -> None:
+def test_a_request_without_members_removes_no_member(group: CoordinatorHarness) -> None:
     assert group.leave().members == ()
     assert group.consumers.epoch == 3
 

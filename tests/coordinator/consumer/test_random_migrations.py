@@ -1,7 +1,7 @@
 """Random heartbeats, joins, leaves, commits, timeouts, changed topics and restarts of groups with
 members of both protocols. The harness checks the coordinator after every step: a partition never
-has two owners, and a replay of the log, compacted or not, gives the live state. Here epochs only
-grow, a fenced epoch commits nothing, and in the end every group converges.
+has two owners, and a replay of the log, compacted or not, results in the live state. This test
+checks that epochs only grow, a fenced epoch commits nothing, and every group finally converges.
 """
 
 from collections.abc import Mapping
@@ -287,7 +287,7 @@ class RandomMigration(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def a_classic_member_changes_its_protocol(self, who: int) -> None:
-        """With the same member id, as a client that is configured so on purpose."""
+        """The member keeps its id, like a client that is configured to do so."""
         if self.classics and self.classics[-1].member_id:
             member = self.classics.pop(who % len(self.classics))
             if member.member_id:
@@ -295,7 +295,7 @@ class RandomMigration(RuleBasedStateMachine):
                 self.consumers.append(consumer)
                 consumer.heartbeat()
 
-    # --- what concerns all
+    # --- all members
 
     @rule(who=WHO, older=st.integers(0, 2), partition=st.integers(0, 3))
     def a_member_commits(self, who: int, older: int, partition: int) -> None:
@@ -358,7 +358,7 @@ class RandomMigration(RuleBasedStateMachine):
 
     @invariant()
     def epochs_only_grow(self) -> None:
-        """An empty group of one protocol is replaced by a new one of the other."""
+        """An exception: an empty group of one protocol is replaced by a new one of the other."""
         coordinator = self.harness.coordinator
         classic, consumer = coordinator.groups.get(GROUP), coordinator.consumer_groups.get(GROUP)
         assert classic is None or consumer is None
@@ -373,7 +373,7 @@ class RandomMigration(RuleBasedStateMachine):
         self.was_empty = group is None or not group.members
 
     def settle(self) -> None:
-        """All members go on, and nothing else changes, until each owns its share."""
+        """Let all members continue, without other changes, until each owns its share."""
         harness = self.harness
         harness.consumer_config = ConsumerConfig()
         for _ in range(60):
@@ -412,7 +412,7 @@ TestRandomMigration.settings = settings(stateful_step_count=40)
 def test_consumers_that_send_only_what_changes_converge(
     first: list[dict[str, Any]], changes: list[tuple[int, dict[str, Any]]], interval_ms: int
 ) -> None:
-    """None is fenced on the way, as they all go on."""
+    """No member is fenced, because all members continue."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0)
     harness.topics.put("refunds", 2)
     harness.consumer_config = ConsumerConfig(assignment_interval_ms=interval_ms)

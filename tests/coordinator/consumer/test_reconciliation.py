@@ -1,5 +1,5 @@
 """The next assignment of a member (reconcile.py): one row per case of Kafka's
-CurrentAssignmentBuilder. One topic, t; `other` is a topic that the member has owned too."""
+CurrentAssignmentBuilder. The topic is `t`; `other` is a second topic that the member owned."""
 
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ Epochs = dict[int, int]
 
 
 class Before(NamedTuple):
-    """A member: what it owns and is revoking, with assignment epochs."""
+    """A member before the heartbeat: its owned and revoked partitions, with assignment epochs."""
 
     state: MemberState
     epoch: int
@@ -24,7 +24,7 @@ class Before(NamedTuple):
 
 
 class Now(NamedTuple):
-    """What it is reconciled with. `used`: partitions that other members own."""
+    """The input of the reconciliation. `used`: partitions that other members own."""
 
     epoch: int
     target: set[int]
@@ -224,12 +224,12 @@ def test_partitions_of_a_topic_without_subscription_are_revoked_at_once() -> Non
     assert after.pending_revocation == {"other": {7: 9}}
 
 
-def test_they_are_dropped_if_the_member_does_not_own_them() -> None:
+def test_partitions_to_revoke_are_dropped_if_the_member_does_not_own_them() -> None:
     after = changed(member_of_two_topics(STABLE), {"t": {1}}, "t")
     assert (after.state, after.assigned, after.pending_revocation) == (STABLE, {"t": {1: 9}}, {})
 
 
-def test_they_are_added_to_what_is_being_revoked() -> None:
+def test_more_partitions_may_be_added_to_a_revocation() -> None:
     member = member_of_two_topics(UNREVOKED, pending_revocation={"other": {8: 3}})
     after = changed(member, None, "t")
     assert after.pending_revocation == {"other": {8: 3, 7: 9}}
@@ -264,7 +264,7 @@ def test_a_target_of_a_topic_without_subscription_is_revoked() -> None:
         ({"other": {1}}, False),
     ],
 )
-def test_a_member_owns_nothing_but_its_assignment(
+def test_a_member_owns_only_its_assignment(
     reported: dict[str, set[int]] | None, expected: bool
 ) -> None:
     assert is_subset(reported, {"t": {1: 9}}) is expected

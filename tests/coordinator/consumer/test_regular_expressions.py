@@ -1,4 +1,4 @@
-"""Subscriptions by regular expression: resolved by a timer that is due at once, all together."""
+"""Subscriptions by regular expression. A timer that is due at once resolves them together."""
 
 import pytest
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
@@ -95,7 +95,7 @@ def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarn
     harness.advance(10_000)
     harness.consumer("a", 2)
     harness.advance(0)
-    assert harness.consumers.epoch == 2  # ten seconds since the last time have not passed
+    assert harness.consumers.epoch == 2  # ten seconds have not passed since the last match
     harness.advance(1)
     harness.consumer("a", 2)
     harness.advance(0)
@@ -104,7 +104,7 @@ def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarn
     assert set(harness.owned_by("a")) == {"orders", "ordinary"}
 
 
-def test_expressions_are_refreshed_now_and_then(harness: CoordinatorHarness) -> None:
+def test_expressions_are_refreshed_periodically(harness: CoordinatorHarness) -> None:
     refresh_ms = harness.config.regex_refresh_interval_ms
     harness.consumer_join("a", regex="ord.*", rebalance_ms=10 * refresh_ms)
     harness.advance(0)
@@ -118,7 +118,9 @@ def test_expressions_are_refreshed_now_and_then(harness: CoordinatorHarness) -> 
     assert harness.consumers.epoch == 2
 
 
-def test_a_changed_expression_gives_up_its_topics_at_once(harness: CoordinatorHarness) -> None:
+def test_the_topics_of_a_changed_expression_are_released_at_once(
+    harness: CoordinatorHarness,
+) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.advance(0)
     harness.consumer("a", 1)
@@ -133,7 +135,7 @@ def test_a_changed_expression_gives_up_its_topics_at_once(harness: CoordinatorHa
     assert {t: tuple(p) for t, p in harness.owned_by("a").items()} == ALL
 
 
-def test_an_expression_may_become_names(harness: CoordinatorHarness) -> None:
+def test_an_expression_may_be_replaced_by_names(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.advance(0)
     harness.consumer("a", 1)
@@ -143,7 +145,7 @@ def test_an_expression_may_become_names(harness: CoordinatorHarness) -> None:
     assert not harness.consumers.regex_counts
 
 
-def test_names_may_become_an_expression(harness: CoordinatorHarness) -> None:
+def test_names_may_be_replaced_by_an_expression(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a")
     harness.consumer("a", 2, ALL, topics=(), regex="ord.*")
     assert harness.consumers.epoch == 3
@@ -151,21 +153,21 @@ def test_names_may_become_an_expression(harness: CoordinatorHarness) -> None:
     assert harness.consumers.epoch == 4
 
 
-def test_an_expression_beside_a_changed_one_of_another_member(harness: CoordinatorHarness) -> None:
+def test_an_expression_of_another_member_waits_after_a_change(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.consumer_join("b", regex="ord.*")
     harness.advance(0)
     harness.consumer("b", 1, {}, regex="x")
     assert set(harness.consumers.regexes) == {"ord.*"}
     harness.advance(0)
-    assert set(harness.consumers.regexes) == {"ord.*"}  # the second waits for ten seconds
+    assert set(harness.consumers.regexes) == {"ord.*"}  # the second one waits for ten seconds
     harness.advance(10_001)
     harness.consumer("a", 1)
     harness.advance(0)
     assert set(harness.consumers.regexes) == {"ord.*", "x"}
 
 
-def test_the_last_subscriber_takes_its_expression_along(harness: CoordinatorHarness) -> None:
+def test_an_expression_is_removed_with_its_last_subscriber(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.consumer_join("b", regex="ord.*")
     harness.advance(0)
@@ -175,7 +177,7 @@ def test_the_last_subscriber_takes_its_expression_along(harness: CoordinatorHarn
     assert not harness.consumers.regexes
 
 
-def test_a_group_that_is_gone_resolves_nothing(harness: CoordinatorHarness) -> None:
+def test_a_deleted_group_resolves_nothing(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.consumer("a", -1)
     assert harness.delete() is E.none
@@ -189,7 +191,7 @@ def test_a_group_whose_creation_was_not_stored_resolves_nothing(
         GROUP, "a", 0, None, None, 1, None, "ord.*", None, (), "c", "/h", None, True
     )
     outcome = harness.coordinator.handle(command, 1_000, harness.now)
-    harness.is_checking = False  # a deadline is left
+    harness.is_checking = False  # a deadline remains
     harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
     harness.advance(0)
     assert not harness.coordinator.consumer_groups
@@ -197,7 +199,9 @@ def test_a_group_whose_creation_was_not_stored_resolves_nothing(
 
 
 @pytest.mark.parametrize("regex", ["", None])
-def test_an_empty_expression_is_none(harness: CoordinatorHarness, regex: str | None) -> None:
+def test_an_empty_expression_counts_as_no_expression(
+    harness: CoordinatorHarness, regex: str | None
+) -> None:
     joined = harness.consumer_join("a", topics=("orders",), regex=regex)
     assert harness.assigned(joined) == ALL
 

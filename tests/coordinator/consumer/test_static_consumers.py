@@ -12,12 +12,12 @@ ALL = {"orders": (0, 1, 2, 3)}
 
 @pytest.fixture
 def static(harness: CoordinatorHarness) -> CoordinatorHarness:
-    """A group of one static member, a, with instance id i1."""
+    """A group with one static member, `a`, with instance id `i1`."""
     harness.consumer_join("a", instance="i1", rack="r1")
     return harness
 
 
-def test_a_static_member_that_is_back_keeps_its_partitions(static: CoordinatorHarness) -> None:
+def test_a_static_member_that_returns_keeps_its_partitions(static: CoordinatorHarness) -> None:
     left = static.consumer("a", -2, instance="i1")
     assert (left.member_id, left.member_epoch) == ("a", -2)
     assert static.consumers.state == "Reconciling"
@@ -60,7 +60,7 @@ def test_a_replaced_member_is_fenced(static: CoordinatorHarness, epoch: int) -> 
 
 
 @pytest.mark.parametrize("epoch", [2, -1])
-def test_an_unknown_instance_id(static: CoordinatorHarness, epoch: int) -> None:
+def test_an_unknown_instance_id_is_rejected(static: CoordinatorHarness, epoch: int) -> None:
     unknown = static.consumer("a", epoch, instance="i2")
     assert unknown.error_code is E.unknown_member_id
     assert unknown.error_message == "Instance id i2 is unknown."
@@ -82,13 +82,13 @@ def test_a_member_that_has_left_temporarily_expires(static: CoordinatorHarness) 
     assert static.causes()[-1] == Cause.SESSION_TIMEOUT.value
 
 
-def test_leaving_temporarily_frees_what_is_being_revoked(static: CoordinatorHarness) -> None:
+def test_leaving_temporarily_frees_the_partitions_being_revoked(static: CoordinatorHarness) -> None:
     static.consumer_join("b")
     kept = static.assigned(static.consumer("a", 2, ALL))["orders"]
     static.consumer("a", -2, instance="i1")
     freed = static.assigned(static.consumer("b", 3))["orders"]
     assert sorted((*kept, *freed)) == [0, 1, 2, 3]
-    # The deadline of its revocation means nothing any more.
+    # The deadline of the revocation no longer applies.
     static.advance(44_000)
     static.consumer("b", 3)
     static.advance(20_000)

@@ -1,4 +1,4 @@
-"""When the target assignment is computed, by which assignor, and that only changes are written."""
+"""When and by which assignor the target assignment is computed. Only changes are written."""
 
 from uuid import UUID
 
@@ -48,7 +48,7 @@ def test_the_target_is_not_computed_before_the_assignment_interval(
     harness: CoordinatorHarness,
 ) -> None:
     harness.consumer_config = ConsumerConfig(assignment_interval_ms=10_000)
-    assert harness.consumer_join("a").member_epoch == 2  # the first one is computed at once
+    assert harness.consumer_join("a").member_epoch == 2  # the first target is computed at once
     b = harness.consumer_join("b")
     assert (b.member_epoch, b.assignment) == (2, ())
     assert (harness.consumers.epoch, harness.consumers.assignment_epoch) == (3, 2)
@@ -60,7 +60,7 @@ def test_the_target_is_not_computed_before_the_assignment_interval(
     assert harness.consumers.assignment_epoch == 3
 
 
-def test_most_members_choose_the_assignor(harness: CoordinatorHarness) -> None:
+def test_the_assignor_of_most_members_is_used(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a")
     assert harness.describe_consumers().assignor_name == "uniform"
     harness.consumer_join("b", assignor="range")
@@ -73,7 +73,7 @@ def test_most_members_choose_the_assignor(harness: CoordinatorHarness) -> None:
     )
 
 
-def test_range_assigns_neighbours(harness: CoordinatorHarness) -> None:
+def test_range_assigns_adjacent_partitions(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", assignor="range")
     harness.consumer_join("b", assignor="range")
     targets = harness.consumers.targets
@@ -81,7 +81,7 @@ def test_range_assigns_neighbours(harness: CoordinatorHarness) -> None:
     assert (list(targets["a"][topic_id]), list(targets["b"][topic_id])) == ([0, 1], [2, 3])
 
 
-def test_the_target_of_a_group_of_unequal_subscriptions(harness: CoordinatorHarness) -> None:
+def test_a_target_is_computed_for_unequal_subscriptions(harness: CoordinatorHarness) -> None:
     harness.topics.put("refunds", 2)
     harness.consumer_join("a", topics=("orders", "refunds"))
     harness.consumer_join("b", topics=("orders",))
@@ -90,7 +90,7 @@ def test_the_target_of_a_group_of_unequal_subscriptions(harness: CoordinatorHarn
     assert set(harness.owned_by("b") or {"orders": []}) == {"orders"}
 
 
-# Two of the names are in one bucket of Kafka's hash sets, and so are the two ids.
+# Two of the names are in one bucket of Kafka's hash sets, and the two ids are in one bucket too.
 COLLIDING = {
     "logs": (4, UUID("afc3fec3-5349-4a45-b419-ec6131f47e87")),
     "shipments": (6, UUID("6d62fbaa-35f0-42fa-9f1e-a6df738633c2")),
@@ -107,7 +107,7 @@ COLLIDING = {
 def test_the_order_of_the_names_in_the_request_decides_ties(
     harness: CoordinatorHarness, names: tuple[str, ...], expected: dict[str, list[int]]
 ) -> None:
-    """As Kafka assigned them. In its record the names are sorted."""
+    """The result is Kafka's assignment. In Kafka's record, the names are sorted."""
     for topic, (partitions, topic_id) in COLLIDING.items():
         harness.topics.put(topic, partitions, topic_id)
     harness.consumer_join("consumer-g-0", topics=("unknown",))
@@ -120,8 +120,10 @@ def test_the_order_of_the_names_in_the_request_decides_ties(
     assert metadata.subscribed_topic_names == ("logs", "shipments")
 
 
-def test_a_target_computed_by_a_member_that_changed_nothing(harness: CoordinatorHarness) -> None:
-    """A member leaves, and the heartbeat of another computes the target."""
+def test_a_heartbeat_of_an_unchanged_member_may_compute_the_target(
+    harness: CoordinatorHarness,
+) -> None:
+    """A member leaves, and the heartbeat of another member computes the target."""
     for member_id in ("a", "b", "c"):
         harness.consumer_join(member_id)
     harness.consumer("c", -1)
@@ -137,7 +139,7 @@ def test_an_epoch_whose_records_were_not_stored_is_bumped_again(
     harness.topics.put("orders", 8)
     command_log = len(harness.log)
     outcome = harness.coordinator.handle(_heartbeat("a", 2), 1_000, harness.now)
-    assert outcome.records  # which are lost
+    assert outcome.records  # the records are lost
     failed = harness.coordinator.append_failed(outcome, harness.now)
     assert [each.error_code.name for _, each in failed.replies] == ["unknown_server_error"]
     assert len(harness.log) == command_log

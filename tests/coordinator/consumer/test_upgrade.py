@@ -110,11 +110,11 @@ def test_members_expire_after_an_upgrade(harness: CoordinatorHarness) -> None:
     assert {harness.heartbeat(each, 1) for each in (a, b)} == {E.unknown_member_id}
 
 
-# --- refused
+# --- rejected upgrades
 
 
 @pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_a_policy_may_forbid_it(policy: str) -> None:
+def test_a_policy_may_forbid_upgrades(policy: str) -> None:
     harness = CoordinatorHarness(
         group_initial_rebalance_delay_ms=0, consumer_migration_policy=policy
     )
@@ -180,7 +180,7 @@ def test_a_refused_upgrade_ends_waiting_requests_but_no_sessions(
 
 
 def test_a_group_without_a_first_generation_is_not_upgraded() -> None:
-    """As in Kafka; the classic member has to join again."""
+    """As in Kafka, the classic member has to join again."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
     waiting = harness.join_dynamic(protocols=consumer_protocols())
     refused = harness.consumer_join("c")
@@ -207,7 +207,7 @@ def test_only_joins_upgrade(harness: CoordinatorHarness, epoch: int) -> None:
     assert refused.error_message == "Group orders is not a consumer group."
 
 
-# --- and the other way round, without members
+# --- downgrades without members
 
 
 def test_an_empty_consumer_group_becomes_classic(harness: CoordinatorHarness) -> None:
@@ -220,7 +220,7 @@ def test_an_empty_consumer_group_becomes_classic(harness: CoordinatorHarness) ->
     assert assigned(sync(harness, b, 1)) == HALF
 
 
-def test_requests_of_classic_members_to_an_empty_consumer_group(
+def test_an_empty_consumer_group_rejects_requests_of_classic_members(
     harness: CoordinatorHarness,
 ) -> None:
     harness.consumer_join("a")
@@ -228,5 +228,5 @@ def test_requests_of_classic_members_to_an_empty_consumer_group(
     assert harness.heartbeat("a", 1) is E.unknown_member_id
     assert sync(harness, "a", 1).error_code is E.unknown_member_id
     assert harness.leave("a").members[0].error_code is E.unknown_member_id
-    assert rejoin(harness, "a").error_code is E.unknown_member_id  # replaces the group all the same
+    assert rejoin(harness, "a").error_code is E.unknown_member_id  # replaces the group nevertheless
     assert not harness.coordinator.consumer_groups

@@ -1,9 +1,9 @@
 """Random producers of two transactional ids, of both protocol versions: retries, zombies, timeouts,
 lost records, lost responses, restarts, and expired ids.
 
-The harness checks the log after every step. Here each transaction is decided once, as its producer
-learned; only the newest producer can change anything; and a committed transaction has exactly the
-partitions that its producer added.
+The harness checks the log after every step. This test checks that each transaction is decided once,
+as in the response to its producer; that only the newest producer can change anything; and that a
+committed transaction has exactly the partitions that its producer added.
 """
 
 from typing import Any
@@ -30,8 +30,8 @@ PARTITIONS = st.sets(st.sampled_from([("t", 0), ("t", 1), ("u", 0)]), min_size=1
 
 
 class Producer:
-    """A client. `added`: the partitions of its transaction; `maybe_added`: of those without a
-    response. `last_end`: its last EndTxn, for a retry, with the partitions of that transaction."""
+    """A client. `added`: the partitions of its transaction; `maybe_added`: partitions whose request
+    had no response. `last_end`: its last EndTxn, for a retry, with the transaction's partitions."""
 
     def __init__(self, transactional_id: str, version: int) -> None:
         self.transactional_id, self.version = transactional_id, version
@@ -88,7 +88,7 @@ class RandomProducers(RuleBasedStateMachine):
 
     @rule(who=WHO, fate=FATES)
     def a_producer_recovers(self, who: int, fate: str) -> None:
-        """InitProducerId with the current id and epoch (KIP-360)."""
+        """Send InitProducerId with the current id and epoch (KIP-360)."""
         producer = self.producer(who)
         if producer is None:
             return
@@ -152,7 +152,7 @@ class RandomProducers(RuleBasedStateMachine):
             return
         if result.error is not E.none:
             return
-        if attempted or command.client_version >= TXN_V2:  # else it repeats the last decision
+        if attempted or command.client_version >= TXN_V2:  # otherwise the last decision is repeated
             self._check_decision(command, added, attempted)
         producer.producer_id, producer.epoch = result.producer_id, result.producer_epoch
         producer.added, producer.maybe_added, producer.last_end = set(), set(), None
@@ -160,7 +160,7 @@ class RandomProducers(RuleBasedStateMachine):
     def _check_decision(
         self, command: EndTransaction, added: set[TopicPartition], attempted: set[TopicPartition]
     ) -> None:
-        """The last decision of the id is the one that was requested, with these partitions."""
+        """Check that the last decision of the id is the requested one, with these partitions."""
         number, metadata = next(
             (number, metadata)
             for number, (transactional_id, metadata) in reversed(list(enumerate(self.harness.log)))
@@ -219,7 +219,7 @@ class RandomProducers(RuleBasedStateMachine):
             assert due <= min(deadlines)
 
     def teardown(self) -> None:
-        """Everything can be finished: a new producer of each id begins and commits."""
+        """Check that a new producer of each id can begin and commit a transaction."""
         harness = self.harness
         harness.write_markers()
         for transactional_id in IDS:

@@ -23,7 +23,7 @@ STATES = tuple(S)[:6]
 
 
 def in_state(state: TransactionState, version: int) -> TransactionHarness:
-    """A harness whose transaction of `ID` is in this state, after one with epoch 0."""
+    """Return a harness whose transaction of `ID` is in this state, after one with epoch 0."""
     harness = TransactionHarness()
     harness.init()
     if state is S.EMPTY:
@@ -124,8 +124,8 @@ V1: dict[str, dict[TransactionState, Row]] = {
     "commit with a newer epoch": unchanged(E.producer_fenced),
     "commit of a stranger": unchanged(E.invalid_producer_id_mapping),
 }
-# The epoch has changed with the Prepare state: a request with the current epoch is not a retry, but
-# of the next transaction. No error is final before the markers are written.
+# The epoch changes with the Prepare state, so a request with the current epoch is not a retry, but
+# belongs to the next transaction. No error is final before the markers are written.
 V2: dict[str, dict[TransactionState, Row]] = {
     "commit": {
         **CONCURRENT,
@@ -167,7 +167,7 @@ def test_each_request_in_each_state(
     row = Row(error, harness.state, harness.metadata.producer_epoch - epoch)
     assert row == table[request_name][state]
     assert harness.metadata.producer_id == producer_id
-    # Records are written for changes only; an added partition is one.
+    # Records are written only for changes, such as an added partition.
     changes = row.state is not state or row.bump or (request_name, state) == ("add", S.ONGOING)
     assert (len(harness.log) > records) == bool(changes)
 
@@ -296,7 +296,7 @@ def test_a_repeated_init_after_a_restart_is_fenced() -> None:
 
 
 def with_last_epoch(epoch: int = LAST_EPOCH) -> TransactionHarness:
-    """An id with the last epoch that a producer may have."""
+    """Return an id with the last epoch that a producer may have."""
     harness = in_state(S.EMPTY, TXN_V2)
     record = harness.log[-1]
     assert record.metadata is not None

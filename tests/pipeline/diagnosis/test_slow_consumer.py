@@ -100,11 +100,13 @@ def test_rejected_commits_are_in_the_text() -> None:
     history.event("commit_rejected", 6 * MINUTE + 30_000, C, error_code=25)
     history.event("commit_rejected", 6 * MINUTE + 31_000, C, error_code=22)
     assert (
-        "2 commits were rejected: the records were processed again." in diagnosis_of(history).text
+        "2 commits were rejected, so the records were processed again."
+        in diagnosis_of(history).text
     )
 
 
 def test_one_rejected_commit_is_singular() -> None:
     history = slow_consumer(1)
     history.event("commit_rejected", 6 * MINUTE + 30_000, C, error_code=25)
-    assert "1 commit was rejected: the records were processed again." in diagnosis_of(history).text
+    text = diagnosis_of(history).text
+    assert "1 commit was rejected, so the records were processed again." in text

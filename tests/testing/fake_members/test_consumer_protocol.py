@@ -123,7 +123,7 @@ def test_a_static_member_leaves_temporarily_and_returns(orders: Kafka) -> None:
     static.close()
     group = orders.group("billing")
     assert (
-        "Static member pod-1 has left temporarily: its partitions are kept for " in group.explain()
+        "Static member pod-1 has left temporarily. Its partitions are kept for " in group.explain()
     )
     assert "consumer protocol): has left temporarily; owns orders-" in group.explain(verbose=True)
     assert len(other.owned) == 2

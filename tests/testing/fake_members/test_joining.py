@@ -225,8 +225,8 @@ def test_a_fake_member_without_a_common_assignor_is_rejected(kafka: Kafka) -> No
         kafka.fake_member("billing", assignor="range", client_id="till")
     assert str(raised.value).startswith(
         "fake member till cannot join group billing: INCONSISTENT_GROUP_PROTOCOL. It supports "
-        "range; the members of the group have only roundrobin in common: use that as its "
-        "assignor. (If the test expects that, use may_be_rejected=True.)\nGroup billing is Stable"
+        "range; the members of the group have only roundrobin in common: choose its assignor from "
+        "these. (If the test expects this, use may_be_rejected=True.)\nGroup billing is Stable"
     )
     rejected = kafka.fake_member("billing", assignor="range", may_be_rejected=True)
     assert rejected.errors == [("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL")]
