@@ -63,7 +63,7 @@ def test_different_responses_have_exit_code_1_and_are_shown(run: Run) -> None:
         kafka.faults.answer("Heartbeat", "NOT_COORDINATOR", times=2)
         code, output = played(run, kafka, UNKNOWN_GROUP)
     assert code == 1
-    assert f"differs: {UNKNOWN_GROUP}: Heartbeat: no group, in every version" in output
+    assert f"differs: {UNKNOWN_GROUP}: Heartbeat: an unknown group, in every version" in output
     step, field = output.splitlines()[-2:]
     assert step.startswith("       1. A: Heartbeat v0")
     assert field == "         error_code: Kafka unknown_member_id, kohort not_coordinator"
