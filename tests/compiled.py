@@ -9,7 +9,7 @@ import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from support.wheel import ROOT, built_wheel, run
+from support.builds import ROOT, built_wheel, run
 
 TESTS = (
     "tests/broker",

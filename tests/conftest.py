@@ -56,7 +56,7 @@ NEEDS = {
 }
 """Marker -> the reason to skip, and the required programs."""
 
-# kafka-python leaves a socket open when it is closed while it connects.
+# kafka-python leaves a socket open if a client is closed while it connects.
 UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET = (
     pytest.mark.filterwarnings(f"ignore:unclosed <{kind}:ResourceWarning")
     for kind in ("socket", "ssl")
@@ -64,7 +64,7 @@ UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET = (
 MARKS = {
     "tests/clients/": (pytest.mark.clients, UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET),
     "tests/cli/groups/": (UNCLOSED_SOCKET,),
-    # Most attacks take seconds, and each of them starts a broker and a neighbour.
+    # Most attacks take seconds, and each starts a broker and a neighbour.
     "tests/hostile/": (pytest.mark.slow,),
     "tests/kafka_tools/": (pytest.mark.java,),
 }

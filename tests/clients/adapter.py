@@ -207,7 +207,7 @@ class TransactionalProducer(Protocol):
     def begin(self) -> None: ...
 
     def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
-        """Returns after the response."""
+        """Sends a record, and returns after the response."""
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None: ...
 

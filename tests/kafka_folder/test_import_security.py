@@ -1,4 +1,4 @@
-"""SCRAM users, ACLs and client quotas of a Kafka folder (record_security.py)."""
+"""SCRAM users, ACLs and client quotas of a Kafka folder (record.py)."""
 
 import contextlib
 import json
@@ -15,12 +15,12 @@ from support.broker_thread import BrokerThread
 from support.sasl import ScramClient
 from support.wire import Client
 
-from .record_security import AUTHORIZER, TARGET, security_state
+from .record import AUTHORIZER, SECURITY_TARGET, security_state
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    with tarfile.open(TARGET) as tar:
+    with tarfile.open(SECURITY_TARGET) as tar:
         tar.extractall(tmp_path, filter="data")
     return tmp_path / "data"
 

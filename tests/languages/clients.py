@@ -1,6 +1,6 @@
 """The clients: library, version, and how their drivers are built and started.
 
-What is built is kept in the cache of support.build_cache until sources or pinned versions change.
+What is built is kept in the cache of support.builds until sources or pinned versions change.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from support.build_cache import cached, shared_folder
+from support.builds import cached, shared_folder
 from support.java import FLAGS, fetched_jars
 
 DRIVERS = Path(__file__).parent / "drivers"

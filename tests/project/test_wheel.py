@@ -16,7 +16,7 @@ from pathlib import Path
 import kohort
 import pytest
 from packaging.requirements import Requirement
-from support.wheel import ROOT, built_sdist, built_wheel, run
+from support.builds import ROOT, built_sdist, built_wheel, run
 
 PARTS = (
     "assignors",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.build_cache import cached
+from support.builds import cached
 
 # For short runs. Warnings of the JVM about the archive would mix with the output.
 FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")

@@ -1,7 +1,8 @@
-"""Brokers without an event loop, sockets or threads, and virtual time: callbacks run in the order
-of their deadlines, and the clock jumps to each."""
+"""Brokers without an event loop, sockets or threads, and virtual time: callbacks and tasks run in
+the order of their deadlines, and the clock jumps to each."""
 
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -18,7 +19,6 @@ from kohort.broker.event_log import EventPublisher
 from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.event_loop.timers import Timer
 from kohort.broker.fetch_sessions import FetchSessionCache
-from kohort.broker.runtime.context import CoordinatorCodec
 from kohort.broker.runtime.runtime import CoordinatorRuntime
 from kohort.broker.security.security import Security, new_security
 from kohort.broker.topic_metadata import ClusterTopics
@@ -35,6 +35,7 @@ from kohort.topics.configs import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Partition
+from support.coordinator import new_coordinator
 from support.runtime import new_runtime, no_time, run_now
 
 LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
@@ -71,6 +72,56 @@ class Schedule:
             return timer.callback
         self._now_ms = max(self._now_ms, until_ms)
         return None
+
+
+Register = Callable[[Callable[[Any], None]], None]
+"""Receives a callback to call once, when the wait is over."""
+
+
+@types.coroutine
+def wait(register: Register) -> Generator[Register, Any, Any]:
+    return (yield register)
+
+
+class Tasks:
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self.failure: BaseException | None = None
+        """The exception of the first task that failed."""
+
+    def start_task(self, coroutine: Coroutine[Any, Any, Any]) -> "Task":
+        task = Task(self, coroutine)
+        self._schedule.after(0, lambda: task.resume(None))
+        return task
+
+    async def sleep(self, ms: float) -> None:
+        await wait(lambda wake: self._schedule.after(round(ms), lambda: wake(None)))
+
+
+class Task:
+    def __init__(self, tasks: Tasks, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._tasks, self._coroutine = tasks, coroutine
+        self.is_over = False
+
+    def resume(self, value: Any) -> None:
+        if self.is_over:
+            return
+        try:
+            register = self._coroutine.send(value)
+        except StopIteration:
+            self.is_over = True
+        except BaseException as failure:
+            self.is_over = True
+            self._tasks.failure = self._tasks.failure or failure
+        else:
+            if not self.is_over:
+                register(self.resume)
+
+    def kill(self) -> None:
+        """Stop the task. A task may stop itself."""
+        self.is_over = True
+        if not self._coroutine.cr_running:  # type: ignore[attr-defined]
+            self._coroutine.close()
 
 
 class VirtualBroker:
@@ -178,14 +229,12 @@ class VirtualBroker:
 
     def new_coordinator(self, _partition: int) -> tuple[Coordinator, OffsetsTable]:
         offsets = OffsetsTable()
-        coordinator = Coordinator(
+        coordinator = new_coordinator(
             self._group_config,
             self.new_member_id,
-            CoordinatorCodec(),
             offsets,
             ClusterTopics(self._view),
             self.topics.configs.consumer_group,
-            self.new_member_id,
         )
         return coordinator, offsets
 

@@ -25,7 +25,7 @@ from ..aio import AioKafka, LoopThread
 from ..consumers import until
 from ..kafka_python import KafkaPython
 from ..librdkafka import Librdkafka
-from .connecting import JavaClient
+from .conftest import JavaClient
 
 # Clients are User:ANONYMOUS on the first listener, and an administrator on the second one.
 CONFIG = {

@@ -7,7 +7,7 @@ import pytest
 from kohort.testing.kafka import Kafka
 from kohort.testing.security import Mechanism
 
-from .connecting import Config
+from .conftest import Config
 
 PASSWORD = 'a:l,i c\\"e'
 CONFIG = {

@@ -13,7 +13,7 @@ from kohort.testing.kafka import Kafka
 from kohort.testing.security import Security
 from support.sasl import OAUTH_MODULE, unsecured_token
 
-from .connecting import Config, Refused
+from .conftest import Config, Refused
 from .test_connecting import CONFIG, PASSWORD, Connect
 
 Sees = dict[str, str]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.run import LAYERS
-from support.wheel import built_wheel, run
+from support.builds import built_wheel, run
 
 from ..test_run import append_records, contents, run_pipeline
 

@@ -9,8 +9,7 @@ from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import DeleteGroup
 from kohort.offsets.causes import Cause
 from truth.clients import BY_ADMIN, Client
-from truth.settings import GroupSetting
-from truth.world import World
+from truth.world import GroupSetting, World
 
 Action = Callable[[], Coroutine[Any, Any, None]]
 

@@ -18,8 +18,7 @@ from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.fake_members.roles import Consumer, JoinResult
 from support.coordinator import offset_commit
 from truth.oracle import Place
-from truth.settings import Library
-from truth.world import World
+from truth.world import Library, World
 
 # Java's reasons (AbstractCoordinator, ConsumerCoordinator, KafkaConsumer, KafkaAdminClient).
 JAVA_REASONS = {

@@ -8,8 +8,7 @@ from kohort.pipeline.lake.reader import Lake
 from truth.actions import run_world
 from truth.compare import Matrix, Verdict, expected_causes, read_histories
 from truth.live import kohort
-from truth.settings import draw
-from truth.world import World
+from truth.world import World, draw
 
 SEED = 5
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from truth.actions import run_world
 from truth.compare import expected_causes, read_histories
-from truth.settings import draw
-from truth.world import World
+from truth.world import World, draw
 
 
 @pytest.mark.parametrize("seed", range(4))
