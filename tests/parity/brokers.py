@@ -57,7 +57,16 @@ class KohortBroker(ScriptBroker):
         while quiet < 3:
             before = pending()
             await self.round_trip(control)
-            quiet = 0 if pending() < before else quiet + 1
+            quiet = 0 if pending() < before or self._is_receiving else quiet + 1
+
+    @property
+    def _is_receiving(self) -> bool:
+        """Whether a part of a request has been read. A megabyte is read in several turns."""
+        return any(
+            connection._framer.partial_bytes
+            for server in self.broker._all_servers()
+            for connection in server._connections
+        )
 
     async def advance(self, ms: int) -> None:
         for _ in range(ms // STEP_MS):
