@@ -60,8 +60,9 @@ def _dotted(oid: bytes) -> str:
 
 def _escaped(value: str) -> str:
     escaped = re.sub(r'([,+"\\<>;=#])', r"\\\1", value).replace("\0", r"\00")
-    # The first space at the beginning and the last space at the end.
-    return re.sub(r"^ | $", r"\\\g<0>", escaped)
+    # All leading and trailing spaces and carriage returns (upstream: Java's AVA.toRFC2253String).
+    outer = re.compile(r"\A[ \r]+|[ \r]+\Z")
+    return outer.sub(lambda spaces: "".join("\\" + each for each in spaces[0]), escaped)
 
 
 def _contents(encoded: bytes) -> Iterator[bytes]:

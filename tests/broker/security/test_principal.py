@@ -46,6 +46,7 @@ def certificate(*parts: list[tuple[ObjectIdentifier, str]]) -> bytes:
         ([[(COMMON_NAME, 'c"d\\e<f>g;h=i/j#\0')]], r"CN=c\"d\\e\<f\>g\;h\=i/j\#\00"),
         ([[(COMMON_NAME, "zoë  \u4e2d\u6587")]], "CN=zoë  \u4e2d\u6587"),
         ([[(COMMON_NAME, "  ")]], r"CN=\ \ "),
+        ([[(COMMON_NAME, "  a b  ")]], r"CN=\ \ a b\ \ "),
         (
             [[(COMMON_NAME, "alice")], [(NameOID.EMAIL_ADDRESS, "alice@example.com")]],
             "1.2.840.113549.1.9.1=#1611616c696365406578616d706c652e636f6d,CN=alice",
