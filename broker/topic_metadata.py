@@ -34,7 +34,8 @@ _PATTERNS_AT_ONCE_MAX: Final = 16
 # Maximum number of pairs (pattern, name) that are matched without threads. A pair takes 10 µs, or
 # half a millisecond with a hostile pattern.
 _INLINE_MAX: Final = 100
-# Number of pairs in one step of a task, which may take a second with hostile patterns.
+# Maximum number of names that are matched in one step of a task. With hostile patterns, a step may
+# take a second.
 _NAMES_AT_ONCE_MAX: Final = 64
 
 # The descriptions of RE2/J, which Kafka uses, for RE2's descriptions of syntax errors.

@@ -159,7 +159,7 @@ def of_group(name: str, needs: Collection[str], broker: Settings) -> dict[str, s
 
 
 def properties(name: str) -> str:
-    """Return server.properties of a broker that can play the scenarios of SETTINGS[name]."""
+    """Return the server.properties of a broker that can play the scenarios of SETTINGS[name]."""
     text = "".join(f"{key}={value}\n" for key, value in SETTINGS[name].items())
     if AUTHORIZER not in SETTINGS[name]:
         return text

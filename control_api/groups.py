@@ -100,7 +100,7 @@ def exits(control: Control, group: Name) -> Json:
 
 
 def state_changes(control: Control, group: Name) -> Json:
-    """Return all transitions of the group between states."""
+    """Return all state transitions of the group."""
     find_group(control, group)
     return {"state_changes": control.kafka.history.state_changes(group)}
 

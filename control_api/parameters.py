@@ -66,7 +66,10 @@ PARAMETERS: Final = {
 }
 
 _DURATION: Final = "the duration of delay, delay_answer, apply_late and throttle, in {}"
-_AMOUNT: Final = "the duration of latency, skew_clock (negative: backwards) and slow_sync, in {}"
+_AMOUNT: Final = (
+    "the time that latency or slow_sync adds, or by which skew_clock moves a clock "
+    "(negative: backwards), in {}"
+)
 
 BY_PATH: Final = {
     "/topics/{topic}/records": {

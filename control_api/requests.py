@@ -80,8 +80,9 @@ def set_fault(
     probability: Probability | None = None,
     seed: Index = 0,
 ) -> Json:
-    """Set a fault on requests of one API, with Kafka's names: `{"action": "answer", "api":
-    "OffsetCommit", "error": "NOT_COORDINATOR"}`. If the fault does not fire, the check fails."""
+    """Set a fault on requests of one API; APIs and errors have Kafka's names: `{"action": "answer",
+    "api": "OffsetCommit", "error": "NOT_COORDINATOR"}`. If the fault does not fire, the check
+    fails."""
     how = _action_arguments(action, error, seconds, ms) | {
         "group": group,
         "member": member,
@@ -232,9 +233,9 @@ def wait_request(
 
 
 def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -> Json:
-    """Return the last `limit` events of coordinators, of one group, or of all groups and
-    transactions, with the columns of the event log (docs/events.md). As with `kohort.events=all`,
-    accepted commits and all changes of transactions are included. `seq` counts from 0."""
+    """Return the last `limit` coordinator events of one group, or of all groups and transactions,
+    with the columns of the event log (docs/events.md). As with `kohort.events=all`, accepted
+    commits and all changes of transactions are included. `seq` counts from 0."""
     history = control.kafka.history
     changes = map(_recorded, history.transaction_changes())
     found = [

@@ -2,7 +2,7 @@
 
 Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility (the
 level is NONE). Errors have Confluent's codes. A deletion is soft until it is repeated with
-`permanent=true`; `deleted=true` includes softly deleted versions.
+`permanent=true`; `deleted=true` includes soft-deleted versions.
 """
 
 import json
@@ -119,7 +119,7 @@ class SchemaRegistry:
         return sorted(each for each in self._subjects if self._shown(each))
 
     def _shown(self, subject: str) -> dict[int, int]:
-        """Return schema ids by version, without softly deleted versions unless `deleted=true`."""
+        """Return schema ids by version, without soft-deleted versions unless `deleted=true`."""
         return {
             version: id_
             for version, id_ in self._subjects.get(subject, {}).items()

@@ -202,8 +202,8 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Handle the result of a query of this coordinator. The group may have changed since the
-        query."""
+        """Handle the result of a query that this coordinator issued. The group may have changed
+        since the query."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
         if group is None:

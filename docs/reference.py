@@ -147,7 +147,7 @@ class MissingDocstring(Exception):
 
 
 def reference() -> str:
-    """Return the page below its introduction."""
+    """Return the part of the page that follows its introduction."""
     lines = ["", "## Fixtures, the marker, options", "", *_plugin()]
     for heading, (introduction, parts) in SECTIONS.items():
         lines += ["", f"## {heading}", *(["", introduction] if introduction else [])]

@@ -81,8 +81,8 @@ def clean(
     on_read: Callable[[int], None] = lambda _bytes: None,
 ) -> CooperativeTask[CleaningResult]:
     """Compact the log below first_uncleanable. Records below first_dirty are already clean. Stops
-    early when the offset map is full (dedupe_buffer_bytes). `on_read` is called with the number of
-    bytes after each read.
+    early when the offset map is full (dedupe_buffer_bytes). After each read, `on_read` is called
+    with the number of bytes read.
 
     Raises CleaningStopped, OSError, and LogError for a corrupt batch. The segment of that batch is
     not replaced, because a new checksum would hide the corruption.

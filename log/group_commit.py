@@ -106,8 +106,8 @@ class GroupCommit:
         return pending
 
     def sync(self, log: Log, callback: OnDurable) -> None:
-        """Call `callback` once bytes appended directly to `log` are synced, or after the next flush
-        with durability `none`."""
+        """Call `callback` once bytes appended directly to `log` are synced; with durability `none`,
+        call it after the next flush."""
         pending = self._pending.get(log) or self._begin(log)
         pending.callbacks.append(callback)
         pending.needs_sync = True

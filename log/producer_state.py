@@ -24,8 +24,8 @@ SEQUENCE_MAX: Final = 2**31 - 1
 # are more only if partitions cannot be added. Then the oldest are forgotten, and their clients must
 # abort their transactions.
 VERIFYING_MAX: Final = 10_000
-# Maximum number of ended transactions whose markers readers may not see yet. Older transactions are
-# merged, and become visible together.
+# Maximum number of ended transactions whose markers are not yet visible to readers. Older
+# transactions are merged, and become visible together.
 UNDECIDED_MAX: Final = 1_000
 # Since this version of the transaction protocol, markers have a new epoch (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2

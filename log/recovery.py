@@ -329,7 +329,7 @@ def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: Fi
 def _corruption(
     file: File, error: CorruptBatch, base_offset: int, lowest: int
 ) -> Corruption | None:
-    """Return the corrupt range after `error`, or None if only zeros follow."""
+    """Return the corrupt range that begins at `error`, or None if only zeros follow."""
     start = error.position
     following = _next_valid(file, start, base_offset, lowest)
     if following is not None:

@@ -62,7 +62,7 @@ _OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat
 
 # Requests already in flight get the same error. After this time, the client knows the error.
 REACTION_SECONDS = 0.1
-# According to Kafka's documentation, heartbeat.interval.ms is at most a third of
+# According to Kafka's documentation, heartbeat.interval.ms should be at most a third of
 # session.timeout.ms. A client with exactly that interval is always slightly late.
 HEARTBEATS_PER_SESSION = 3
 HEARTBEAT_TOLERANCE = 1.1
@@ -497,8 +497,8 @@ def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Findi
 def _requests_and_responses(
     requests: list[RecordedRequest],
 ) -> Iterator[tuple[bool, str | None, RecordedRequest]]:
-    """Yield (is_response, client id, request) for each request and each response, in chronological
-    order."""
+    """Yield (is_response, client id, request) for each Fetch and each commit of a member, and for
+    each response to Fetch, ListOffsets and OffsetFetch, in chronological order."""
     steps: list[tuple[float, bool, RecordedRequest]] = []
     members = client_ids(requests) if any(each.is_by_producer for each in requests) else {}
     for each in requests:

@@ -182,7 +182,8 @@ def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
 
 
 def _batches(folder: Path, files: Files) -> Iterator[bytes]:
-    """Yield the batches with records, starting with the newest snapshot."""
+    """Yield the batches of metadata records (no control batches), starting with the newest
+    snapshot."""
     names = [name for name in files.list(folder) if _SNAPSHOT.fullmatch(name)]
     start_offset = 0
     if names:

@@ -28,7 +28,7 @@ _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 
 
 class UndecodableConnectMetadata(ValueError):
-    """Bytes that are not valid metadata or a valid assignment."""
+    """Bytes that are neither valid metadata nor a valid assignment."""
 
 
 @dataclass(frozen=True, slots=True)

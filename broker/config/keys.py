@@ -313,7 +313,7 @@ NETWORK: Final = (
         "max.connection.creation.rate",
         INT_MAX,
         "Maximum number of new connections of a node per second. A listener can have a lower "
-        "limit. Further connections are accepted later. Limits for IP addresses are quotas.",
+        "limit. Further connections are accepted later. Limits for single addresses are quotas.",
         at_least(0),
         dynamic=True,
     ),

@@ -79,8 +79,8 @@ def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
 
 
 class _Rates(Generic[R]):
-    """The rates of all clients that have a quota. When there are too many, idle rates are removed,
-    which are equal to new rates."""
+    """The rates of all clients that have a quota. When there are too many, idle rates are removed;
+    nothing is lost, because an idle rate is equal to a new one."""
 
     def __init__(self, new: Callable[[], R]) -> None:
         self._new: Callable[[], R] = new

@@ -41,7 +41,8 @@ COLUMNS: Final = ("partition", "records", "after", "bytes", "after", "segments",
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compact all logs that are not corrupt; return 1 if one is, otherwise 0. Raises UserError."""
+    """Compact the logs of all topics with cleanup.policy=compact; return 1 if a log could not be
+    compacted, otherwise 0. Raises UserError."""
     logs = find_logs(args.path)
     if logs[0].segment is not None:
         raise UserError(f"{args.path} is a segment: pass the folder of the whole log.")
@@ -112,8 +113,8 @@ def compact(
     checkpoints: PartitionCheckpoints,
     files: Files,
 ) -> tuple[int, ...]:
-    """Compact the whole log of a partition. Return the numbers of COLUMNS. Raises OSError,
-    LogError."""
+    """Compact the whole log of a partition. Return the numbers for COLUMNS, all but the partition.
+    Raises OSError, LogError."""
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )

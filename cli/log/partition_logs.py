@@ -34,8 +34,8 @@ KAFKA_FILES: Final = {
 
 # If more batches are truncated between two reads, the whole segment is read again.
 ANCHORS_MAX: Final = 1000
-# How often a segment may be missing when it is opened after it was listed. Compaction removes one
-# segment at a time. Without a limit, a dangling symbolic link would be retried forever.
+# How many times a listed segment may be missing when it is opened. Compaction removes one segment
+# at a time. Without a limit, a dangling symbolic link would be retried forever.
 VANISHED_MAX: Final = 100
 
 

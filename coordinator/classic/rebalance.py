@@ -94,7 +94,7 @@ def complete_if_joined(decision: Decision, group: Group) -> None:
 
 
 def complete_on_expiration(decision: Decision, group: Group) -> None:
-    """After a session expired, end the join phase if no member is missing. Unlike
+    """After a session has expired, end the join phase if no member is missing. Unlike
     complete_if_joined, this also ends the join phase of an initial rebalance, as upstream does
     (removeMemberAndUpdateClassicGroup, removePendingMemberAndUpdateClassicGroup)."""
     if group.state is PREPARING and group.all_joined:

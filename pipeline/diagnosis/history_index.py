@@ -79,8 +79,8 @@ def _transition(before: Generation | None, after: Generation) -> Transition:
 
 
 def _returned(left: Iterable[Member], joined: Iterable[Member]) -> dict[str, Member]:
-    """Match members that left with those that joined. Clients that share id and host (librdkafka's
-    default id is "rdkafka") are paired in order."""
+    """Match the members that left to those that joined. Clients that share id and host
+    (librdkafka's default id is "rdkafka") are paired in order."""
     candidates: dict[str, list[Member]] = defaultdict(list)
     for member in joined:
         candidates[member.identity].append(member)

@@ -9,7 +9,7 @@ from typing import Final
 from .group_history import LogEnd
 
 DEAD_BAND: Final = 0.05
-"""A lag is FLAT if it changes by less than this share over the samples."""
+"""A lag is FLAT if it changes by at most this share of its median over the samples."""
 
 TREND_SAMPLES: Final = 10
 

@@ -254,7 +254,7 @@ def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
 
 
 def _revoking_since(index: HistoryIndex, before: Generation, member_id: str) -> int | None:
-    """Return the time since which the member had partitions to revoke, according to the last row
+    """Return the time from which the member had partitions to revoke, according to the last row
     before it left."""
     since = None
     if not before.is_consumer_group:

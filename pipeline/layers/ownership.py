@@ -48,7 +48,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
 
 def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFrame":
     """Return the whole table after the rows `new` of silver_generation. `state`: state_generation
-    before them; `old`: the table before them."""
+    before these rows; `old`: silver_ownership before these rows."""
     names = [*_GROUP, "log_offset", "synced_at", "joined_at", "member_list"]
     touched = new.select(*_GROUP).distinct()
     previous = newest(state).join(touched, _GROUP, "left_semi")

@@ -143,7 +143,8 @@ def _member(member: MemberMetadata, protocol_type: str) -> Row:
         "instance_id": member.group_instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        # A broker that loads a value of version 0 does the same.
+        # A value of version 0 has no rebalance timeout. A broker that loads such a value also uses
+        # the session timeout.
         "rebalance_timeout_ms": (
             member.session_timeout_ms if no_timeout else member.rebalance_timeout_ms
         ),

@@ -105,7 +105,7 @@ class Disk(SuggestsAttributes):
         return self._host.call(self.calls_since)
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
-        """Fail all operations that need space with ENOSPC, until `heal`."""
+        """Let all operations that need space fail with ENOSPC until `heal`."""
         faults = [
             FileFault(operation, 0, errno.ENOSPC, 0, None, _path_filter(topic, partition))
             for operation in _NEED_SPACE
