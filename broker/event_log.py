@@ -205,7 +205,8 @@ def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: Coordin
 
 
 def with_columns(event: TransactionEvent) -> GroupEvent:
-    """Return the event with the columns of a line. The group columns are empty."""
+    """Return the event as a GroupEvent, whose fields are the columns of a line. The group columns
+    are empty."""
     detail = {
         "transactional_id": event.transactional_id,
         "producer_id": str(event.producer_id),

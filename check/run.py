@@ -104,7 +104,7 @@ def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
         history.is_interrupted = True
         workload.stop()
 
-    # Signal handlers exist neither on Windows nor outside of the main thread.
+    # The event loop supports signal handlers neither on Windows nor outside the main thread.
     with suppress(NotImplementedError, RuntimeError, ValueError):
         loop.add_signal_handler(signal.SIGINT, interrupted)
     try:

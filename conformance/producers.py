@@ -7,7 +7,7 @@ from ..log.batch import TRANSACTIONAL
 from .recorder import Recorder
 from .records import NewRecord, build
 
-# This is earlier than the clocks of the brokers, so that transcripts show these timestamps.
+# Earlier than STARTED_MS, so that transcripts show these timestamps and not NOW.
 RECORD_TIMESTAMP_MS = 1_600_000_000_000
 NONE_ID = NONE_EPOCH = -1
 UNKNOWN_ID = 999_999_999

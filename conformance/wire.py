@@ -198,8 +198,8 @@ def encode_frame(request: Any, *, correlation_id: int, client_id: str | None) ->
 
 
 def decode_frame(frame: bytes, response_type: Any, *, exact: bool = True) -> tuple[int, Any]:
-    """Return the correlation id and kio's response of a frame without its size. Unless `exact`,
-    bytes after the response are ignored, because clients ignore them."""
+    """Decode a frame without its size: return the correlation id and kio's response. Unless
+    `exact`, bytes after the response are ignored, because clients ignore them."""
     header, start = entity_reader(response_type.__header_schema__)(frame, 0)
     response, size = entity_reader(response_type)(frame, start)
     assert not exact or start + size == len(frame)

@@ -1,9 +1,9 @@
 """The HTTP server: an ASGI application that calls the endpoints, and a thread that serves it.
 
-If the server has a token, every request must contain it. Without a token, the server listens on
-this machine only. The endpoint functions block, so each request gets a thread. Requests that wait
-have a separate thread pool, so that other requests are served regardless of how many are waiting.
-"""
+If the server has a token, every request must contain it. Without a token, the server may listen
+only on this machine. The endpoint functions block, so each request gets a thread. Requests that
+wait have a separate thread pool, so that other requests are served regardless of how many are
+waiting."""
 
 import asyncio
 import hmac

@@ -1,4 +1,5 @@
-"""The coordinator of the groups in one offsets partition. It uses no bytes, no clock and no I/O.
+"""The coordinator of the groups in one offsets partition. It encodes nothing, reads no clock and
+does no I/O.
 
 `handle` and `tick` make decisions, change only soft state, and return an Outcome. Only `apply`
 changes durable state, both live and on load. The caller applies an outcome's records before the

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# On average, half of the last chunk of each log is unused.
+# The last chunk of each log is partly unused.
 CHUNK_BYTES = 32 * 1024
 
 

@@ -209,8 +209,8 @@ class ProducerStates:
         return first
 
     def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
-        """Return the aborted transactions that have records from `offset` to before `end`, in the
-        order of their markers. Upstream: TransactionIndex.collectAbortedTxns."""
+        """Return the aborted transactions that have records from `offset` up to, but excluding,
+        `end`, in the order of their markers. Upstream: TransactionIndex.collectAbortedTxns."""
         aborted = self._aborted
         if not aborted:
             return ()  # the usual case

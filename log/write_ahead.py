@@ -119,8 +119,9 @@ class WriteAheadLog:
         self._durable_bytes = self._file.size
 
     def fail(self, error: OSError) -> None:
-        """Handle a failed write or sync. The requests were rejected and must not reappear after a
-        restart, so truncate unsynced bytes, or remove the file once all logs have synced."""
+        """Handle a failed write or sync. The records of the rejected requests must not reappear
+        after a restart, so truncate the unsynced bytes. `rotate` removes the file once all logs
+        have synced."""
         _log.error(
             "%s failed; each log syncs its own file until it recovers: %s", self._path, error
         )

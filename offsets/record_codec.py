@@ -217,7 +217,7 @@ def _opaque_record(record_type: int, key: bytes, value: bytes | None) -> Offsets
     group_type = _TYPES_OF_OTHER_GROUPS.get(record_type)
     if group_type is None:
         return UnknownRecord(record_type, key, value)
-    # Ignore malformed keys of types that are not decoded, because they must not block loading.
+    # Accept malformed keys of types that are not decoded, because such keys must not block loading.
     group_id = key[4 : 4 + int.from_bytes(key[2:4])].decode(errors="replace")
     return OtherGroupRecord(group_type, group_id, record_type, key, value)
 

@@ -81,7 +81,8 @@ class OffsetsStore(CoordinatorTopic):
         except RecordsTooLarge:
             if encoded[0][1] is not None:
                 raise
-            # Tombstones need not be one batch, so they are never rejected (upstream: isAtomic).
+            # Tombstones may be split into several batches, so they are never rejected (upstream:
+            # isAtomic).
             return self._group_commit.append(log, encoded, now_ms)
 
     # --- loading

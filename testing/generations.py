@@ -53,7 +53,7 @@ class Generation:
     cause: str
     """Why the rebalance began: `member joined`, `session expired`, … (docs/events.md)."""
     reason: str
-    """The reason in Kafka's words, including the client's own (KIP-800)."""
+    """The reason in Kafka's words, followed by the client's reason (KIP-800)."""
     join_ms: int
     """The time from the start of the rebalance until all members had joined; 0 in a consumer group,
     whose rebalances do not wait for joins."""

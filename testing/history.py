@@ -116,7 +116,7 @@ class RejectedCommit:
     error: str
     """Kafka's name of the error, such as `ILLEGAL_GENERATION`."""
     is_by_fault: bool
-    """Whether a fault of the test rejected the commit, and not the coordinator."""
+    """Whether a fault of the test, rather than the coordinator, rejected the commit."""
     wall_s: float = 0.0
     transactional_id: str | None = None
     """The transactional id, if the commit belongs to a transaction."""

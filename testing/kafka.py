@@ -188,8 +188,8 @@ class Kafka(SuggestsAttributes):
         self._host.stop()
 
     def reset(self) -> None:
-        """Replace the broker with a new one at the same address, without topics, groups and
-        history. Connections are closed; clients that are still open reconnect."""
+        """Replace the broker with a new one at the same address, without topics, groups or history.
+        Connections are closed; clients that are still open reconnect."""
         self._host.reset(lambda: self._create(VirtualClock(), FaultyFiles()))
 
     # --- topics and groups

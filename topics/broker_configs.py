@@ -162,8 +162,8 @@ def _belongs_to_one_broker(keys: ConfigDef, name: str) -> bool:
 def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]) -> bool:
     """Whether the key can change in Kafka but not in kohort. The current value is accepted, with
     two exceptions. For a single listener, Kafka reads a TLS file again even if its location is
-    unchanged. For passwords, permissions are checked later, so clients without permission could
-    guess them."""
+    unchanged. A password is never accepted: permissions are checked later, so clients without
+    permission could find out whether they have guessed the password."""
     key = key_of(configs.broker.config_def, name)
     if key is None or not key.at_startup:
         return False

@@ -266,7 +266,8 @@ _DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
     "scram": _decode_scram,
     "producer_ids": lambda _name, content: ProducerIdsRecord(int(content["end"])),
 }
-"""The function decode(name, content) by kind of record. The content of a tombstone is None."""
+"""Maps each kind of record to its function decode(name, content). The content of a tombstone is
+None."""
 
 
 def read_registry(log: Log) -> Iterator[RegistryRecord]:

@@ -177,7 +177,8 @@ class Partition:
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
     def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
-        """Return the aborted transactions with records from `offset` to before `end`."""
+        """Return the aborted transactions with records from `offset` up to, but excluding,
+        `end`."""
         return self.log.producers.aborted_between(offset, end)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:

@@ -89,7 +89,8 @@ class _Builder:
         return unassigned
 
     def _assign_by_rack(self, partition: TopicPartition) -> bool:
-        """Assign to a member without a rack mismatch (members without a rack never have one)."""
+        """Assign the partition to a member without a rack mismatch. (A member without a rack never
+        has a mismatch.)"""
         racks = self._racks.replicas(partition)
         matching = self._heaps.filtered(
             self._candidates[partition[0]],

@@ -471,7 +471,7 @@ GROUPS: Final = (
     _int(
         "group.initial.rebalance.delay.ms",
         3000,
-        "How long an empty group waits for more members.",
+        "How long the first rebalance of an empty group waits for more members.",
         at_least(0),
     ),
     _int("group.min.session.timeout.ms", 6000, "Shortest session timeout.", at_least(1)),

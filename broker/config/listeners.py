@@ -58,7 +58,7 @@ class Listener(NamedTuple):
 
 
 def reachable(host: str) -> str:
-    """Return the host name under which other machines can reach a socket bound to `host`."""
+    """Return the host name at which other machines can reach a socket bound to `host`."""
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 

@@ -24,7 +24,8 @@ def handle(context: RequestContext, node: Node) -> None:
         sasl.begin(context.request.mechanism, bare_tokens=context.version == 0)
     except AuthenticationFailed as failure:
         if sasl.principal is not None:
-            # As in Kafka, a re-authentication ends immediately.
+            # As in Kafka, an unsupported mechanism in a re-authentication closes the connection
+            # immediately, without a response.
             context.close_connection(str(sasl.failure(str(failure))))
             return
         error = ErrorCode.unsupported_sasl_mechanism

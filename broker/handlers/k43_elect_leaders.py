@@ -1,8 +1,7 @@
 """ElectLeaders (key 43). v1 election_type, error_code (KIP-460) · v2 flexible.
 
-Moves partitions back to their preferred leaders. `kafka-leader-election` sends this request after a
-node has returned.
-"""
+Moves partitions back to their preferred leaders. Administrators run `kafka-leader-election`, which
+sends this request, after a node has returned."""
 
 from collections.abc import Generator, Iterable, Iterator
 from functools import partial

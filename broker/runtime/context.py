@@ -135,7 +135,7 @@ class CoordinatorContext:
         self.failed_ms = 0
         # The records still to be replayed while the partition is loading, by batch.
         self.replay: Iterator[list[OffsetsRecord]] | None = None
-        # Token of the running cleanup of deleted topics.
+        # Token of the running cleanup of the offsets of deleted topics; None if there is none.
         self.cleanup: object | None = None
         # The timers of the coordinator's next deadline and of the deletion of expired offsets.
         self.timer: Timer | None = None

@@ -161,8 +161,8 @@ class CoordinatorRuntime:
     def end_transaction(
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        """Write a marker to an offsets partition, which commits or drops the offsets of the
-        producer's transaction."""
+        """Write a marker, which commits or drops the offsets of the producer's transaction, to an
+        offsets partition."""
         context = self._contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)

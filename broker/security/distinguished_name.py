@@ -61,8 +61,11 @@ def _dotted(oid: bytes) -> str:
 def _escaped(value: str) -> str:
     escaped = re.sub(r'([,+"\\<>;=#])', r"\\\1", value).replace("\0", r"\00")
     # All leading and trailing spaces and carriage returns (upstream: Java's AVA.toRFC2253String).
-    outer = re.compile(r"\A[ \r]+|[ \r]+\Z")
-    return outer.sub(lambda spaces: "".join("\\" + each for each in spaces[0]), escaped)
+    inner = escaped.strip(" \r")
+    start = escaped.index(inner)
+    outer = escaped[:start], escaped[start + len(inner) :]
+    leading, trailing = ("".join("\\" + each for each in part) for part in outer)
+    return leading + inner + trailing
 
 
 def _contents(encoded: bytes) -> Iterator[bytes]:

@@ -75,7 +75,7 @@ class State(Enum):
 
 
 class SaslAuthenticator:
-    """The authentication of one connection. Times are milliseconds of the broker's clock."""
+    """The authentication of one connection. Times are in milliseconds, by the broker's clock."""
 
     def __init__(self, listener: SaslListener, clock: Clock) -> None:
         self.listener = listener

@@ -45,7 +45,7 @@ async def change(
 
 
 async def set_to(s: Script, **texts: str) -> None:
-    """Set keys, with underscores instead of dots."""
+    """Set the given keys, which are written with underscores instead of dots."""
     await change(s, *((key.replace("_", "."), SET, text) for key, text in texts.items()))
 
 

@@ -105,7 +105,8 @@ async def reassignments_are_listed(s: Script) -> None:
 
 
 class LogDirs:
-    """Moves replicas to log directories of the broker, whose paths are not in the transcript."""
+    """Moves replicas to the broker's log directories. The transcript does not contain their
+    paths."""
 
     def __init__(self, s: Script, log_dir: str) -> None:
         self._s, self._log_dir = s, log_dir

@@ -318,9 +318,9 @@ def _replace_member(decision: Decision, group: Group, old: Member, member_id: st
 def _unchanged_generation(
     group: Group, member: Member, command: JoinGroup, old_leader: str
 ) -> JoinResult:
-    """Return the current generation, which continues without a rebalance. The leader must not
-    compute a new assignment. Since v9, the response sets skip_assignment (KIP-814); before v9, it
-    names the old member id as the leader, so that the client acts as a follower."""
+    """Return the current generation, because no rebalance begins. The leader must not compute a new
+    assignment. Since v9, the response sets skip_assignment (KIP-814); before v9, it names the old
+    member id as the leader, so that the client acts as a follower."""
     is_leader = member.member_id == group.leader
     can_skip = command.supports_skip_assignment
     return JoinResult(

@@ -295,9 +295,8 @@ def _is_inconsistent(requested: str | None, known: str | None) -> bool:
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
     """Write the generation's record, which makes the group Stable, and respond to all waiting
-    syncs. Members missing in the leader's request get an empty assignment; unknown members are
-    ignored.
-    """
+    syncs. Members missing from the leader's request get an empty assignment; unknown members are
+    ignored."""
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
         "The group has %d members, %d of which are static.",

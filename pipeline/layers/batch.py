@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORD_TABLES = ("bronze_commit", "bronze_group", "bronze_other")
 # Samples and events may be ahead of a log that has not been read to its end.
 _AHEAD = (("bronze_log_end", "sampled_at"), ("bronze_event", "ts"))
-# Tables that Arrow processes (commits.py), and Spark rarely or never.
+# Tables that Arrow processes (commits.py). Spark rarely or never reads them.
 _ARROW_TABLES = (
     "bronze_commit",
     "silver_commit",

@@ -357,7 +357,8 @@ def learned_topic_names(batch: "Batch") -> dict[str, str]:
 
 
 def with_topic_names(batch: "Batch", rows: DataFrame) -> DataFrame:
-    """Return rows of state_generation or silver_ownership with learned_topic_names."""
+    """Return `rows` of state_generation or silver_ownership, with topic ids replaced by the names
+    from learned_topic_names."""
     learned = learned_topic_names(batch)
     if not learned:
         return rows

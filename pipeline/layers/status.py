@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _GROUP: Final = ["cluster", "group"]
 _TOPIC: Final = ["cluster", "topic", "partition"]
-# The past of a group: one day, and at most the newest 500 rows of a table (one rebalance every ten
-# seconds is 360 an hour).
+# The part of a group's past that is used: one day, and at most the newest 500 rows of each table
+# (one rebalance every ten seconds is 360 an hour).
 _RECENT_MS: Final = 24 * 3_600_000
 _ROWS_MAX: Final = 500
 # The samples of a partition that are used: the newest ten, and for each doubling of age, up to a

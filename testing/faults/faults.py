@@ -376,13 +376,13 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add("never answered", actions.never_answer, api, how)
 
     def drop(self, api: str, **how: object) -> F_co:
-        """Close the connection without handling the request. The client cannot know that the
-        request was not applied."""
+        """Close the connection without handling the request. The client cannot know whether the
+        request was applied."""
         return self._add("dropped, not applied", actions.drop, api, how)
 
     def lose_answer(self, api: str, **how: object) -> F_co:
         """Handle the request, and close the connection instead of responding. The client cannot
-        know that the request was applied."""
+        know whether the request was applied."""
         return self._add("applied, response lost", actions.lose_answer, api, how)
 
     def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
@@ -490,7 +490,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
                 hold.cancel()
 
     def check(self, but: Collection[Fault | MarkerHook] = ()) -> None:
-        """Remove all faults of requests and of the disk and all holds of markers. Raise UnusedFault
+        """Remove all faults of requests and of the disk, and release all markers. Raise UnusedFault
         if a fault has fired fewer times than required, or a hold has not held back any markers.
         Those in `but` are neither checked nor removed. The plugin calls this at the end of a test,
         and `with Kafka()` on exit."""
