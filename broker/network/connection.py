@@ -44,10 +44,14 @@ IN_FLIGHT_MAX: Final = 4096
 UNSENT_BYTES_MAX: Final = 256 * 1024
 # Number of bytes that are read from a file and written in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
+# Time that a connection's requests may take in one iteration of the event loop. A read can contain
+# thousands of small requests of a millisecond each. Ordinary pipelined requests take less.
+FRAMES_SECONDS: Final = 0.01
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request. After a read that fills the buffer, a
 # connection takes turns with other such connections, because libuv would read more from each of
-# them before it serves the next client.
+# them before it serves the next client. With TLS, there are no turns: uvloop drops what it has
+# received if the client disconnects while reading is paused, for example Produce with acks=0.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
@@ -156,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(self._inbox[:nbytes])
-        if nbytes == len(self._inbox) and not self._waits_to_read:
+        if nbytes == len(self._inbox) and not self._waits_to_read and self._tls is None:
             self._waits_to_read = True
             self._control_flow()
             self._node.cluster.scheduler.call(self._read_on)
@@ -199,13 +203,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
-        if self._transport is not None:
-            self._hold_responses(self._transport)
+        self._hold_responses()
         self._control_flow()
 
     def resume_writing(self) -> None:
         self._is_writing_paused = False
-        self._budgets.responses.hold(self, 0)
+        self._hold_responses()
         self._stream_soon()
         self._control_flow()
 
@@ -246,8 +249,13 @@ class Connection(asyncio.BufferedProtocol):
         self._budgets.requests.hold(self, size)
         self._check(self._budgets.requests, "requests", "queued.max.request.bytes")
 
-    def _hold_responses(self, transport: asyncio.Transport) -> None:
-        self._budgets.responses.hold(self, transport.get_write_buffer_size())
+    def _hold_responses(self) -> None:
+        """Charge the bytes that wait for the client, whether the transport or the stream has them.
+        Buffers in files do not count."""
+        size = sum(len(each) for each in self._stream if isinstance(each, bytes))
+        if self._is_writing_paused and self._transport is not None:
+            size += self._transport.get_write_buffer_size()
+        self._budgets.responses.hold(self, size)
         self._check(self._budgets.responses, "responses", "its limit")
 
     def _check(self, budget: "MemoryBudget[Connection]", what: str, limit: str) -> None:
@@ -268,6 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
+        end = seconds() + FRAMES_SECONDS
         while index < count:
             if cache is None:
                 hit = None
@@ -291,6 +300,7 @@ class Connection(asyncio.BufferedProtocol):
                 or self._is_writing_paused
                 or self._unsent_bytes >= UNSENT_BYTES_MAX
                 or len(self._pending) >= IN_FLIGHT_MAX
+                or seconds() >= end
             ):
                 self._backlog.extend(frames[index:])
                 return
@@ -506,7 +516,7 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
                 if self._is_writing_paused:
-                    self._hold_responses(self._transport)
+                    self._hold_responses()
             self._unsent_bytes = 0
             self._stream_soon()
         if self._error is not None or self._is_half_closed:
@@ -564,6 +574,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stream.popleft()
                 self._stream_position = 0
         if not self._stream:
+            self._hold_responses()
             self.send()
 
     # --- flow control

@@ -1,12 +1,18 @@
 """One connection with a fake transport: order of responses, muting, flow control, closing."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kohort.broker.event_loop.scheduler import Scheduler
-from kohort.broker.network.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
+from kohort.broker.network.connection import (
+    CHUNK_BYTES,
+    FRAMES_SECONDS,
+    IN_FLIGHT_MAX,
+    UNSENT_BYTES_MAX,
+)
 from kohort.broker.network.request import RequestContext
 from kohort.log.files import File
 from kohort.log.memory_files import MemoryFiles
@@ -110,21 +116,30 @@ async def test_a_file_that_cannot_be_read_closes_the_connection() -> None:
     assert peer.transport.is_closed
 
 
-async def test_the_connection_that_has_waited_longest_pays_for_too_many_unread_responses() -> None:
+@pytest.mark.parametrize("follows_a_file", [False, True])
+async def test_the_connection_that_has_waited_longest_pays_for_too_many_unread_responses(
+    *, follows_a_file: bool
+) -> None:
     first, second = Peer(), Peer()
-    second.connection._budgets = first.connection._budgets
-    size = first.connection._budgets.responses.bytes_max // 2 + 1
+    budgets = second.connection._budgets = first.connection._budgets
+    size = budgets.responses.bytes_max // 2 + 1
+    before = [FileSlice(file_with(bytes(CHUNK_BYTES)), 0, CHUNK_BYTES, 1)] if follows_a_file else []
     for peer in (first, second):
         peer.transport.on_write = peer.connection.pause_writing
-        peer.write = lambda _message, _id: bytes(size)
         peer.send(1)
         assert not first.transport.is_closed
-        peer.contexts[0].respond(None)
+        peer.contexts[0].respond_in_buffers(None, lambda *_: [b"head", *before, bytes(size)])
         await iterations()
     assert first.transport.is_closed
     assert not second.transport.is_closed
+    first.connection.connection_lost(None)
+    assert budgets.responses.total > size
+    second.transport.on_write = lambda: None
+    second.transport.written.clear()
     second.connection.resume_writing()
-    assert first.connection._budgets.responses.total == 0
+    for _ in range(2 * size // CHUNK_BYTES + 2):
+        await iterations()
+    assert budgets.responses.total == 0
 
 
 async def test_the_connection_that_has_waited_longest_pays_for_too_many_partial_requests() -> None:
@@ -303,14 +318,17 @@ async def test_an_invalid_frame_alone_closes_at_once(peer: Peer) -> None:
 
 
 async def test_requests_in_flight_are_limited(peer: Peer) -> None:
-    peer.send(*(i % 256 for i in range(IN_FLIGHT_MAX + 10)))
+    total = 0
+    while total <= IN_FLIGHT_MAX:
+        peer.send(*range(10))
+        total += 10
     assert len(peer.contexts) == IN_FLIGHT_MAX
     assert not peer.transport.is_reading
     for context in peer.contexts[:100]:
         context.respond(None)
     await iterations()
     await iterations()
-    assert len(peer.contexts) == IN_FLIGHT_MAX + 10
+    assert len(peer.contexts) == total
     assert peer.transport.is_reading
 
 
@@ -325,6 +343,19 @@ async def test_connections_that_send_much_are_read_in_turns() -> None:
             number < reading for number in range(3)
         ]
         await asyncio.sleep(0)
+
+
+async def test_slow_requests_are_spread_over_iterations_of_the_loop() -> None:
+    def handle(context: RequestContext, _node: Any) -> None:
+        peer.contexts.append(context)
+        time.sleep(FRAMES_SECONDS)  # the work of the request
+
+    peer = Peer(handle)
+    peer.send(1, 2, 3)
+    assert peer.ids == [1]
+    for _ in range(2):
+        await iterations()
+    assert peer.ids == [1, 2, 3]
 
 
 async def test_reading_is_paused_while_writing_is_paused(peer: Peer) -> None:

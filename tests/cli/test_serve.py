@@ -109,7 +109,7 @@ def test_log_lines_beyond_a_full_pipe_are_dropped_and_counted() -> None:
         handler.close()
     os.close(writing)
     logging.getLogger("kohort.serve").removeHandler(handler)
-    assert f" {count - len(lines)} log lines were dropped: nobody read" in line
+    assert f" {count - len(lines)} log lines were dropped: standard error was not read" in line
 
 
 def test_log_levels_may_be_in_upper_case(tmp_path: Path) -> None:

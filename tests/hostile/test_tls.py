@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from random import Random
 
 import pytest
-from support.wire import connect
+from support.broker import batch
+from support.wire import Client, connect
 
 from .conftest import FULL, finish, is_closed
 
@@ -96,3 +97,21 @@ def test_idle_clients_with_tls(attack):
     with ExitStack() as closing:
         for _ in range(IDLE):
             closing.enter_context(connect_with_tls(address, tls))
+
+
+def test_a_large_request_is_handled_although_its_client_disconnects(attack):
+    """Its client gets no response (acks=0)."""
+    target = attack(*TWO_LISTENERS)
+    records = batch(b"x" * 700_000)
+    data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+    with target.client() as other:
+        other.create_topics("orders")
+        for count in range(1, 4):
+            address, tls = target.listener("SSL"), target.client_context()
+            with Client(address, "attacker", tls=tls) as client:
+                client.call("ApiVersions", 0)
+                client.send("Produce", 9, acks=0, timeout=60_000, topic_data=data)
+            fetch = [{"topic": "orders", "partitions": [{"fetch_offset": count - 1}]}]
+            response = other.call("Fetch", 4, max_wait=30_000, min_bytes=1, topics=fetch)
+            (partition,) = response["responses"][0]["partitions"]
+            assert partition["high_watermark"] == count
