@@ -84,9 +84,9 @@ class GroupCommit:
         producer: BatchProducer | None = None,
     ) -> object:
         """Append `records` (key, value) to the next flush of `log`, in one batch. `producer` is the
-        producer of their transaction. Return a token, which is the same for all appends in a flush.
-        Raises RecordsTooLarge, and appends nothing, if the records exceed `max_bytes` in a separate
-        batch."""
+        producer of their transaction. Return a token, which is the same for all appends to this log
+        in a flush. Raises RecordsTooLarge, and appends nothing, if the records exceed `max_bytes`
+        in a separate batch."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)

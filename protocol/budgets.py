@@ -102,7 +102,8 @@ partitions per cluster."""
 
 RESPONSES_BYTES_MAX: Final = 128 * MIB
 """Bytes of responses that clients have not read yet, over all connections, enough for two Fetch
-responses of the maximum size (fetch.max.bytes). Kafka sends records straight from its files."""
+responses of the maximum size (fetch.max.bytes). Records in files do not count, because they are
+read as the client reads them. Kafka sends all records straight from its files."""
 
 
 class MemoryBudget(Generic[K]):

@@ -68,8 +68,7 @@ class CooperativeStickyAssignor(Assignor):
         is_final = target.is_final or not _is_revoking(claims, kept)
         if is_final or not _revoke_ahead(topics, members, kept):
             return kept
-        # Swaps could prevent convergence. Without swaps, assignments are equal to Kafka's, which
-        # converge.
+        # Swaps could prevent convergence, so there are none here.
         kept = _without_moving(_target(topics, members, claims, swap=False))
         while _revoke_ahead(topics, members, kept, swap=False):
             pass

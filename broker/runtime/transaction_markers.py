@@ -41,8 +41,8 @@ Written = Callable[[ErrorCode], None]
 
 
 class Done(Protocol):
-    """Called with False if the first attempt failed, and with True when all markers have been
-    written."""
+    """Called with True once all markers are written; before that, with False after each failed
+    attempt, if the markers are held back, and when they are given up."""
 
     def __call__(self, *, is_complete: bool) -> None: ...
 
@@ -146,7 +146,7 @@ class MarkerWriter:
         is_current: Callable[[], bool],
     ) -> None:
         """Write the markers to all partitions. A failed write is retried until it succeeds, its
-        partition is deleted, or `is_current` returns False."""
+        partition is deleted, the coordinator is fenced, or `is_current` returns False."""
 
         def write(partitions: Collection[TopicPartition]) -> None:
             if is_current():

@@ -35,7 +35,8 @@ PreparingRebalance -- the join phase: waits until all members have rejoined.
                          except in the initial rebalance, which only its timer ends
     Commit               accepted for the previous generation; the session is extended
     Session expires      the member is removed; the join phase ends if no other member is missing
-    Join phase times out dynamic members that have not rejoined are removed, static members stay
+    Join phase times out dynamic members that have not rejoined are removed, static members stay;
+                         if no member has rejoined, the phase is extended
     Next state           CompletingRebalance; Empty if no member is left
 
 CompletingRebalance -- the generation has started and the group waits for the leader's sync.
@@ -52,7 +53,8 @@ CompletingRebalance -- the generation has started and the group waits for the le
 
 Stable -- the assignment is stored.
     Join, new            MEMBER_ID_REQUIRED, or starts a rebalance; a static member whose instance
-                         id is known replaces the previous one without a rebalance (join.py)
+                         id is known replaces the previous one, without a rebalance unless the
+                         selected protocol changes (join.py)
     Join, known id       the leader starts a rebalance, and so does a follower with changed
                          protocols; other followers get this generation again
     Sync                 the member's assignment
