@@ -164,8 +164,10 @@ class ClientTelemetry:
         if len(texts) == len(self._texts) and all(map(is_, texts, self._texts)):
             return
         self._version += 1
+        # Parsing thousands of subscriptions takes a second, so only changed ones are parsed.
+        parsed = dict(zip(map(id, self._texts), self._subscriptions, strict=True))
+        self._subscriptions = [parsed.get(id(each)) or _parsed(each) for each in texts]
         self._texts = texts
-        self._subscriptions = [_parsed(each) for each in texts]
 
     def _created(self, instance_id: UUID, attributes: Attributes) -> ClientInstance:
         attributes = {**attributes, "client_instance_id": uuid_text(instance_id.bytes)}

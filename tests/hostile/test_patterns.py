@@ -22,6 +22,20 @@ def test_a_pattern_that_is_slow_to_compile(attack, part, size):
             assert response["error_code"] == "none"
 
 
+def test_thousands_of_pipelined_requests_with_a_pattern(attack):
+    """Each takes a millisecond: together they would stop the event loop for seconds."""
+    target = attack()
+    count = 3_000 if FULL else 300
+    with target.client() as client:
+        requests = [
+            client.encode("ListTransactions", 2, transactional_id_pattern=f"(a|b){{1,300}}{number}")
+            for number in range(count)
+        ]
+        client.socket.sendall(b"".join(requests))
+        for _ in requests:
+            assert client.receive()["error_code"] == "none"
+
+
 def test_expressions_of_a_consumer_group_that_are_slow_to_match(attack):
     target = attack()
     topics, members = (200, 30) if FULL else (40, 10)
