@@ -89,8 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._budgets, self._watchdog = budgets, watchdog
         # The bytes charged to the request budget, and the size of the frame that is being decoded.
         self._held_bytes = self._decoding_bytes = 0
-        self._cache = cache
-        self._interceptor = interceptor
+        self._cache, self._interceptor = cache, interceptor
         self._opened, self._closed = opened, closed
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
@@ -109,10 +108,11 @@ class Connection(asyncio.BufferedProtocol):
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
-        self._is_reading_paused = self._is_writing_paused = self._waits_to_read = False
+        self._is_reading_paused = self._is_writing_paused = False
+        # Why the connection takes turns: large requests, or requests longer than FRAMES_SECONDS.
+        self._waits_to_read = self._is_late = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
-        # Whether a request has ended the connection, so that no later frame is handled.
-        self._is_ended = self._is_half_closed = False
+        self._is_ended = self._is_half_closed = False  # after the end, no frame is handled
         self.last_active = seconds()  # when data was last received or sent
 
     # --- called by the transport
@@ -276,7 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
-        end = seconds() + FRAMES_SECONDS
+        end, is_late = seconds() + FRAMES_SECONDS, False
         while index < count:
             if cache is None:
                 hit = None
@@ -300,8 +300,9 @@ class Connection(asyncio.BufferedProtocol):
                 or self._is_writing_paused
                 or self._unsent_bytes >= UNSENT_BYTES_MAX
                 or len(self._pending) >= IN_FLIGHT_MAX
-                or seconds() >= end
+                or (is_late := seconds() >= end)
             ):
+                self._is_late = is_late
                 self._backlog.extend(frames[index:])
                 return
 
@@ -593,7 +594,9 @@ class Connection(asyncio.BufferedProtocol):
             and not self._will_resume
         ):
             self._will_resume = True
-            self._loop.call_soon(self._resume)
+            # Connections with slow requests take turns.
+            later = self._node.cluster.scheduler.call if self._is_late else self._loop.call_soon
+            later(self._resume)
         pause = bool(self._backlog) or self._is_writing_paused or self._waits_to_read
         if pause != self._is_reading_paused:
             self._is_reading_paused = pause
@@ -606,7 +609,7 @@ class Connection(asyncio.BufferedProtocol):
         """Process the backlog. Send responses first, because this may reveal that the client has
         disconnected, and its joins must then not add members."""
         self.send()
-        self._will_resume = False
+        self._will_resume = self._is_late = False
         transport = self._transport
         if (
             transport is None

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.network.connection import (
     CHUNK_BYTES,
     FRAMES_SECONDS,
@@ -19,7 +18,7 @@ from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.errors import EncodeError
-from support.connection import BAD, FRAMES_PER_READ, Peer, frame
+from support.connection import BAD, FRAMES_PER_READ, Peer, frame, new_scheduler
 
 
 async def iterations() -> None:
@@ -333,7 +332,7 @@ async def test_requests_in_flight_are_limited(peer: Peer) -> None:
 
 
 async def test_connections_that_send_much_are_read_in_turns() -> None:
-    scheduler = Scheduler(asyncio.get_running_loop().call_soon, lambda _work, _done: None)
+    scheduler = new_scheduler()
     peers = [Peer(scheduler=scheduler) for _ in range(3)]
     for peer in peers:
         peer.send_much()
@@ -345,17 +344,20 @@ async def test_connections_that_send_much_are_read_in_turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_slow_requests_are_spread_over_iterations_of_the_loop() -> None:
+async def test_connections_with_slow_requests_take_turns() -> None:
+    handled: list[int] = []
+
     def handle(context: RequestContext, _node: Any) -> None:
-        peer.contexts.append(context)
+        handled.append(context.correlation_id)
         time.sleep(FRAMES_SECONDS)  # the work of the request
 
-    peer = Peer(handle)
-    peer.send(1, 2, 3)
-    assert peer.ids == [1]
-    for _ in range(2):
-        await iterations()
-    assert peer.ids == [1, 2, 3]
+    scheduler = new_scheduler()
+    first, second = Peer(handle, scheduler), Peer(handle, scheduler)
+    first.send(1, 2, 3)
+    second.send(4, 5)
+    for expected in ([1, 4], [1, 4, 2], [1, 4, 2, 5], [1, 4, 2, 5, 3]):
+        assert handled == expected
+        await asyncio.sleep(0)
 
 
 async def test_reading_is_paused_while_writing_is_paused(peer: Peer) -> None:

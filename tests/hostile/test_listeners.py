@@ -18,8 +18,8 @@ pytestmark = pytest.mark.row(20)
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Malformed requests per kind of listener. They are sent once before memory is measured, to load
 # schemas and to grow the allocator's arenas, and once more after that.
-PIECES = 600 if FULL else 8
-# A leak of 3 KB for each of the 1,200 to 2,400 measured connections exceeds this limit.
+PIECES = 900 if FULL else 8
+# A leak of 2 KB for each of the 1,800 to 3,600 measured connections exceeds this limit.
 GROWTH_BYTES_MAX = 3 << 20
 SEED = 20_140_728
 SETTINGS = {

@@ -70,6 +70,11 @@ LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT
 BAD = struct.pack(">i", 1) + b"x"
 
 
+def new_scheduler() -> Scheduler:
+    """A scheduler of the running event loop, for tasks that need no thread."""
+    return Scheduler(asyncio.get_running_loop().call_soon, lambda _work, _done: None)
+
+
 class Peer:
     """A connection whose handler collects the request contexts."""
 
@@ -93,7 +98,7 @@ class Peer:
         self.lost: list[Connection] = []
         self.watchdog = Watchdog()
         self.connection = Connection(
-            node=SimpleNamespace(cluster=SimpleNamespace(scheduler=scheduler)),
+            node=SimpleNamespace(cluster=SimpleNamespace(scheduler=scheduler or new_scheduler())),
             client=ClientSession(LISTENER),
             routes=routes,
             inbox=memoryview(bytearray(FRAMES_PER_READ * len(frame(1)))),
