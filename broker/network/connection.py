@@ -109,8 +109,6 @@ class Connection(asyncio.BufferedProtocol):
         self._throttled: Timer | None = None
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = False
-        # Why the connection takes turns: large requests, or requests longer than FRAMES_SECONDS.
-        self._waits_to_read = self._is_late = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
         self._is_ended = self._is_half_closed = False  # after the end, no frame is handled
         self.last_active = seconds()  # when data was last received or sent
@@ -160,14 +158,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(self._inbox[:nbytes])
-        if nbytes == len(self._inbox) and not self._waits_to_read and self._tls is None:
-            self._waits_to_read = True
-            self._control_flow()
-            self._node.cluster.scheduler.call(self._read_on)
-
-    def _read_on(self) -> None:
-        self._waits_to_read = False
-        self._control_flow()
+        if nbytes == len(self._inbox) and self._tls is None and not self._will_resume:
+            self._wait_for_turn()
 
     def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
@@ -276,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
-        end, is_late = seconds() + FRAMES_SECONDS, False
+        end = seconds() + FRAMES_SECONDS
         while index < count:
             if cache is None:
                 hit = None
@@ -300,10 +292,12 @@ class Connection(asyncio.BufferedProtocol):
                 or self._is_writing_paused
                 or self._unsent_bytes >= UNSENT_BYTES_MAX
                 or len(self._pending) >= IN_FLIGHT_MAX
-                or (is_late := seconds() >= end)
             ):
-                self._is_late = is_late
                 self._backlog.extend(frames[index:])
+                return
+            if seconds() >= end:
+                self._backlog.extend(frames[index:])
+                self._wait_for_turn()
                 return
 
     def _authenticate(self, sasl: SaslAuthenticator, frames: list[Frame]) -> list[Frame]:
@@ -594,10 +588,8 @@ class Connection(asyncio.BufferedProtocol):
             and not self._will_resume
         ):
             self._will_resume = True
-            # Connections with slow requests take turns.
-            later = self._node.cluster.scheduler.call if self._is_late else self._loop.call_soon
-            later(self._resume)
-        pause = bool(self._backlog) or self._is_writing_paused or self._waits_to_read
+            self._loop.call_soon(self._resume)
+        pause = bool(self._backlog) or self._is_writing_paused or self._will_resume
         if pause != self._is_reading_paused:
             self._is_reading_paused = pause
             if pause:
@@ -605,19 +597,23 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.resume_reading()
 
+    def _wait_for_turn(self) -> None:
+        """Read and handle requests again once other connections that wait for this had their
+        turn."""
+        self._will_resume = True
+        self._control_flow()
+        self._node.cluster.scheduler.call(self._resume)
+
     def _resume(self) -> None:
         """Process the backlog. Send responses first, because this may reveal that the client has
         disconnected, and its joins must then not add members."""
         self.send()
-        self._will_resume = self._is_late = False
+        self._will_resume = False
         transport = self._transport
-        if (
-            transport is None
-            or transport.is_closing()
-            or self._muted_by is not None
-            or self._is_writing_paused
-            or self._stream
-        ):
+        if transport is None or transport.is_closing():
+            return
+        if self._muted_by is not None or self._is_writing_paused or self._stream:
+            self._control_flow()
             return
         begin = seconds()
         self._will_send = True

@@ -65,7 +65,6 @@ def frame(correlation_id: int) -> bytes:
     return struct.pack(">i", len(header)) + header
 
 
-FRAMES_PER_READ = 70  # that fill the receive buffer
 LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 BAD = struct.pack(">i", 1) + b"x"
 
@@ -101,7 +100,7 @@ class Peer:
             node=SimpleNamespace(cluster=SimpleNamespace(scheduler=scheduler or new_scheduler())),
             client=ClientSession(LISTENER),
             routes=routes,
-            inbox=memoryview(bytearray(FRAMES_PER_READ * len(frame(1)))),
+            inbox=memoryview(bytearray(len(frame(1)))),
             outbox=Outbox(asyncio.get_running_loop().call_soon),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
@@ -116,10 +115,10 @@ class Peer:
     def send(self, *correlation_ids: int) -> None:
         self.connection.data_received(b"".join(map(frame, correlation_ids)))
 
-    def send_much(self) -> None:
-        """Fill the receive buffer."""
+    def fill_inbox(self) -> None:
+        """Receive a request that fills the receive buffer."""
         inbox = self.connection.get_buffer(-1)
-        inbox[:] = frame(1) * FRAMES_PER_READ
+        inbox[:] = frame(1)
         self.connection.buffer_updated(len(inbox))
 
     @property
