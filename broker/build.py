@@ -26,7 +26,7 @@ from ..offsets.store import OffsetsStore
 from ..offsets.table import OffsetsCache, OffsetsTable
 from ..protocol.errors import ErrorCode
 from ..protocol.primitives import uuid_text
-from ..topics.configs import Configs
+from ..topics.configs.effective import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import Nodes, Partition

@@ -18,8 +18,8 @@ from crc32c import crc32c
 from ..assignors.ordering import UINT32_MASK, bucket, bucket_count, string_hash
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.primitives import uuid_text
-from ..topics.client_metrics import CLIENT_METRICS_KEYS, INTERVAL_MS_DEFAULT, parse_patterns
-from ..topics.configs import Configs
+from ..topics.configs.client_metrics import CLIENT_METRICS_KEYS, INTERVAL_MS_DEFAULT, parse_patterns
+from ..topics.configs.effective import Configs
 from .event_loop.timers import Clock
 
 INSTANCES_MAX: Final = 16_384  # about 400 bytes each (upstream: CACHE_MAX_SIZE)

@@ -20,7 +20,7 @@ from ..log.batch import BatchProducer
 from ..log.group_commit import GroupCommit
 from ..log.producer_state import EndMarker
 from ..protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
-from ..topics.configs import Configs
+from ..topics.configs.effective import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import NO_LEADER, Partition, Topic

@@ -24,9 +24,9 @@ from kohort.pipeline.diagnosis.rows import (
 )
 from kohort.pipeline.tables import TABLES
 from kohort.protocol.apis import APIS
-from kohort.topics.config_def import ConfigDef, ConfigKey, format_value
-from kohort.topics.config_keys import BROKER_SYNONYMS
-from kohort.topics.group_configs import GROUP_KEYS
+from kohort.topics.configs.config_def import ConfigDef, ConfigKey, format_value
+from kohort.topics.configs.group_configs import GROUP_KEYS
+from kohort.topics.configs.topic_keys import BROKER_SYNONYMS
 from reference import reference
 
 ROOT = Path(__file__).parents[1]

@@ -27,7 +27,7 @@ from ..protocol.errors import ErrorCode, ProtocolError
 from ..protocol.messages import request_module, response_decoder
 from ..suggestions import did_you_mean
 from ..topics.alter_configs import ResourceType
-from ..topics.config_def import HIDDEN, ConfigType
+from ..topics.configs.config_def import HIDDEN, ConfigType
 
 TopicPartition = tuple[str, int]
 

@@ -12,7 +12,7 @@ from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.admin import NewTopic, check_new_topic, plan_topic
-from ..topics.config_keys import TOPIC_KEYS
+from ..topics.configs.topic_keys import TOPIC_KEYS
 from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
 from ..topics.topic import Topic as BrokerTopic

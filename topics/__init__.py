@@ -4,24 +4,17 @@ registry.py        the topic registry, and a read-only view for request handlers
 registry_log.py    the registry's records and its log
 topic.py           a topic, its partitions, and the nodes that lead the partitions
 names.py           valid and reserved topic names
+configs/           configuration of topics, groups and client metrics
 produce.py         validates and appends a producer's batch
 fetch.py           reads batches for consumers
 delayed_fetch.py   fetches that wait for more bytes
 topic_deletion.py  removes the folders of deleted topics
 admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
-config_changes.py  changes of single keys, for every kind of resource
 broker_configs.py  validation of changed broker keys and their values
 security_state.py  SCRAM credentials, ACLs and client quotas
 acls.py            ACLs, and an index that finds the ACLs that apply to a resource
 kafka_import.py    imports a data folder written by Kafka
 kafka_metadata.py  the metadata in Kafka's data folder: topics, users, ACLs, quotas
 scram.py           SCRAM credentials
-
-config_def.py      typed keys, with parsing and validation, also for the broker's keys
-config_keys.py     all topic keys: type, default, limits and broker synonyms
-broker_loggers.py  levels of the broker's loggers
-client_metrics.py  the keys of client metrics subscriptions
-group_configs.py   all group keys, and the validation of a group's overrides
-configs.py         the effective configuration: overrides, broker values, defaults
 """

@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
-from .config_def import InvalidConfigValue
-from .configs import static_number, validate_overrides
+from .configs.config_def import InvalidConfigValue
+from .configs.effective import static_number, validate_overrides
 from .names import KAFKA_METADATA_TOPIC, is_reserved, topic_name_error
 from .registry import TopicRegistry
 from .topic import Topic

@@ -8,13 +8,13 @@ from enum import IntEnum
 
 from ..protocol.errors import ApiError, ErrorCode
 from .broker_configs import configure_broker
-from .broker_loggers import alter_loggers
-from .client_metrics import validate_subscription
-from .config_changes import ConfigChange, changed, check_changes, check_operations
-from .config_def import InvalidConfigValue, parse_integer
-from .config_keys import TOPIC_KEYS
-from .configs import EVERY_BROKER, validate_overrides
-from .group_configs import GROUP_KEYS, validate_group_overrides
+from .configs.broker_loggers import alter_loggers
+from .configs.changes import ConfigChange, changed, check_changes, check_operations
+from .configs.client_metrics import validate_subscription
+from .configs.config_def import InvalidConfigValue, parse_integer
+from .configs.effective import EVERY_BROKER, validate_overrides
+from .configs.group_configs import GROUP_KEYS, validate_group_overrides
+from .configs.topic_keys import TOPIC_KEYS
 from .names import topic_name_error
 from .registry import TopicRegistry
 

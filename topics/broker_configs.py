@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from typing import Final
 
 from ..protocol.errors import ApiError, ErrorCode
-from .config_def import ConfigDef, ConfigKey, ConfigType, InvalidConfigValue, Value
-from .config_keys import MIB
-from .configs import CORDONED_LOG_DIRS, EVERY_BROKER, MIN_INSYNC_REPLICAS, Configs
-from .group_configs import validate_dynamic_bounds
+from .configs.config_def import ConfigDef, ConfigKey, ConfigType, InvalidConfigValue, Value
+from .configs.effective import CORDONED_LOG_DIRS, EVERY_BROKER, MIN_INSYNC_REPLICAS, Configs
+from .configs.group_configs import validate_dynamic_bounds
+from .configs.topic_keys import MIB
 from .registry import TopicRegistry
 
 _OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]*+)\.(.*+)", re.DOTALL)

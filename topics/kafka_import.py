@@ -21,8 +21,8 @@ from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log
 from ..log.tasks import run_synchronously
-from .config_def import InvalidConfigValue
-from .configs import Configs, offsets_topic, transaction_topic, validate_overrides
+from .configs.config_def import InvalidConfigValue
+from .configs.effective import Configs, offsets_topic, transaction_topic, validate_overrides
 from .kafka_metadata import METADATA_FOLDER, KafkaMetadata, KafkaTopic, read_metadata
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC, topic_name_error
 from .registry_log import (

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from .config_def import InvalidConfigValue, Value
+from .configs.config_def import InvalidConfigValue, Value
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"

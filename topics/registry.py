@@ -18,7 +18,7 @@ from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
 from .acls import Acl
-from .configs import Configs, TopicSettings, offsets_topic, transaction_topic
+from .configs.effective import Configs, TopicSettings, offsets_topic, transaction_topic
 from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC, collision_key
 from .registry_log import (

@@ -14,7 +14,7 @@ from ..log.files import Files
 from ..log.log import Log, LogConfig, WriteAheadSource
 from ..log.producer_state import AbortedTransaction
 from ..log.segment import FileSlice, segment_bytes_in
-from .configs import Configs, TopicSettings
+from .configs.effective import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
 from .names import is_internal, is_reserved
 

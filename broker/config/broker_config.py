@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, Self, cast
 
-from ...topics.config_def import (
+from ...topics.configs.config_def import (
     HIDDEN,
     ConfigSource,
     ConfigType,

@@ -9,7 +9,7 @@ last version with ZooKeeper.
 from dataclasses import replace
 from typing import Final
 
-from ...topics.config_def import (
+from ...topics.configs.config_def import (
     ConfigDef,
     ConfigKey,
     ConfigType,

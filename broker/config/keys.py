@@ -2,7 +2,7 @@
 
 Names, types, bounds and defaults are Kafka 4.3's; the documentation states which defaults differ. A
 key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type, default
-and bounds from the topic key (topics/config_keys.py).
+and bounds from the topic key (topics/configs/topic_keys.py).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 from ...protocol.apis import NEWEST, PROFILES
 from ...suggestions import did_you_mean
-from ...topics.config_def import (
+from ...topics.configs.config_def import (
     INT_MAX,
     ConfigDef,
     ConfigKey,
@@ -29,8 +29,8 @@ from ...topics.config_def import (
     one_of_ignoring_case,
     parse_integer,
 )
-from ...topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
-from ...topics.group_configs import GROUP_KEYS
+from ...topics.configs.group_configs import GROUP_KEYS
+from ...topics.configs.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.names import validate_topic_name
 from .ignored_keys import DESCRIBED_KEYS, IGNORED_KEYS, PROVIDER_PREFIX
 

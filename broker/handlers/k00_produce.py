@@ -19,7 +19,7 @@ from ...log.producer_state import Verification
 from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.config_def import LONG_MAX
+from ...topics.configs.config_def import LONG_MAX
 from ...topics.produce import (
     AppendError,
     AppendResult,

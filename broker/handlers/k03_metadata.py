@@ -20,7 +20,7 @@ from ...topics.admin import (
     check_replication_factor,
     default_partitions,
 )
-from ...topics.configs import share_topic
+from ...topics.configs.effective import share_topic
 from ...topics.names import (
     OFFSETS_TOPIC,
     SHARE_TOPIC,

@@ -13,9 +13,9 @@ from uuid import UUID
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_topic
-from ...topics.config_def import ConfigSource, format_value
-from ...topics.config_keys import TOPIC_KEYS
-from ...topics.configs import Configs
+from ...topics.configs.config_def import ConfigSource, format_value
+from ...topics.configs.effective import Configs
+from ...topics.configs.topic_keys import TOPIC_KEYS
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic

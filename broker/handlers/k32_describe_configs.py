@@ -12,9 +12,9 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.alter_configs import ResourceType
 from ...topics.broker_configs import key_of
-from ...topics.broker_loggers import logger_levels
-from ...topics.client_metrics import CLIENT_METRICS_KEYS
-from ...topics.config_def import (
+from ...topics.configs.broker_loggers import logger_levels
+from ...topics.configs.client_metrics import CLIENT_METRICS_KEYS
+from ...topics.configs.config_def import (
     ConfigDef,
     ConfigKey,
     ConfigSource,
@@ -22,9 +22,9 @@ from ...topics.config_def import (
     format_value,
     parse_integer,
 )
-from ...topics.config_keys import TOPIC_KEYS
-from ...topics.configs import EVERY_BROKER, ConfigSynonym
-from ...topics.group_configs import GROUP_KEYS
+from ...topics.configs.effective import EVERY_BROKER, ConfigSynonym
+from ...topics.configs.group_configs import GROUP_KEYS
+from ...topics.configs.topic_keys import TOPIC_KEYS
 from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..config.keys import AUTHORIZER

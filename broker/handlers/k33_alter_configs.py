@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.alter_configs import alter_configs
-from ...topics.config_changes import ConfigChange, Operation
+from ...topics.configs.changes import ConfigChange, Operation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import config_denial

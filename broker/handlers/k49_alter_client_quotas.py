@@ -13,7 +13,7 @@ from ...log.tasks import CooperativeTask
 from ...protocol.budgets import ConcurrencyLimit
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.config_def import INT_MAX, LONG_MAX
+from ...topics.configs.config_def import INT_MAX, LONG_MAX
 from ...topics.registry_log import QuotaEntity
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from ...log.tasks import CooperativeTask
-from ...topics.config_def import INT_MAX
-from ...topics.configs import EVERY_BROKER, Configs
+from ...topics.configs.config_def import INT_MAX
+from ...topics.configs.effective import EVERY_BROKER, Configs
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
 from ..event_loop.timers import Timers

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.errors import ApiError, ErrorCode
 from ...protocol.messages import with_throttle_time
-from ...topics.config_def import INT_MAX
+from ...topics.configs.config_def import INT_MAX
 from ..event_loop.watchdog import seconds
 from ..network.request import RequestContext, Route
 from ..network.wrapped_channel import WrappedChannel

@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ...log.tasks import CooperativeTask, begin, in_thread
 from ...protocol.budgets import HOST_LOOKUPS_MAX, HOSTS_MAX, ConcurrencyLimit
-from ...topics.config_def import INT_MAX
+from ...topics.configs.config_def import INT_MAX
 from ...topics.registry_log import QuotaEntity
 from .rates import Rate, TokenBucket, Window
 

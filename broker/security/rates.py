@@ -6,7 +6,7 @@ Upstream: Rate, SampledStat, TokenBucket, QuotaUtils. Rates are per second.
 import math
 from dataclasses import dataclass
 
-from ...topics.config_def import INT_MAX
+from ...topics.configs.config_def import INT_MAX
 
 __all__ = ["Rate", "TokenBucket", "Window"]
 

@@ -20,7 +20,7 @@ from ...log.files import DiskFiles, Files, lock_folder
 from ...log.log import Log, LogConfig
 from ...log.recovery import ValidBatch, scan_segment
 from ...log.tasks import run_synchronously
-from ...topics.configs import Configs, TopicSettings
+from ...topics.configs.effective import Configs, TopicSettings
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC
 from ...topics.registry_log import (
     BrokerConfigRecord,

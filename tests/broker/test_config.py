@@ -9,7 +9,7 @@ from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.config.sources import key_of
-from kohort.topics.config_def import ConfigSource, InvalidConfigValue
+from kohort.topics.configs.config_def import ConfigSource, InvalidConfigValue
 
 PLAINTEXT = SecurityProtocol.PLAINTEXT
 

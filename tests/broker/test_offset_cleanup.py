@@ -18,7 +18,7 @@ from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFiles
-from kohort.topics.configs import Configs
+from kohort.topics.configs.effective import Configs
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes, Topic
 from kohort.topics.topic_deletion import SLICE_PARTITIONS

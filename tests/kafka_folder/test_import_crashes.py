@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.log import Log
 from kohort.testing.faults.files import Crashed, FaultyFiles
-from kohort.topics.configs import Configs
+from kohort.topics.configs.effective import Configs
 from kohort.topics.kafka_import import KafkaMetadata, import_kafka_folder
 from kohort.topics.names import REGISTRY_TOPIC
 from kohort.topics.registry_log import RegistryRecord, read_registry

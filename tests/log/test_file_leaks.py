@@ -14,7 +14,7 @@ from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter
 from kohort.offsets.table import OffsetsTable
-from kohort.topics.configs import Configs
+from kohort.topics.configs.effective import Configs
 from kohort.topics.topic import Partition
 from support.log import batch, open_below
 

@@ -16,9 +16,9 @@ from kohort.broker.config.keys import BROKER_KEYS
 from kohort.cli.main import parser
 from kohort.protocol.apis import APIS
 from kohort.testing import history
-from kohort.topics.config_keys import BROKER_SYNONYMS
-from kohort.topics.configs import ConsumerGroupConfig, TopicSettings
-from kohort.topics.group_configs import GROUP_BOUNDS
+from kohort.topics.configs.effective import ConsumerGroupConfig, TopicSettings
+from kohort.topics.configs.group_configs import GROUP_BOUNDS
+from kohort.topics.configs.topic_keys import BROKER_SYNONYMS
 from support.broker_process import CLEAN_ENVIRONMENT, start_broker
 
 ROOT = Path(__file__).parents[2]
@@ -173,7 +173,10 @@ def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     """A key counts as read if its name, or the name of the topic key that it is the default of, is
     quoted outside of the declarations, is a field of TopicSettings or ConsumerGroupConfig, or a
     bound of such a field."""
-    declared = {ROOT / "broker" / "config" / "keys.py", ROOT / "topics" / "config_keys.py"}
+    declared = {
+        ROOT / "broker" / "config" / "keys.py",
+        ROOT / "topics" / "configs" / "topic_keys.py",
+    }
     code = "\n".join(
         path.read_text()
         for part in ("broker", "cli", "coordinator", "log", "offsets", "topics")

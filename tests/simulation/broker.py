@@ -20,8 +20,8 @@ from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
-from kohort.topics.config_def import StaticBrokerConfig
-from kohort.topics.configs import Configs, ConsumerGroupConfig, TopicSettings
+from kohort.topics.configs.config_def import StaticBrokerConfig
+from kohort.topics.configs.effective import Configs, ConsumerGroupConfig, TopicSettings
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Partition, Topic

@@ -12,7 +12,7 @@ from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.decision import GroupConfig
 from kohort.protocol.consumer_protocol import decode_subscribed_topics
-from kohort.topics.configs import ConsumerGroupConfig
+from kohort.topics.configs.effective import ConsumerGroupConfig
 
 _HOUR_MS = 3_600_000
 # Every third seed has groups in which consumers of both protocols start (KIP-848). How much longer

@@ -31,7 +31,7 @@ from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.table import OffsetsCache, OffsetsTable
-from kohort.topics.configs import Configs
+from kohort.topics.configs.effective import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry, TopicsView
 from kohort.topics.topic import Nodes, Partition

@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.topics.config_def import (
+from kohort.topics.configs.config_def import (
     LONG_MAX,
     ConfigKey,
     ConfigType,
@@ -23,7 +23,7 @@ from kohort.topics.config_def import (
     one_of,
     parse_integer,
 )
-from kohort.topics.config_keys import TOPIC_KEYS
+from kohort.topics.configs.topic_keys import TOPIC_KEYS
 
 KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in ConfigType}
 

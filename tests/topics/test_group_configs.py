@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from kohort.topics.configs import ConsumerGroupConfig
+from kohort.topics.configs.effective import ConsumerGroupConfig
 from support.broker import (
     BROKER,
     DELETE,

@@ -2,9 +2,9 @@
 
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.topics.config_def import InvalidConfigValue, format_value
-from kohort.topics.config_keys import BROKER_SYNONYMS, TOPIC_KEYS
-from kohort.topics.configs import Configs, validate_overrides
+from kohort.topics.configs.config_def import InvalidConfigValue, format_value
+from kohort.topics.configs.effective import Configs, validate_overrides
+from kohort.topics.configs.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
 # Name, default, type (numbered as in KIP-569) and broker key, from DescribeConfigs of Kafka 4.3.
 # Keys without a broker key had no synonym.

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kohort.topics.configs import Configs, TopicSettings
+from kohort.topics.configs.effective import Configs, TopicSettings
 from support.broker import (
     APPEND,
     BROKER,

@@ -5,7 +5,7 @@ The sequences were recorded from Rate and TokenBucket of kafka-clients 4.3.0 wit
 
 import pytest
 from kohort.broker.security.rates import Rate, TokenBucket, Window
-from kohort.topics.config_def import INT_MAX
+from kohort.topics.configs.config_def import INT_MAX
 
 Recorded = tuple[int, float, int]  # time, value, throttle time
 

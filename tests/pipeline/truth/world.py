@@ -23,7 +23,7 @@ from kohort.log.checkpoint import cluster_id_of
 from kohort.log.files import DiskFiles
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
-from kohort.topics.configs import Configs
+from kohort.topics.configs.effective import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from support.virtual_broker import Schedule, ScheduledBroker, Tasks, wait
 from truth.oracle import Oracle, Place

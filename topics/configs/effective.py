@@ -13,8 +13,8 @@ from .config_def import (
     Value,
     format_value,
 )
-from .config_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from .group_configs import BOUNDS_OF_BROKER_KEYS, GROUP_KEYS, GroupBound, broker_synonym, limits
+from .topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
 
 _log = logging.getLogger("kohort.topics")
 

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ..protocol.errors import ApiError, ErrorCode
-from .config_changes import ConfigChange, Operation
+from ...protocol.errors import ApiError, ErrorCode
+from .changes import ConfigChange, Operation
 
 ROOT: Final = "root"
 _ALL: Final = "kohort"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from ..protocol.errors import ApiError, ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from .config_def import ConfigKey, ConfigType, InvalidConfigValue, Value, config_def, no_empty_items
 
 INTERVAL_MS_MIN: Final = 100

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from ..protocol.errors import ApiError, ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from .config_def import ConfigDef, ConfigType, format_value
-from .config_keys import TOPIC_KEYS
 from .group_configs import GROUP_KEYS
+from .topic_keys import TOPIC_KEYS
 
 
 class Operation(IntEnum):
