@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092")
     parser.add_argument("--topic", default="lines")
     parser.add_argument("--group", default="word-count")
+    parser.add_argument("--client-id", default="word-counter")
     args = parser.parse_args()
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
@@ -43,6 +44,7 @@ def main() -> int:
     consumer = KafkaConsumer(
         bootstrap_servers=args.bootstrap_servers,
         group_id=args.group,
+        client_id=args.client_id,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         heartbeat_interval_ms=500,

@@ -18,11 +18,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bootstrap-servers", default="127.0.0.1:9092")
     parser.add_argument("--topic", default="lines")
+    parser.add_argument("--client-id", default="line-producer")
     parser.add_argument("--text", type=Path, default=TEXT)
     parser.add_argument("--lines-per-second", type=float, default=250)
     args = parser.parse_args()
     producer = KafkaProducer(
         bootstrap_servers=args.bootstrap_servers,
+        client_id=args.client_id,
         acks="all",
         enable_idempotence=True,
         linger_ms=5,

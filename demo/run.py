@@ -70,8 +70,9 @@ class Demo:
         self.print(line.strip().replace(str(self.folder), "…"))
 
     def start(self, name: str, script: str) -> None:
-        """Start consumer.py or producer.py; its events have this name."""
+        """Start consumer.py or producer.py; its client id and its events have this name."""
         command = [sys.executable, str(HERE / script), "--bootstrap-servers", self.bootstrap]
+        command += ["--client-id", name]
         child = self.child(name, command)
 
         def read_events() -> None:
