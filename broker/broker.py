@@ -408,6 +408,7 @@ class Broker:
             routes=self._routes,
             inbox=self._receive_buffer,
             outbox=self._parts.outbox,
+            turns=self._parts.turns,
             frame_bytes_max=self.config.int("socket.request.max.bytes"),
             budgets=self._budgets,
             quotas=node.security.quotas,

@@ -41,6 +41,7 @@ from .event_loop.timers import Clock, SystemClock, Timers
 from .event_loop.watchdog import Watchdog
 from .fetch_sessions import FetchSessionCache
 from .network.outbox import Outbox
+from .network.turns import Turns
 from .runtime.context import CoordinatorCodec, CoordinatorContext
 from .runtime.runtime import CoordinatorRuntime
 from .runtime.transaction_markers import MarkerWriter, Written
@@ -186,6 +187,8 @@ class BrokerComponents:
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
         self.outbox = Outbox(watchdog.call_soon)
+        # Connections time their requests, so that the log names them.
+        self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
         # Tasks are timed instead of the callback that runs them, so that the log names the task.

@@ -2,6 +2,7 @@
 
 server.py           the listening socket
 connection.py       one client: frames in, responses in order;  outbox.py: sends them
+turns.py            shares the event loop between connections that have much to do
 idle_connections.py closes idle connections
 request.py          routes (decoder, handler and encoder of an API version) and request contexts
 request_cache.py    recognizes repeated requests by their bytes

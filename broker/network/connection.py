@@ -30,6 +30,7 @@ from ..security.tls import ServerTls
 from .outbox import Outbox
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
+from .turns import Turns
 
 _log: Final = logging.getLogger("kohort.connection")
 
@@ -44,8 +45,9 @@ IN_FLIGHT_MAX: Final = 4096
 UNSENT_BYTES_MAX: Final = 256 * 1024
 # Number of bytes that are read from a file and written in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
-# Time that a connection's requests may take in one iteration of the event loop. A read can contain
-# thousands of small requests of a millisecond each. Ordinary pipelined requests take less.
+# Time that a connection's requests may take in one iteration of the event loop; less if other
+# connections wait for their turn. A read can contain thousands of small requests of a millisecond
+# each. Ordinary pipelined requests take less.
 FRAMES_SECONDS: Final = 0.01
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request. After a read that fills the buffer, a
@@ -72,6 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         routes: Routes,
         inbox: memoryview,
         outbox: Outbox,
+        turns: Turns,
         frame_bytes_max: int,
         budgets: "Budgets[Connection]",
         quotas: ClientQuotas,
@@ -83,7 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         interceptor: Interceptor | None = None,
     ) -> None:
         self._node, self._routes, self._quotas = node, routes, quotas
-        self._inbox, self._outbox = inbox, outbox
+        self._inbox, self._outbox, self._turns = inbox, outbox, turns
         # A SASL token without a header can be empty.
         self._framer = Framer(frame_bytes_max, FRAME_BYTES_MIN if client.sasl is None else 0)
         self._budgets, self._watchdog = budgets, watchdog
@@ -268,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
-        end = seconds() + FRAMES_SECONDS
+        end = seconds() + FRAMES_SECONDS / (1 + self._turns.waiting)
         while index < count:
             if cache is None:
                 hit = None
@@ -598,11 +601,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def _wait_for_turn(self) -> None:
-        """Read and handle requests again once other connections that wait for this had their
-        turn."""
+        """Read and handle requests again in the connection's next turn."""
         self._will_resume = True
         self._control_flow()
-        self._node.cluster.scheduler.call(self._resume)
+        self._turns.wait(self._resume)
 
     def _resume(self) -> None:
         """Process the backlog. Send responses first, because this may reveal that the client has

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from ..event_loop.watchdog import seconds
+from .turns import Turns
 
 __all__ = ["Outbox"]
 
@@ -27,7 +27,7 @@ class Outbox:
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._connections: list[Sender] = []
-        self._streaming: deque[Sender] = deque()
+        self._streaming = Turns(call_soon)
 
     def add(self, connection: Sender) -> None:
         if not self._connections:
@@ -42,12 +42,4 @@ class Outbox:
             connection.send()
 
     def add_stream(self, connection: Sender) -> None:
-        if not self._streaming:
-            self._call_soon(self._write_one)
-        self._streaming.append(connection)
-
-    def _write_one(self) -> None:
-        connection = self._streaming.popleft()
-        if self._streaming:
-            self._call_soon(self._write_one)
-        connection.write_stream()
+        self._streaming.wait(connection.write_stream)

@@ -13,12 +13,13 @@ from kohort.broker.network.connection import (
     UNSENT_BYTES_MAX,
 )
 from kohort.broker.network.request import RequestContext
+from kohort.broker.network.turns import Turns
 from kohort.log.files import File
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice
 from kohort.protocol.budgets import Budgets
 from kohort.protocol.errors import EncodeError
-from support.connection import BAD, Peer, frame, new_scheduler
+from support.connection import BAD, Peer, frame
 
 
 async def iterations() -> None:
@@ -333,8 +334,8 @@ async def test_requests_in_flight_are_limited(peer: Peer) -> None:
 
 
 async def test_connections_that_send_much_are_read_in_turns() -> None:
-    scheduler = new_scheduler()
-    peers = [Peer(scheduler=scheduler) for _ in range(3)]
+    turns = Turns(asyncio.get_running_loop().call_soon)
+    peers = [Peer(turns=turns) for _ in range(3)]
     for peer in peers:
         peer.fill_inbox()
         assert peer.ids == [1]
@@ -361,13 +362,27 @@ async def test_connections_with_slow_requests_take_turns() -> None:
         handled.append(context.correlation_id)
         time.sleep(FRAMES_SECONDS)  # the work of the request
 
-    scheduler = new_scheduler()
-    first, second = Peer(handle, scheduler), Peer(handle, scheduler)
+    turns = Turns(asyncio.get_running_loop().call_soon)
+    first, second = Peer(handle, turns), Peer(handle, turns)
     first.send(1, 2, 3)
     second.send(4, 5)
     for expected in ([1, 4], [1, 4, 2], [1, 4, 2, 5], [1, 4, 2, 5, 3]):
         assert handled == expected
         await asyncio.sleep(0)
+
+
+async def test_many_connections_with_slow_requests_share_an_iteration_of_the_loop() -> None:
+    handled: list[int] = []
+
+    def handle(context: RequestContext, _node: Any) -> None:
+        handled.append(context.correlation_id)
+        time.sleep(0.6 * FRAMES_SECONDS)  # the work of the request
+
+    turns = Turns(asyncio.get_running_loop().call_soon)
+    first, second = Peer(handle, turns), Peer(handle, turns)
+    first.send(1, 2, 3)
+    second.send(4, 5)
+    assert handled == [1, 2, 4]
 
 
 async def test_reading_is_paused_while_writing_is_paused(peer: Peer) -> None:

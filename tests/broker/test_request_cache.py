@@ -20,6 +20,7 @@ from kohort.broker.network.connection import Connection
 from kohort.broker.network.outbox import Outbox
 from kohort.broker.network.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.network.request_cache import CACHE_BYTES_MAX, CachedRequest, RequestCache
+from kohort.broker.network.turns import Turns
 from kohort.broker.security.session import ClientSession
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
@@ -63,6 +64,7 @@ class CachingBroker(BrokerHarness):
             routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self.callbacks.append),
+            turns=Turns(self.callbacks.append),
             frame_bytes_max=100_000,
             budgets=Budgets(100_000),
             watchdog=Watchdog(),

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.network.connection import Connection
 from kohort.broker.network.outbox import Outbox
 from kohort.broker.network.request import RequestContext, Route, Routes
 from kohort.broker.network.request_cache import RequestCache
+from kohort.broker.network.turns import Turns
 from kohort.broker.security.session import ClientSession
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
@@ -69,18 +69,13 @@ LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT
 BAD = struct.pack(">i", 1) + b"x"
 
 
-def new_scheduler() -> Scheduler:
-    """A scheduler of the running event loop, for tasks that need no thread."""
-    return Scheduler(asyncio.get_running_loop().call_soon, lambda _work, _done: None)
-
-
 class Peer:
     """A connection whose handler collects the request contexts."""
 
     def __init__(
         self,
         handle: Callable[[RequestContext, Any], None] | None = None,
-        scheduler: Scheduler | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.contexts: list[RequestContext] = []
         route = Route(
@@ -95,13 +90,15 @@ class Peer:
         routes._routes[12, 0] = route
         self.transport = Transport()
         self.lost: list[Connection] = []
+        call_soon = asyncio.get_running_loop().call_soon
         self.watchdog = Watchdog()
         self.connection = Connection(
-            node=SimpleNamespace(cluster=SimpleNamespace(scheduler=scheduler or new_scheduler())),
+            node=SimpleNamespace(),
             client=ClientSession(LISTENER),
             routes=routes,
             inbox=memoryview(bytearray(len(frame(1)))),
-            outbox=Outbox(asyncio.get_running_loop().call_soon),
+            outbox=Outbox(call_soon),
+            turns=turns or Turns(call_soon),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
             quotas=SimpleNamespace(is_active=False),

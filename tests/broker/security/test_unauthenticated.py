@@ -12,6 +12,7 @@ from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.network.connection import Connection
 from kohort.broker.network.outbox import Outbox
 from kohort.broker.network.request import RequestContext, Route, Routes
+from kohort.broker.network.turns import Turns
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 from support.broker import BrokerHarness
@@ -90,6 +91,7 @@ class Client:
             routes=Routes(),
             inbox=memoryview(bytearray(1)),
             outbox=Outbox(self.broker.callbacks.append),
+            turns=Turns(self.broker.callbacks.append),
             frame_bytes_max=1_000_000,
             budgets=Budgets(100_000),
             quotas=node.security.quotas,
