@@ -1,5 +1,7 @@
 """Regular expressions that are slow to compile."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from .conftest import FULL
@@ -22,18 +24,22 @@ def test_a_pattern_that_is_slow_to_compile(attack, part, size):
             assert response["error_code"] == "none"
 
 
-def test_thousands_of_pipelined_requests_with_a_pattern(attack):
+@pytest.mark.parametrize("connections", [1, 30])
+def test_thousands_of_pipelined_requests_with_a_pattern(attack, connections):
     """Each takes a millisecond: together they would stop the event loop for seconds."""
     target = attack()
     count = 3_000 if FULL else 300
-    with target.client() as client:
-        requests = [
-            client.encode("ListTransactions", 2, transactional_id_pattern=f"(a|b){{1,300}}{number}")
-            for number in range(count)
-        ]
-        client.socket.sendall(b"".join(requests))
-        for _ in requests:
-            assert client.receive()["error_code"] == "none"
+    with ExitStack() as opened:
+        clients = [opened.enter_context(target.client()) for _ in range(connections)]
+        requests = [b""] * connections
+        for number in range(count):
+            requests[number % connections] += clients[number % connections].encode(
+                "ListTransactions", 2, transactional_id_pattern=f"(a|b){{1,300}}{number}"
+            )
+        for client, frames in zip(clients, requests, strict=True):
+            client.socket.sendall(frames)
+        for number in range(count):
+            assert clients[number % connections].receive()["error_code"] == "none"
 
 
 def test_expressions_of_a_consumer_group_that_are_slow_to_match(attack):
