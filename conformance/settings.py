@@ -107,7 +107,7 @@ DEFAULTS: Final[Settings] = {
 }
 """Kafka's defaults of the settings above."""
 
-# Values other than the defaults with which scenarios were recorded.
+# Other values of settings that scenarios were recorded with at their defaults (see `variant`).
 OTHER: Final = {
     INITIAL_DELAY: "0",
     "auto.create.topics.enable": "false",

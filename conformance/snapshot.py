@@ -54,8 +54,8 @@ class Part:
     read: Callable[[AsyncClient, RemoteBroker], Awaitable[State]]
     undo: Callable[[AsyncClient, Collection[Any], Mapping[Any, Any]], Awaitable[None]]
     names: Collection[str] | None = None
-    """If keys are names, the names without the run that scenarios leave behind. Other names that do
-    not contain the run are not touched."""
+    """If keys are names, the names that scenarios use in every run. Other created names are deleted
+    only if they contain the run (Snapshot)."""
 
 
 async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:

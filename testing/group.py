@@ -189,8 +189,8 @@ class Group(SuggestsAttributes):
     def wait_epoch(
         self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Self:
-        """Wait until `member` (None: every member, at least one) has reached this member epoch. In
-        a classic group, the member epoch is the generation."""
+        """Wait until `member` has reached this member epoch; without `member`, until the group has
+        members, and all have reached it. In a classic group, it is the generation."""
         _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:

@@ -142,7 +142,7 @@ class Interceptor:
         self.hooks: list[Hook] = []
         self.on_record = on_record
         self.current: RecordedRequest | None = None
-        """The request being handled, which causes the events in the meantime."""
+        """The request being handled: the cause of events that are recorded now."""
         self._numbers = count(1)
         # Connections, each with its first request.
         self._connections: dict[Connection, RecordedRequest] = {}

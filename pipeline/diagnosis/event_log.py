@@ -1,8 +1,8 @@
 """Exact causes and durations from the coordinator's event log (docs/events.md).
 
-The coordinator reports what triggered a rebalance and how a member left. Its cause is refined if
-the records reveal more (a restart, added partitions), or if a silence explains a LeaveGroup without
-a reason. The event log may start late or lack lines. The rules decide if an event is missing.
+The coordinator reports what triggered a rebalance and how a member left. The rules refine this
+cause if the records reveal more (a restart, added partitions), or if a long time without commits
+explains a LeaveGroup without a reason. If the event log lacks an event, the rules alone decide.
 """
 
 from bisect import bisect_left, bisect_right

@@ -49,7 +49,7 @@ AMBIGUOUS_RATIO: Final = 1.5
 """If the ratio of two timeouts is at most this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How long after a timeout its records may appear, in addition to the usual gap between commits.
+"""How long after a timeout the rebalance may be in the log, in addition to the usual commit gap.
 The other members are informed of the rebalance by their next heartbeat (3 s) and then rejoin."""
 
 DEFAULT_GAP_MS: Final = 5_000

@@ -1,9 +1,9 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order.
 Consumer groups (KIP-848) are compared in the same way, as rows from epochs.py.
 
-`state_generation` has the rows of earlier batches that a batch needs: the newest rows of each
-group, the last of which precedes the first row of the batch. `state_consumer` has the newest record
-of each key of a consumer group, undecoded, with which the next batch continues.
+`state_generation` has the newest rows of each group from earlier batches. The group's first record
+in a batch is compared with the last of these rows. `state_consumer` has the newest record of each
+key of a consumer group, undecoded, with which the next batch continues.
 """
 
 from collections.abc import Mapping

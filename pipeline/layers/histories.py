@@ -131,7 +131,7 @@ def _state_tables(batch: "Batch") -> "dict[str, DataFrame]":
 
 def merged_activity(old: "DataFrame", new: "DataFrame", kept: "DataFrame") -> "DataFrame":
     """Return state_activity: commits summed by the generations in `kept` (state_generation), and
-    commits under no generation."""
+    commits without a generation."""
     names = STATE_TABLES["state_activity"].schema.names
     live = kept.select(*_GROUP, F.col("log_offset").alias("generation_log_offset"))
     parts = (
@@ -180,9 +180,9 @@ def explain_group(
 
 
 def settled(parts: pa.Table) -> int | None:
-    """Return the log offset up to which results no longer change. This is the older half of the
-    kept records, because no rule looks back further than the newer half. Return -1 if there are no
-    such records, and None if no record of the group was kept: earlier rows do not change then."""
+    """Return the log offset up to which results no longer change: the middle of the kept records,
+    because no rule looks back further than the newer half. Return -1 if all results may change, and
+    None if no record of the group was kept, because then no earlier result changes."""
     rows = [row for row in parts_of(parts, "generation") if row["from_state"]]
     if not rows:
         return None

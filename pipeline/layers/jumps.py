@@ -1,9 +1,9 @@
 """gold_offset_jump: offsets that went back or far ahead, and the cause.
 
-What is far depends on the group's usual pace: `state_delta` counts, for each group and topic, the
-records per second between commits by powers of two. A jump is more than ten times the 99th
-percentile of the pace. The measure is per second, because a member that takes over a partition or
-returns immediately commits everything read since the last commit.
+An offset goes far ahead if its pace (records per second since the previous commit) is more than ten
+times the 99th percentile for the group and topic. `state_delta` counts paces by powers of two. The
+pace is per second, because a member that takes over a partition, or returns, may commit at once
+everything that was read since the last commit.
 """
 
 from typing import Any, Final

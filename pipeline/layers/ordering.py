@@ -35,8 +35,8 @@ def bools(values: Any) -> Bools:
 
 
 def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:
-    """Return, for each table, one key per row; keys are numbered from 0. Rows, also of different
-    tables, have equal keys if they are equal in all columns `names`."""
+    """Return, for each table, one key per row; keys are numbered from 0. Two rows, even of
+    different tables, have equal keys if they are equal in all columns `names`."""
     numbered = (_numbered([table[name] for table in tables]) for name in names)
     # Each number is below the count of rows, so the product of two fits 64 bits.
     found = reduce(lambda one, more: _numbers(one * (more.max(initial=0) + 1) + more), numbered)

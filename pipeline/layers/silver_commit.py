@@ -210,7 +210,7 @@ def _assigned(generations: pa.RecordBatch) -> pa.Table:
     return pa.table(columns, schema=_NOTHING_ASSIGNED.schema)
 
 
-# --- transactions: the rules of offsets/transactions.py, on columns
+# --- transactions: the rules of offsets/pending.py, on columns
 #
 # A commit takes effect at the marker of its transaction, unless a newer record of its partition has
 # taken effect before. Every commit is therefore the newest of its partition when it takes effect,

@@ -26,8 +26,8 @@ SCHEMA: Final = TABLES["bronze_log_end"].schema
 # Burrow's offset-refresh and kminion's scrape interval; reading a folder puts no load on a broker.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
-# Two days of the finer grid: a broker handles that many requests in about ten seconds, and a chart
-# has too few pixels to show more.
+# Two days of FOLDER_PERIOD_MS: a broker handles that many requests in about ten seconds, and a
+# chart has too few pixels to show more.
 TICKS_MAX: Final = 11_520
 # The limit for all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
 SAMPLES_MAX: Final = 500_000

@@ -303,7 +303,7 @@ class GroupMember:
     async def _back_off(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            return  # usually there already is another coordinator
+            return  # usually the group already has another coordinator
         self._wake.clear()
         broker = self._broker()
         with contextlib.ExitStack() as waiting:
