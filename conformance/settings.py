@@ -107,7 +107,7 @@ DEFAULTS: Final[Settings] = {
 }
 """Kafka's defaults of the settings above."""
 
-# Other values of settings that scenarios were recorded with at their defaults (see `variant`).
+# Another value for each setting that was at Kafka's default when scenarios were recorded.
 OTHER: Final = {
     INITIAL_DELAY: "0",
     "auto.create.topics.enable": "false",

@@ -199,8 +199,8 @@ def _counted(batch: Batch, inputs: Inputs, plan: Plan) -> "Iterator[pa.RecordBat
 
 
 def error_text(error: Exception, *kinds: type[Exception]) -> str | None:
-    """Return the message of an error of one of these types, raised here or in a Spark task, where
-    it is a line of the traceback; None for other errors."""
+    """Return the message of an error of one of these types; None for other errors. If the error was
+    raised in a Spark task, its message is a line of the traceback in `error`."""
     if isinstance(error, kinds):
         return str(error)
     classes = [each for kind in kinds for each in (kind, *kind.__subclasses__())]

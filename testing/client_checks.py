@@ -525,7 +525,7 @@ def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartiti
     a Fetch, the offset of a ListOffsets, the committed offset of an OffsetFetch."""
     if not request.response_frame:
         return
-    # Not `request.response`, which would keep the records in memory twice.
+    # `request.response` is not used, because it would keep the records in memory twice.
     response = response_decoder(request.api_key, request.version)(request.response_frame)
     position: Callable[[Any], int | None]
     position = _end_of_records if request.api == "Fetch" else _offset_of

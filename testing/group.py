@@ -258,7 +258,7 @@ class Group(SuggestsAttributes):
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the group no longer exists. It was deleted, or its last offset expired."""
+        """Wait until the group no longer exists: it was deleted, or its last offset expired."""
         self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
     # --- control

@@ -140,7 +140,7 @@ class AssignmentHold:
         active."""
         coordinators = node_of(self._host.broker, self._group_id).coordinators
         if context_of(self._host.broker, self._group_id) is None:
-            # A coordinator without data is loaded only by the first request of a client.
+            # Otherwise, a coordinator without data is loaded only by a client's first request.
             coordinators.load([coordinators.partition_of(self._group_id)])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self._set(is_held=True):

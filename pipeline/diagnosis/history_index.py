@@ -190,9 +190,9 @@ class HistoryIndex:
         return list(takewhile(is_same, self._newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
-        """Return the records up to this one, newest first, since the member last changed. These are
-        the records of its generation or, in a consumer group, the records since the last change of
-        its assignment, because epochs also change without the member."""
+        """Return the records up to this one, newest first, since the member last changed. In a
+        classic group, these are the records of the generation. In a consumer group, they begin with
+        the last change of the member's assignment, because the epoch may change without it."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)
 

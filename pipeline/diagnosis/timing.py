@@ -15,7 +15,7 @@ from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
-"""Within three of Kafka's heartbeat intervals (3 s), every member is informed of a rebalance."""
+"""Shorter waits are normal: members are informed within three heartbeat intervals (3 s each)."""
 
 REPEATS_MIN: Final = 2
 """A single repeated offset may be the commit before a rebalance. Two repeated offsets mean that the
@@ -32,12 +32,12 @@ class JoinPhase(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A member's time without a commit before it left. Spans are None if its assignment cannot be
-    decoded, or if the log has a gap after its last commit."""
+    """A member's time without a commit before it left. Durations are None if the member's
+    assignment cannot be decoded, or if the log has a gap after the member's last commit."""
 
     member: Member
     committed: bool  # False: no commit in this generation; silence is measured from its start
-    age_ms: int | None  # age of the generation: an upper bound for a session that expired in it
+    age_ms: int | None  # age of the generation; no session longer than this can have expired in it
     until_start_ms: int | None  # silence until the rebalance started, estimated
     total_ms: int | None  # silence until the join phase ended
     gap_ms: int | None  # the member's usual time between commits
@@ -140,7 +140,7 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
         # If a member committed right before the end, the others waited for its poll.
         if last_ms >= max(started + reportable, ended - reportable):
             return JoinPhase(started, ended, last_member, wait_ms)
-        for member in transition.left:  # or for a member that never joined
+        for member in transition.left:  # otherwise for a member that never joined
             limit = 0.9 * min(member.session_timeout_ms, max(member.rebalance_timeout_ms, 0))
             if wait_ms >= limit:
                 return JoinPhase(started, ended, member, wait_ms)

@@ -23,7 +23,8 @@ from ..tables import TABLES
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
 SCHEMA: Final = TABLES["bronze_log_end"].schema
-# Burrow's offset-refresh and kminion's scrape interval; reading a folder puts no load on a broker.
+# The period of Burrow (offset-refresh) and of kminion. Reading a folder puts no load on a broker,
+# so the period is shorter.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
 # Two days of FOLDER_PERIOD_MS: a broker handles that many requests in about ten seconds, and a

@@ -334,8 +334,8 @@ class FaultyFile(MemoryFile):
 # --- the durable image
 
 Write = tuple[int, bytes | int | None]
-"""A pending write: its position, and the number of its bytes if they are still in the buffer, the
-bytes themselves if they are not, or None for a truncation."""
+"""A pending write: its position, and either the number of its bytes (if they are still in the
+buffer), or the bytes themselves. None instead of bytes means a truncation."""
 
 
 class DurableImage:
