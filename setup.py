@@ -73,7 +73,7 @@ if COMPILES and "editable_wheel" in sys.argv:
     )
 elif "bdist_wheel" in sys.argv:
     Path("build").mkdir(exist_ok=True)
-    # A new folder, because that of an earlier build may contain modules that were removed since.
+    # A new folder, because the folder of an earlier build may contain modules removed since then.
     with TemporaryDirectory(dir=Path.cwd() / "build") as folder:
         setup(
             ext_modules=extensions(Path(folder)) if COMPILES else [],

@@ -26,9 +26,9 @@ from .resolve import BUILTIN
 
 
 def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractPartitionAssignor:
-    """Return a strategy for one consumer, whose assignment the strategy keeps. `client_rack` is the
-    consumer's rack, which aiokafka does not pass to strategies. Raises ValueError for a cooperative
-    assignor."""
+    """Return a strategy for one consumer; the strategy stores the consumer's assignment.
+    `client_rack` is the consumer's rack, which aiokafka does not pass to strategies. Raises
+    ValueError for a cooperative assignor."""
     if assignor.cooperative:
         raise ValueError(
             f"aiokafka does not support cooperative assignors such as {assignor.name}: its leader "

@@ -29,8 +29,7 @@ class Reason(StrEnum):
     OWNER_LEFT = "owner left"
     OWNER_UNSUBSCRIBED = "owner unsubscribed"
     CLAIMED_TWICE = "claimed twice"
-    """Several members of a generation claim the partition. Sticky assignors ignore such claims.
-    """
+    """Several members of the newest generation claim the partition, so all claims are ignored."""
     STALE_CLAIM = "stale claim"
     """The claim is from an older generation than another claim, and is ignored."""
     PENDING_REVOCATION = "pending revocation"
@@ -207,9 +206,9 @@ class _Explainer:
         self, at: TopicPartition, owner: str, member: str, after: Assignment
     ) -> str | None:
         """Explain the move by balance: with the partition, `owner` would have at least two
-        partitions more than `member` without it. This compares the numbers of all partitions, then
-        of partitions that the owner could have kept, and then (for assignors that balance topic by
-        topic) of the partitions of the topic."""
+        partitions more than `member` without it. Compares all partitions of both members, then the
+        partitions that the owner could have kept, and then only partitions of the topic, because
+        some assignors balance each topic separately. Return None if balance is not the reason."""
         owner_has, member_has = len(after[owner]), len(after[member])
         if owner_has >= member_has:
             return f"{owner} has {owner_has} without it, {member} {member_has} with it"

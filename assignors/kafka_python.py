@@ -29,12 +29,12 @@ from .resolve import BUILTIN
 def as_kafka_python(
     assignor: Assignor, client_rack: str | None = None
 ) -> AbstractPartitionAssignor:
-    """Return a strategy for one consumer, whose assignment the strategy keeps. `client_rack` is the
-    consumer's rack, which kafka-python does not pass to strategies."""
+    """Return a strategy for one consumer; the strategy stores the consumer's assignment.
+    `client_rack` is the consumer's rack, which kafka-python does not pass to strategies."""
     return _Strategy(assignor, client_rack)
 
 
-# A consumer calls a strategy that is not an instance, so each consumer gets its own strategy.
+# kafka-python calls these factories, as it would call a class, once for each consumer.
 RangeAssignor = partial(as_kafka_python, BUILTIN["range"])
 RoundRobinAssignor = partial(as_kafka_python, BUILTIN["roundrobin"])
 StickyAssignor = partial(as_kafka_python, BUILTIN["sticky"])

@@ -185,7 +185,7 @@ class Producer:
             producer=(self.producer_id, self.epoch),
         )
         self.transaction = None
-        if not self._parts:  # the coordinator does not know it (as in Java's client)
+        if not self._parts:  # the coordinator has no transaction to end (as in Java's client)
             return True
         self._history.begin(operation)
         producer = self._producer()

@@ -17,7 +17,8 @@ from .recorder import History
 
 Mode = Literal["assign", "subscribe", "final"]
 
-# A client that waits longer notices a rebalance later. Without a wait, clients would mostly poll.
+# With a longer wait, a client notices a rebalance later. Without a wait, most requests would be
+# polls.
 WAIT: Final = timedelta(milliseconds=100)
 # About fifty records, so that polls begin at many positions, and a history fits into memory.
 PARTITION_BYTES: Final = 4 * 1024

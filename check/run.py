@@ -223,7 +223,7 @@ class _FinalReads:
             elif now > given_up_at:
                 break
             else:
-                await back_off()  # a broker that rejects fetches does so at once
+                await back_off()  # a rejected fetch gets its response at once
             if now > self._deadline:
                 return False
         read_end = ReadEnd(
@@ -239,7 +239,7 @@ class _FinalReads:
 
 
 def groups(topic: str) -> list[str]:
-    """Return the ids of the groups of the run with this topic."""
+    """Return the ids of a run's groups. `topic`: the topic of the run."""
     return [f"{topic}-{each}" for each in PROTOCOLS]
 
 

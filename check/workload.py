@@ -25,15 +25,15 @@ from .recorder import History
 PRODUCERS: Final = 3
 READERS: Final = 2
 MEMBERS: Final = 3
-"""The members of each group."""
+"""The number of members of each group."""
 RECORDS_MAX: Final = 4
-"""The records of a batch."""
+"""The maximum number of records of a batch."""
 TRANSACTION_STEPS_MAX: Final = 4
 CLIENT_STEPS: Final = 60
-"""The operations of a producer or reader, on average."""
+"""The average number of operations of a producer or reader."""
 MEMBER_STEPS: Final = 200
-"""The operations of a member, on average. Members have more operations, because after a crash the
-other members have to wait until the session has expired."""
+"""The average number of operations of a member. Members have more operations than other clients,
+because after a crash, the rest of the group has to wait until the session has expired."""
 LIFE_SECONDS_MIN: Final = 0.2
 """The time in which a client that crashes can connect and begin its work."""
 RECONNECT_SECONDS: Final = 0.3

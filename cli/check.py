@@ -123,7 +123,7 @@ def _check(
             target.check_running()
         except (BrokerEnded, CannotJudge) as error:
             problem = str(error)
-        # Incomplete final reads do not show that a record is missing.
+        # After a failed run, the final reads are incomplete, so a missing record proves nothing.
         operations = [each for each in history if not problem or each.client != FINAL]
         seconds = history.seconds or args.seconds
         status.show(f"analysis of {len(operations)} operations")

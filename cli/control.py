@@ -72,7 +72,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             raise UserError(
                 serve.start_error(error, config.listeners, config.int("kohort.nodes"))
             ) from error
-        # `with kafka` would fail if a test's fault had not fired.
+        # On exit, `with kafka:` would raise UnusedFault for faults that have not fired.
         running.callback(kafka.stop)
         try:
             server = ControlServer(Control(kafka), host, int(port), _token(args))

@@ -62,7 +62,7 @@ Without --bootstrap-server, the command starts a kohort cluster and disturbs it:
 
 Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or a broker that cannot be judged."""
 
-# As in conformance/settings.py.
+# The names in conformance/settings.py, which would be slow to import.
 CONFORMANCE_SETTINGS: Final = (
     *("quick", "delayed", "configs", "consumer", "upgrade", "downgrade", "disabled"),
     *("transactions", "acls", "open"),

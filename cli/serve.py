@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.serve")
 
-# With Python's default of 700 new objects, collections take 2 % of the time of pipelined commits
-# and 7 % of a rebalance of a thousand members. The objects of pending requests are fewer than this
-# threshold, and reference counting frees them. A collection of the second generation, of up to
-# twice as many objects, takes 4 ms; if it were as rare as by default, it would take 25 ms.
+# With Python's default of 700 new objects, garbage collections take 2 % of the time of pipelined
+# commits and 7 % of a rebalance of a thousand members. Pending requests have fewer objects than
+# this threshold, and reference counting frees them. A collection of the second generation (up to
+# 20,000 objects) takes 4 ms. With Python's default of every tenth collection, it would take 25 ms.
 GC_THRESHOLDS: Final = (10_000, 1)
 # A collection of all objects takes 100 ms per million of them, in one callback of the event loop.
-# Requests leave no reference cycles, so few objects ever need one. It runs at this interval, and
-# later collections skip the objects that it has found alive.
+# Requests leave no reference cycles, so a full collection frees few objects. It runs at this
+# interval, and then freezes the remaining objects (gc.freeze), which later collections skip.
 FULL_COLLECTION_SECONDS: Final = 600
 # A threshold that is never reached.
 NEVER: Final = 2**31 - 1
-# While a thread decodes or encodes a long request, the event loop waits up to this long for the
-# interpreter each time it has waited for sockets. With Python's default of 5 ms, the slowest of 450
-# small requests beside a busy thread took 13 to 69 ms; with this value, 3 to 8 ms.
+# While a thread decodes or encodes a long request, the event loop waits up to this long for the GIL
+# after each wait for sockets. With Python's default of 5 ms, the slowest of 450 small requests
+# beside a busy thread took 13 to 69 ms; with this value, 3 to 8 ms.
 SWITCH_SECONDS: Final = 0.000_5
 
 MIB: Final = 1024 * 1024

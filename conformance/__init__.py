@@ -3,8 +3,8 @@ recorded responses. Only that command imports this package.
 
 scenarios      what Kafka does. Read scenarios/heartbeats.py first, then docs/conformance.md
 scenario.py    what a scenario is;  recordings.py: Kafka's transcripts of scenarios
-script.py      what a scenario can do;  members.py, producers.py: its clients;  records.py
-recorder.py    … its requests, and the transcript of their responses
+script.py      what a scenario can do;  members.py, producers.py: the clients of a scenario
+recorder.py    sends a scenario's requests, and writes the transcript;  records.py: record batches
 transcript.py  responses without ids, addresses and orders that differ from run to run
 differences.py the first step in which two transcripts differ, and the fields that differ
 settings.py    settings of brokers that scenarios need

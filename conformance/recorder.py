@@ -155,7 +155,7 @@ class Recorder:
         if not self.broker.initial_delay_ms or self._keeps_delay:
             return False
         if not self._control.supports("DescribeGroups", 5):
-            return True  # possibly
+            return True  # unknown: assume a delay
         described = await self._control.call("DescribeGroups", 5, groups=(group,))
         return described["groups"][0]["group_state"] in ("Dead", "Empty")
 

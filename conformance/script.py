@@ -145,7 +145,7 @@ class Script(Recorder):
         return await self.send("LeaveGroup", version, {"group_id": self.group, "members": members})
 
     async def fetch(self, version: int = 8, **topics: tuple[int, ...]) -> Any:
-        """Fetch offsets of the group; without topics, all of them."""
+        """Fetch the group's offsets of these topics; without topics, all of its offsets."""
         group = {
             "group_id": self.group,
             "member_epoch": -1,

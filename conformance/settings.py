@@ -107,7 +107,7 @@ DEFAULTS: Final[Settings] = {
 }
 """Kafka's defaults of the settings above."""
 
-# Values other than the defaults with which scenarios were recorded.
+# Another value for each setting that was at Kafka's default when scenarios were recorded.
 OTHER: Final = {
     INITIAL_DELAY: "0",
     "auto.create.topics.enable": "false",

@@ -34,7 +34,7 @@ DENIED: Final = "cluster_authorization_failed"
 
 
 class _Unreadable(Exception):
-    """The broker does not list a part of its state. The message is the error."""
+    """The broker does not list a part of its state. The message is the name of the error."""
 
 
 def _check(response: Mapping[str, Any]) -> None:
@@ -54,8 +54,8 @@ class Part:
     read: Callable[[AsyncClient, RemoteBroker], Awaitable[State]]
     undo: Callable[[AsyncClient, Collection[Any], Mapping[Any, Any]], Awaitable[None]]
     names: Collection[str] | None = None
-    """If keys are names, the names without the run that scenarios leave behind. Other names that do
-    not contain the run are not touched."""
+    """If keys are names, the names that scenarios use in every run. Other created names are deleted
+    only if they contain the run (Snapshot)."""
 
 
 async def _groups(control: AsyncClient, _broker: RemoteBroker) -> State:
@@ -328,6 +328,6 @@ async def restored(
         restoring = asyncio.create_task(snapshot.restore())
         try:
             await asyncio.shield(restoring)
-        finally:  # even if Ctrl-C cancels the wait (but not the restoring)
+        finally:  # Ctrl-C may cancel the wait above, but it does not cancel `restoring`
             for line in await restoring:
                 report(line)

@@ -5,11 +5,11 @@ endpoints.
 
     endpoints    the table of endpoints
     broker       endpoint functions: nodes, crashes, snapshots, clock
-    topics       … topics and records
-    groups       … groups: state, waits, control
-    transactions … transactions: state, waits, control
-    fake_members … scripted members
-    requests     … faults and history
+    topics       endpoint functions: topics and records
+    groups       endpoint functions: groups (state, waits, control)
+    transactions endpoint functions: transactions (state, waits, control)
+    fake_members endpoint functions: scripted members
+    requests     endpoint functions: faults and history
     schema_registry  the schema registry
     control      the state: a Kafka, and objects to which requests refer by number
     parameters   descriptions of the parameters

@@ -1,7 +1,7 @@
 """Count the words of a topic's lines, as a member of a consumer group. Plain kafka-python.
 
 Prints JSON lines: assignments, counted lines, commits. A line is counted before its offset is
-committed: after a restart it may be counted again, but is never lost.
+committed, so after a restart it may be counted again, but is never lost.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def poll(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
-    """Return no records if the broker is down: kafka-python raises a retriable error."""
+    """Poll for records. Return none if the broker is down (kafka-python's retriable errors)."""
     try:
         return consumer.poll(timeout_ms=1000, max_records=50)
     except RetriableError as error:

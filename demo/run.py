@@ -1,6 +1,6 @@
 """A group of three consumers counts words, while a member leaves and the broker is killed.
 
-No line is lost; exit code 1 otherwise. text.txt has 2,000 lines of sentences written for this demo,
+The exit code is 1 if a line is lost. text.txt has 2,000 lines of sentences written for this demo,
 in the public domain (CC0).
 """
 
@@ -52,7 +52,7 @@ class Demo:
         self.counted_again = 0
         self.acknowledged: dict[int, int] = {}  # partition -> highest acknowledged offset
         self.owned: dict[str, list[int]] = {}
-        self.assignments: list[dict[str, list[int]]] = []  # those of stable generations
+        self.assignments: list[dict[str, list[int]]] = []  # of stable generations
         self.sent: dict[str, int] = {}
         self.steps: list[tuple[str, float]] = []
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-# Ctrl-C waits for the current batch, a kill discards it, and it has to fit into memory. A million
-# records take about five seconds on a warm JVM, half a minute on a cold one.
+# The size of a batch determines how long Ctrl-C waits, how much work a kill discards, and how much
+# memory Spark needs. A million records take about five seconds on a warm JVM, half a minute on a
+# cold one.
 RECORDS_MAX: Final = 1_000_000
 
 LAYERS: Final = ("generations", "ownership", "commits", "histories", "status")
@@ -29,7 +30,7 @@ LAYERS: Final = ("generations", "ownership", "commits", "histories", "status")
 
 
 class BatchStarted(NamedTuple):
-    """A batch of at most `records` records has started; `left`: the number after it."""
+    """A batch of at most `records` records has started; `left` records remain after it."""
 
     batch_id: int
     records: int
@@ -52,8 +53,8 @@ class StageProgress(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` records was committed; `left`: the planned number after it. `seconds`:
-    the duration without Spark's startup."""
+    """A batch of `records` records was committed; `left` records were planned to remain after it.
+    `seconds`: the duration without Spark's startup."""
 
     batch_id: int
     records: int
@@ -198,8 +199,8 @@ def _counted(batch: Batch, inputs: Inputs, plan: Plan) -> "Iterator[pa.RecordBat
 
 
 def error_text(error: Exception, *kinds: type[Exception]) -> str | None:
-    """Return the message of an error of one of these types, raised here or in a Spark task, where
-    it is a line of the traceback; None for other errors."""
+    """Return the message of an error of one of these types; None for other errors. If the error was
+    raised in a Spark task, its message is a line of the traceback in `error`."""
     if isinstance(error, kinds):
         return str(error)
     classes = [each for kind in kinds for each in (kind, *kind.__subclasses__())]

@@ -146,7 +146,7 @@ TABLES: Final[dict[str, Table]] = {
         """,
     ),
     "silver_activity": append(
-        "a batch's commits of a partition under one generation; readers sum the rows",
+        "a batch's commits of a partition in one generation; readers sum the rows",
         OF_PARTITION,
         """
         generation int, generation_log_offset long, commits long!, repeats long!,
@@ -233,7 +233,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
         "key binary!, log_offset long!, value binary!",
     ),
     "state_activity": current(
-        "commits of a partition under a generation in state_generation, or under none",
+        "commits of a partition in a generation of state_generation, or without a generation",
         list(TABLES["silver_activity"].schema),
     ),
     "state_removal": current(

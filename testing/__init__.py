@@ -8,17 +8,17 @@
 Read kafka.py first: it composes the parts.
 
     kafka             Kafka: the object that a test uses
-    lifecycle         the broker behind it: start, stop, crash, restart, snapshot, fork
-    presets           its configuration
-    loop_thread       its event loop in a thread, and waits for it from other threads
-    deadline          … the end of a wait: time without a CPU does not count
+    lifecycle         the broker of a Kafka: start, stop, crash, restart, snapshot, fork
+    presets           the configuration of the broker
+    loop_thread       the broker's event loop in a thread, and waits for it from other threads
+    deadline          the end of a wait: time without a CPU does not count
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
-    group_view        … as seen by its coordinator, with one interface for both protocols
-    group_control     … controlled by the test: rebalance, evict, hold requests, keep loading
+    group_view        a group as seen by its coordinator, with one interface for both protocols
+    group_control     how a test controls a group: rebalance, evict, hold requests, keep loading
     transactions      transactions: state, waits, abort, markers held back by the test
-    transaction_view  … as seen by their coordinators and partitions
+    transaction_view  transactions as seen by their coordinators and partitions
     explanation/      what a group or a transaction is waiting for, why a client could not connect
     fake_members/     scripted members, so that one real consumer is enough
     clock             the broker's clock: freeze, advance
@@ -28,18 +28,18 @@ Read kafka.py first: it composes the parts.
     faults/           faults of requests, networks and disks; one that never fires fails the test
 
     security          certificates, client settings for TLS and SASL, quotas
-    oauth_tokens      … tokens for SASL OAUTHBEARER
+    oauth_tokens      tokens for SASL OAUTHBEARER
 
     history           requests, events, commits as data
-    generations       … generations, and the partitions that members owned
-    timeline/         … as text for the report of a failed test, and as an HTML page
+    generations       the history's generations, and the partitions that members owned
+    timeline/         the history as text for the report of a failed test, and as an HTML page
     client_checks     client mistakes, found in the history
 
     aio               AsyncKafka: waits are coroutines
     container         KafkaContainer: a replacement for testcontainers
     backend           whether tests start their own brokers or use a real cluster
-    real_cluster      … a real cluster with the interface of Kafka
-    kafka_python/     … its topics and groups, through kafka-python
+    real_cluster      a real cluster with the interface of Kafka
+    kafka_python/     topics and groups of a real cluster, through kafka-python
     plugin            the pytest plugin
     tracebacks        removes the harness from the tracebacks of failed tests
 """

@@ -18,7 +18,7 @@ VARIABLE = "KOHORT_TEST_BOOTSTRAP_SERVERS"
 OPTION = "--kafka-cluster"
 
 option: str | None = None
-"""The value of the command-line option, which takes precedence over the variable."""
+"""The command-line option, which takes precedence over the environment variable."""
 
 # A local container or a cluster in the same network accepts connections within milliseconds.
 CONNECT_SECONDS = 3
@@ -47,7 +47,7 @@ def check_reachable(servers: str) -> str | None:
         try:
             with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as each:
                 each.sendall(_API_VERSIONS)
-                # The size of the response, which depends on the broker, and our correlation id.
+                # A response begins with its size, which varies, and our correlation id.
                 if each.recv(8, socket.MSG_WAITALL)[4:] == _CORRELATION_ID:
                     return None
                 reasons.append(

@@ -1,7 +1,7 @@
 """Finds mistakes made by a test's clients, from the history: `kafka.client_checks`.
 
-A false alarm is worse than a miss, so only mistakes that the history proves are reported (not, for
-example, if two clients share a client id, or a fault of the test affected a request).
+A false alarm is worse than a miss, so only mistakes that the history proves are reported. If two
+clients share a client id, for example, or a fault affected a request, the history proves nothing.
 """
 
 import struct
@@ -60,7 +60,8 @@ _MEMBERSHIP_ERRORS = (
 
 _OF_MEMBERS = ("Heartbeat", "SyncGroup", "OffsetCommit", "ConsumerGroupHeartbeat")
 
-# Requests already in flight get the same error. After this time, the client knows the error.
+# A request counts only if it arrives this much later than the error, because requests that were
+# already in flight get the same error.
 REACTION_SECONDS = 0.1
 # According to Kafka's documentation, heartbeat.interval.ms should be at most a third of
 # session.timeout.ms. A client with exactly that interval is always slightly late.
@@ -222,7 +223,7 @@ def _disturbed_by_test(history: History) -> set[str | None]:
 def zombie_commits(
     rejected: Iterable[RejectedCommit], disturbed: Container[str | None] = ()
 ) -> Iterator[Finding]:
-    """Find commits of removed members or old generations. The new owners repeat their work."""
+    """Find rejected commits of removed members or old generations."""
 
     def key(commit: RejectedCommit) -> tuple[str, str, int, str]:
         return commit.group, commit.member_id or "", commit.generation or 0, commit.error
@@ -459,7 +460,7 @@ def _lost_partitions(
 def commits_ahead_of_delivery(requests: list[RecordedRequest]) -> Iterator[Finding]:
     """Find commits beyond every offset that the client can know: the ends of the records that it
     fetched, its fetch offsets, log end offsets and committed offsets. A commit in a transaction is
-    sent by a producer, but counts for the client of its member."""
+    sent by a producer, but is checked against the records that the member's client has fetched."""
     known: dict[tuple[str | None, TopicPartition], int] = {}
     fetched: set[tuple[str | None, TopicPartition]] = set()
     seen: set[tuple[str | None, TopicPartition]] = set()
@@ -524,7 +525,7 @@ def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartiti
     a Fetch, the offset of a ListOffsets, the committed offset of an OffsetFetch."""
     if not request.response_frame:
         return
-    # Not `request.response`, which would keep the records in memory twice.
+    # `request.response` is not used, because it would keep the records in memory twice.
     response = response_decoder(request.api_key, request.version)(request.response_frame)
     position: Callable[[Any], int | None]
     position = _end_of_records if request.api == "Fetch" else _offset_of

@@ -22,8 +22,8 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 ADVANCE_TIMEOUT_SECONDS = 600
-# The number of deadlines at which `advance` stops: 40 hours of heartbeats with Java's session
-# timeout, in a few seconds of wall-clock time. Ten years of heartbeats would take hours.
+# After this number of deadlines, `advance` skips heartbeats (DAY_MS). 10,000 deadlines are 40 hours
+# of heartbeats with Java's session timeout, and take a few seconds. Ten years would take hours.
 STOPS_MAX = 10_000
 # After that many deadlines, fake members that only send heartbeats send one per this interval.
 DAY_MS = 24 * 3600 * 1000

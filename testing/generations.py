@@ -195,8 +195,8 @@ class GroupReplay:
     # --- consumer groups
 
     def _begins_epoch(self, event: GroupEvent) -> bool:
-        """Whether the event begins a new epoch of a consumer group. The epochs of a consumer group
-        increase, so a rebalance without an increase belongs to a classic group that replaced it."""
+        """Whether the event begins a new epoch of a consumer group. (A rebalance that does not
+        increase the epoch belongs to a classic group that has replaced the consumer group.)"""
         return (
             self._is_consumer_group
             and event.type is EventType.REBALANCE_STARTED

@@ -189,8 +189,8 @@ class Group(SuggestsAttributes):
     def wait_epoch(
         self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Self:
-        """Wait until `member` (None: every member, at least one) has reached this member epoch. In
-        a classic group, the member epoch is the generation."""
+        """Wait until `member` has reached this member epoch; without `member`, until the group has
+        members, and all have reached it. In a classic group, it is the generation."""
         _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:
@@ -258,7 +258,7 @@ class Group(SuggestsAttributes):
         return self
 
     def wait_gone(self, timeout: float = TIMEOUT_SECONDS) -> None:
-        """Wait until the group no longer exists. It was deleted, or its last offset expired."""
+        """Wait until the group no longer exists: it was deleted, or its last offset expired."""
         self._wait(lambda: self._state() == "Dead", "to be deleted", timeout)
 
     # --- control

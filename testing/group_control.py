@@ -140,7 +140,7 @@ class AssignmentHold:
         active."""
         coordinators = node_of(self._host.broker, self._group_id).coordinators
         if context_of(self._host.broker, self._group_id) is None:
-            # Without this call, the first request of a client loads a coordinator without data.
+            # Otherwise, a coordinator without data is loaded only by a client's first request.
             coordinators.load([coordinators.partition_of(self._group_id)])
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while not self._set(is_held=True):

@@ -448,7 +448,7 @@ def _in_transaction(
 ) -> Commit:
     """Return the commit with the member and the transaction of its TxnOffsetCommit."""
     if request is None:
-        return commit  # the history has dropped it
+        return commit  # the history has dropped the request
     return replace(
         commit,
         member_id=request.member_id,

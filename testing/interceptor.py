@@ -2,14 +2,14 @@
 
 Each request is recorded. If a hook (a fault, a hold) is set for its API, the request is decoded and
 passed to the hooks in order. Otherwise the request cache recognizes a repeated request, as in
-`kohort serve`, and the record creates the message only when a test reads it.
+`kohort serve`, and its message is created only when a test reads it.
 
-A hook returns False to pass on the request, or True to take it over. It may then
-    hold      mute the connection; `resume` passes the request on, `handle` handles it immediately
-    respond   respond with another message instead of handling the request
-    abort     close the connection
-In either case, the hook may set `on_response`. The response is then withheld, and the hook sends
-it, other bytes, or nothing (`send`), now or later (`call_later`).
+A hook returns False to pass on the request, or True to take it over. A hook that takes over calls
+    hold      to mute the connection until `resume` (pass on the request) or `handle` (handle it)
+    respond   to respond with another message instead of handling the request
+    abort     to close the connection
+In either case, the hook may set `on_response`. The response is then withheld until the hook calls
+`send`, which sends the response, or other bytes instead.
 
 Outside the harness, a broker has an interceptor only for its request log (`--log-level debug`).
 """
@@ -142,7 +142,7 @@ class Interceptor:
         self.hooks: list[Hook] = []
         self.on_record = on_record
         self.current: RecordedRequest | None = None
-        """The request being handled, which causes the events in the meantime."""
+        """The request being handled: the cause of events that are recorded now."""
         self._numbers = count(1)
         # Connections, each with its first request.
         self._connections: dict[Connection, RecordedRequest] = {}

@@ -110,7 +110,7 @@ class MarkerHook(Protocol):
         """Write the markers that are held back, and stop holding markers back."""
 
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
-        """Return whether the hook holds back these markers. It then calls `write` later."""
+        """Return whether the hook holds back these markers. If so, it calls `write` later."""
 
 
 class BrokerHost:

@@ -128,7 +128,7 @@ class LoopThread:
 async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    # An aborted transport is closed in the next iteration, a newly accepted one after two.
+    # An aborted connection is closed in the next iteration, a newly accepted one after two.
     await iterations(3)
 
 

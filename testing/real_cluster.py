@@ -1,8 +1,8 @@
 """`RealKafka`: a real Kafka cluster with the interface of `Kafka` (backend.py selects it).
 
-Each test starts clean: the topics and groups that it names must not exist before the test, and are
-deleted at its end, together with groups created in the meantime that have only offsets of those
-topics. Topics that a client creates on its own are not deleted.
+The topics and groups that a test names must not exist before the test, and are deleted at its end.
+Other groups that are created during the test are also deleted, unless they use other topics. Topics
+that a client creates on its own are not deleted.
 
 A real cluster has no virtual clock, faults, history or disk, so the first use of one of these skips
 the test with a reason. A wait polls the description of the group. Classic groups have neither a

@@ -67,7 +67,7 @@ TRANSACTION_FIELDS = (
 )
 _PRODUCER_ID_FIELDS = ("producer_id", "v3_and_below_producer_id")
 _PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
-# AddPartitionsToTxn has the second name.
+# AddPartitionsToTxn uses `partition_error_code`.
 ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic", "topic_name")
@@ -91,7 +91,7 @@ class RecordedRequest:
     cached_message: Any = field(repr=False)
     """kio's message. For a request that the cache recognized, the message of the cached request."""
     varying: tuple[int, ...] = ()
-    """The numbers in which a recognized request differs from the cached message."""
+    """If the cache recognized the request, the numbers that replace those of the cached message."""
     response_at_ms: int | None = None
     """When the request got a response, by the broker's clock; None before that."""
     response_frame: bytes | None = None

@@ -18,7 +18,7 @@ class TargetCopy:
 
     def __init__(self, target: Target, hashes: TopicHashes) -> None:
         self._hashes = hashes
-        # The last topic is at the front of Kafka's buckets.
+        # Kafka adds an entry at the front of its bucket, so the last topic comes first.
         topics = reversed(hashes.sort(target, bucket_count(len(target))))
         self._sets: dict[TopicId, PartitionSet | Sequence[int]] = {
             topic: target[topic] for topic in topics

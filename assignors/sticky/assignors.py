@@ -44,7 +44,7 @@ class CooperativeStickyAssignor(Assignor):
     Partitions that move remain unassigned in the first rebalance. Their owners revoke them and
     rejoin, and the second rebalance assigns them. With racks or different subscriptions, Kafka's
     second rebalance may move more partitions, which requires a third. Here the first rebalance
-    computes the second in advance, and revokes its partitions as well.
+    computes the second one in advance, and also revokes the partitions that this one would move.
     """
 
     name = "cooperative-sticky"

@@ -4,8 +4,8 @@ StickyAssignor writes the owned partitions into the user data: an array of topic
 partitions and, since version 1, the generation. CooperativeStickyAssignor writes only the
 generation, because the owned partitions are a field of the subscription.
 
-Claims conflict if a member has missed a rebalance. The newest generation wins; claims of the same
-generation are all ignored.
+Claims conflict if a member has missed a rebalance. The claim of the newest generation wins. If
+several members of that generation claim a partition, all claims are ignored.
 """
 
 import struct

@@ -128,7 +128,7 @@ def offset_gaps(facts: Facts) -> Iterator[Anomaly]:
     belong to no batch, or to two batches."""
     ends: dict[int, tuple[int, Poll]] = {}
     for poll in facts.final_polls():
-        if poll.is_committed:  # may skip control and aborted batches
+        if poll.is_committed:  # the client may skip control batches and aborted batches
             continue
         for batch in poll.batches:
             if batch.last < poll.position:

@@ -143,8 +143,8 @@ def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
         mine = own.get(operation.client)
         if mine is None:
             continue
-        # By transactional id, because a broker that does not fence may give the successor another
-        # producer id.
+        # The successor is found by transactional id, because a broker that does not fence may give
+        # it another producer id.
         for init in by_name[mine.transactional_id]:
             if init.client != mine.client and mine.precedes(init) and init.precedes(operation):
                 yield Anomaly(

@@ -211,7 +211,7 @@ def _entries(args: argparse.Namespace, operations: Sequence[AclOperation]) -> It
 
 
 def principals(names: Iterable[str]) -> list[str]:
-    """Raises CommandError."""
+    """Return the names without duplicates. Raises CommandError for a name without a type."""
     found = [name.strip() for name in names]
     for name in found:
         if ":" not in name:

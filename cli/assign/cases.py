@@ -48,7 +48,7 @@ class Result:
     assignment: Assignment
     before: Assignment | None
     kept: Sequence[TopicPartition]
-    """Empty without `before`, like `moves`."""
+    """`kept` and `moves` are empty without `before`."""
     moves: Sequence[Move]
 
 

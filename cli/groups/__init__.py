@@ -1,7 +1,7 @@
 """`kohort groups`: the counterpart of kafka-consumer-groups.
 
-Scripts can use either tool, because flags, tables, messages and exit codes are the same. They were
-compared with those of org.apache.kafka.tools.consumer.group, Kafka 4.3.
+Scripts can use either tool, because flags, tables, messages and exit codes are the same. The
+reference is the package org.apache.kafka.tools.consumer.group of Kafka 4.3.
 
 arguments      flags and their allowed combinations
 command        the actions --list, --describe, --delete and --delete-offsets

@@ -113,7 +113,7 @@ def compact(
     checkpoints: PartitionCheckpoints,
     files: Files,
 ) -> tuple[int, ...]:
-    """Compact the whole log of a partition. Return the numbers for COLUMNS, all but the partition.
+    """Compact the whole log of a partition. Return the numbers for COLUMNS after `partition`.
     Raises OSError, LogError."""
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes

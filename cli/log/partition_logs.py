@@ -159,7 +159,7 @@ def _has_segments(log: PartitionLog) -> bool:
 
 
 class Anchor(NamedTuple):
-    """A batch that was read. All batches before it are unchanged as long as its header is."""
+    """A batch that was read. While its header is unchanged, all batches before it are as well."""
 
     position: int
     header: bytes

@@ -55,8 +55,8 @@ def _lines(progress: Progress) -> list[str]:
 
 
 class _Bar:
-    """A progress bar: records read, and the stages of the batch. Every stage counts as the same
-    share of the batch's records. rich is only imported on a terminal."""
+    """A progress bar that counts records. Each stage of a batch advances the bar by an equal share
+    of the batch's records. rich is only imported on a terminal."""
 
     def __init__(self) -> None:
         from rich.progress import TextColumn

@@ -7,10 +7,10 @@ owners.
 
 A group of librdkafka consumers with `cooperative-sticky` cannot be upgraded in this way. Kafka and
 kohort reject the first upgraded instance with GROUP_ID_NOT_FOUND ("an unsupported custom assignor
-is in use"), because they convert only assignments without user data, and a librdkafka leader copies
-the user data of a member's subscription (the partitions it owned, and its generation) into the
-member's assignment, in every generation except the member's first. Stop all instances of such a
-group, then start them with the new protocol; an empty group is converted and keeps its offsets.
+is in use"), because they convert only assignments without user data. From a member's second
+generation on, a librdkafka leader copies the user data of the member's subscription (its owned
+partitions and generation) into the member's assignment. Stop all instances of such a group, then
+start them with the new protocol; an empty group is converted and keeps its offsets.
 """
 
 import threading

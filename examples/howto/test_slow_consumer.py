@@ -3,9 +3,9 @@
 The new owner of the partition repeats the work, and the late commit is rejected. A client that does
 not poll sends heartbeats, but does not rejoin. A rebalance waits for such a client for at most the
 longest max.poll.interval.ms of the members, five minutes by default, and then continues without it.
-`clock.advance` would end its session first, because no client sends heartbeats during the jump;
-`advance_with_heartbeats` waits for heartbeats. (The client itself leaves after max.poll.interval.ms
-of wall-clock time. To test that, set a short interval.)"""
+`clock.advance` would end the client's session first, because no client sends heartbeats during the
+jump; `advance_with_heartbeats` waits for heartbeats. (The client itself leaves after
+max.poll.interval.ms of wall-clock time. To test that, set a short interval.)"""
 
 import pytest
 from kafka import KafkaConsumer

@@ -48,7 +48,8 @@ def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | Non
 
 
 def _moves_needed(owners: list[str], *, members: int, partitions: int) -> int:
-    """Return the fewest moves to a balanced assignment, including partitions of former members."""
+    """Return the fewest moves that lead to a balanced assignment. All partitions of members that
+    left (owner "") have to move."""
     counts = Counter(owners)
     of_departed = counts.pop("", 0)
     share, with_one_more = divmod(partitions, members)

@@ -19,8 +19,8 @@ MIN_DISTANCE_MS: Final = 1_000
 
 
 def merged(commits: Sequence[Commit]) -> list[Commit]:
-    """Merge commits closer than the minimum. The later commit replaces the earlier one but gets its
-    time, so that a client that commits continuously still fills a window."""
+    """Merge commits that are less than MIN_DISTANCE_MS apart. A merged commit has the later offset
+    and the earlier time; otherwise frequent commits would all be merged into one."""
     kept: list[Commit] = []
     for commit in commits:
         if kept and commit.commit_ms - kept[-1].commit_ms < MIN_DISTANCE_MS:
@@ -46,7 +46,8 @@ def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms:
     silence_ms = now_ms - window[-1].commit_ms
     if silence_ms > window[-1].commit_ms - window[0].commit_ms and not had_no_lag:
         return "STOP"
-    # The lag does not matter, because a group without lag may have been reset to the beginning.
+    # Unlike STALL and WARN, REWIND does not require lag at every commit, because a group that had
+    # no lag may have been reset to the beginning.
     if _is_rewound(window):
         return "REWIND"
     lags = [commit.lag for commit in window if commit.lag is not None]

@@ -196,9 +196,9 @@ def _reasons(rows: Iterable[PartitionStatus]) -> tuple[str, ...]:
 
 def storm(facts: GroupFacts) -> CheckResult | None:
     """REBALANCE_STORM: at least three rebalances within five minutes. Severity: error if the last
-    storm ended within the last hour, else warning. If its dominant cause is a start or stop of
-    members and no member was evicted during it: info for up to REBALANCES_PER_MEMBER per member,
-    and at most warning if all members have left and no partition has lag."""
+    storm ended within the last hour, else warning. A storm is less severe if its dominant cause is
+    a start or stop of members and no member was evicted: info for up to REBALANCES_PER_MEMBER per
+    member, and at most warning if all members have left and no partition has lag."""
     if not facts.storms:
         return None
     last = facts.storms[-1]
@@ -321,7 +321,7 @@ def idle_members(facts: GroupFacts) -> CheckResult | None:
 def gone_or_empty(facts: GroupFacts) -> CheckResult | None:
     """GONE or NO_MEMBERS, info: the group was deleted, or had members and now has none."""
     life = facts.lifecycle
-    # A consumer group may have been deleted as a classic group.
+    # A group that is a consumer group now may have been deleted when it was a classic group.
     if life is not None and life.deleted_at is not None and facts.consumer is None:
         kind = (life.end_kind or "").lower().replace("_", " ")
         text = f"The group has been gone since {utc(life.deleted_at)}: {kind}."

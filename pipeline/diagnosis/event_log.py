@@ -1,8 +1,8 @@
 """Exact causes and durations from the coordinator's event log (docs/events.md).
 
-The coordinator reports what triggered a rebalance and how a member left. Its cause is refined if
-the records reveal more (a restart, added partitions), or if a silence explains a LeaveGroup without
-a reason. The event log may start late or lack lines. The rules decide if an event is missing.
+The coordinator reports what triggered a rebalance and how a member left. The rules refine this
+cause if the records reveal more (a restart, added partitions), or if a long time without commits
+explains a LeaveGroup without a reason. If the event log lacks an event, the rules alone decide.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,7 +22,7 @@ NEAR_MS: Final = 5_000
 """Maximum time between an event and its record, which may be delayed by a slow disk."""
 
 DELAYS_MIN: Final = 5
-"""Number of reactions to rebalances that are required to estimate a heartbeat interval."""
+"""Number of delays between a rebalance and a member's join that an estimate requires."""
 
 ERRORS: Final = {
     16: "NOT_COORDINATOR",
@@ -215,7 +215,7 @@ class EventLog:
         return member.session_timeout_ms if found is None else int(found)
 
     def _exit_event(self, transition: Transition, member: Member) -> Event | None:
-        """Return the newest event up to the record, because tests may reuse member ids."""
+        """Return the member's newest exit event up to the record. (Tests may reuse member ids.)"""
         since = transition.before.state_ms if transition.before is not None else None
         until = transition.after.time_ms
         found = [

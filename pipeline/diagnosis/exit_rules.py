@@ -1,7 +1,7 @@
 """Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md; the first match wins.
 
-The rules compare the member's silence (its time without a commit) with its rebalance timeout, which
-is max.poll.interval.ms for most clients, and with its session timeout, and check whether the same
+The rules compare the member's silence (its time without a commit) with its rebalance timeout (for
+most clients, max.poll.interval.ms) and with its session timeout. They also check whether the same
 client rejoined in the record from which the member is missing.
 """
 
@@ -36,8 +36,8 @@ class Exit(NamedTuple):
         return self.silence.member
 
 
-# Silence is measured from a commit, shortly after the previous poll, to the end of the join phase,
-# shortly after the deadline, so it may be shorter than the timeout by this factor.
+# A silence may be shorter than the timeout by this factor. It starts with a commit, which comes
+# shortly after the last poll, and ends with the join phase, shortly after the deadline.
 SLOW_POLL_SHARE: Final = 0.98
 SESSION_SHARE: Final = 0.9
 
@@ -49,7 +49,7 @@ AMBIGUOUS_RATIO: Final = 1.5
 """If the ratio of two timeouts is at most this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How long after a timeout its records may appear, in addition to the usual gap between commits.
+"""How long after a timeout the rebalance may be in the log, in addition to the usual commit gap.
 The other members are informed of the rebalance by their next heartbeat (3 s) and then rejoin."""
 
 DEFAULT_GAP_MS: Final = 5_000
@@ -78,8 +78,8 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
-    plus two thirds of its session timeout) that the session timeout explains less well. Confidence:
-    high if there were records to read and the client returned, otherwise medium or low.
+    plus two thirds of its session timeout), unless it fits a similar session timeout (_ambiguous).
+    Confidence: high if there were records to read and the client returned, else medium or low.
     """
     member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):

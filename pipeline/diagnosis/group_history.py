@@ -18,7 +18,7 @@ CONSUMER_PROTOCOL: Final = "consumer"
 chosen by their members."""
 
 FIRST_EPOCH: Final = 2
-"""The epoch in the first record of a new consumer group, whose first member increases epoch 1."""
+"""The first epoch in the log of a new consumer group: the first member increases it from 1 to 2."""
 
 _UNRESOLVED: Final = "id:"
 
@@ -132,7 +132,7 @@ class Generation(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """Commits of one partition under one generation: rows of `silver_activity`, summed."""
+    """Commits of one partition in one generation: rows of `silver_activity`, summed."""
 
     topic: str
     partition: int

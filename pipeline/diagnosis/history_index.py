@@ -177,7 +177,7 @@ class HistoryIndex:
         return [_transition(before, after) for before, after in pairs]
 
     def activity(self, generation: Generation | None) -> list[Activity]:
-        """Return the commits under a record, or before the first record if it is None."""
+        """Return the commits in a generation (None: before the first record)."""
         return self._of_generation.get(generation.log_offset if generation else None, [])
 
     def records_of_generation(self, generation: Generation) -> list[Generation]:
@@ -190,9 +190,9 @@ class HistoryIndex:
         return list(takewhile(is_same, self._newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
-        """Return the records up to this one, newest first, since the member last changed. These are
-        the records of its generation or, in a consumer group, the records since the last change of
-        its assignment, because epochs also change without the member."""
+        """Return the records up to this one, newest first, since the member last changed. In a
+        classic group, these are the records of the generation. In a consumer group, they begin with
+        the last change of the member's assignment, because the epoch may change without it."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)
 
@@ -261,8 +261,8 @@ class HistoryIndex:
             if position is None:
                 idle.append(False)  # it may have committed before the history begins
                 continue
-            # Logs only grow: records that existed before the span still exist, and records that do
-            # not exist in its second half, or later, did not exist before.
+            # Log ends only increase. If records existed before the span, they still exist; if a
+            # sample from its second half, or later, has none, there were none before either.
             if last and ends[last - 1].log_end > position:
                 return True
             late = bisect_right(times, (since_ms + until_ms) // 2)
@@ -270,7 +270,7 @@ class HistoryIndex:
         return False if idle and all(idle) else None
 
     def was_active(self, generation: Generation, member: Member) -> bool:
-        """Whether an offset of the member's partitions advanced under an earlier generation."""
+        """Whether an offset of the member's partitions advanced in an earlier generation."""
         return any(
             tp in self._first_advance and self._first_advance[tp] < generation.log_offset
             for tp in member.assigned or ()

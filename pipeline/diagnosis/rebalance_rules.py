@@ -43,8 +43,9 @@ class Rule(NamedTuple):
 def _deleted(case: RebalanceCase) -> Explanation | None:
     """Rule 1: the group's record is a tombstone.
 
-    The group expired if it was Empty for offsets.retention.minutes, and was deleted otherwise. This
-    is undecided if it had no offsets or if it is unknown when it became Empty. Confidence: high.
+    The group expired if it was Empty for offsets.retention.minutes, and was deleted otherwise. The
+    cause remains open (GROUP_DELETED_OR_EXPIRED) if the group had no offsets, or if it is unknown
+    when the group became Empty. Confidence: high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:

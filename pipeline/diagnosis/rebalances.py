@@ -168,8 +168,8 @@ def _explain_logged(
 
 
 def _triggering_exit(case: RebalanceCase, logged: LoggedRebalance) -> Explanation | None:
-    """Return the exit of the member that triggered the rebalance by leaving, or by rejoining while
-    its previous incarnation was still a member."""
+    """Return the exit of the member that triggered the rebalance by leaving, or by rejoining with a
+    new member id while its previous id was still in the group."""
     for exit_ in case.exits:
         member_id = exit_.member.member_id if exit_.member is not None else ""
         returned = case.transition.returned.get(member_id)

@@ -1,8 +1,8 @@
 """Durations: silence of members before they left, join phases, pauses of groups.
 
 The log contains commits, but no heartbeats or JoinGroup requests. It records when the join phase of
-a rebalance ended (`joined_at`), but not its start, which is estimated from the members that stayed.
-They stop committing when they are informed of the rebalance.
+a rebalance ended (`joined_at`), but not when it began. The start is estimated from the members that
+stayed, because they stop committing when they are informed of the rebalance.
 
 A consumer group (KIP-848) has no join phase, but its log shows when each partition was revoked and
 assigned.
@@ -15,7 +15,7 @@ from .group_history import Activity, Generation, Member
 from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
-"""Within three of Kafka's heartbeat intervals (3 s), every member is informed of a rebalance."""
+"""Shorter waits are normal: members are informed within three heartbeat intervals (3 s each)."""
 
 REPEATS_MIN: Final = 2
 """A single repeated offset may be the commit before a rebalance. Two repeated offsets mean that the
@@ -32,22 +32,22 @@ class JoinPhase(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A member's time without a commit before it left. Spans are None if its assignment cannot be
-    decoded, or if the log has a gap after its last commit."""
+    """A member's time without a commit before it left. Durations are None if the member's
+    assignment cannot be decoded, or if the log has a gap after the member's last commit."""
 
     member: Member
     committed: bool  # False: no commit in this generation; silence is measured from its start
-    age_ms: int | None  # age of the generation: an upper bound for a session that expired in it
+    age_ms: int | None  # age of the generation; no session longer than this can have expired in it
     until_start_ms: int | None  # silence until the rebalance started, estimated
     total_ms: int | None  # silence until the join phase ended
     gap_ms: int | None  # the member's usual time between commits
     had_records: bool | None  # whether there was anything to read; None: unknown
     is_periodic: bool  # commits periodically, even if nothing is new
-    was_active: bool  # its partitions advanced under earlier generations
+    was_active: bool  # its partitions advanced in earlier generations
     delayed_rebalance: bool  # the join phase waited for this member
     # Time without an advancing offset although there were records; None: it advanced, or was idle.
     stuck_ms: int | None = None
-    # Consumer groups: the time since which the member has had partitions to revoke.
+    # Consumer groups: how long the member has had partitions to revoke.
     revoking_ms: int | None = None
 
     @property
@@ -140,7 +140,7 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
         # If a member committed right before the end, the others waited for its poll.
         if last_ms >= max(started + reportable, ended - reportable):
             return JoinPhase(started, ended, last_member, wait_ms)
-        for member in transition.left:  # or for a member that never joined
+        for member in transition.left:  # otherwise for a member that never joined
             limit = 0.9 * min(member.session_timeout_ms, max(member.rebalance_timeout_ms, 0))
             if wait_ms >= limit:
                 return JoinPhase(started, ended, member, wait_ms)
@@ -158,11 +158,12 @@ def reportable_wait_ms(generation: Generation) -> int:
 
 
 def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> int | None:
-    """Return the time from the group's last commit under one generation to the first under the
-    next, minus the usual gap between commits. Return None if it is unknown, if there was nothing to
-    read, or if one side has no members, so that its commits are an admin client's.
+    """Return the time from the group's last commit in one generation to the first in the next,
+    minus the usual gap between commits. Return None if it is unknown, if there was nothing to read,
+    or if one of the generations has no members, because its commits are an admin client's.
 
-    Commits of the member that the others waited for are ignored: it commits right before it joins.
+    Commits of the member that the others waited for are ignored, because this member commits right
+    before it joins.
     """
     before, after = transition.before, transition.after
     if before is None or not (before.members and after.members) or transition.is_same_generation:

@@ -32,8 +32,9 @@ GRACE_S: Final = 300.0
 # A folder of a million rows has about ten megabytes, so opening it takes little time compared with
 # reading it.
 SMALL_ROWS: Final = 1_000_000
-# Merging every n folders copies each row once per n batches: with 32, a day of half-minute batches
-# leaves at most 32 folders per table and takes about one percent of the batches' time.
+# If every n folders are merged, each row is copied once per n batches. With 32, a day of batches
+# every half minute leaves at most 32 folders per table; merging takes about one percent of the
+# time.
 COMPACT_AT_FOLDERS: Final = 32
 
 

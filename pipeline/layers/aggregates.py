@@ -1,8 +1,8 @@
 """Aggregates of silver_commit: by generation (silver_activity), by minute (gold_partition_minute),
 and the last ten commits of each partition (state_window).
 
-Unless noted, `commits` excludes tombstones. `key` has their partitions as numbers. Both are sorted
-by partition, then by log offset.
+Unless noted, `commits` excludes tombstones. `key` is the partition of each commit, as a number.
+Both are sorted by partition, then by log offset.
 """
 
 from typing import Final

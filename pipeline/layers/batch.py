@@ -1,8 +1,8 @@
 """The input of a layer: the rows of one batch, and the lake before it.
 
-A layer module has `tables(batch) -> {table: rows}`. The loop writes what a layer returns before it
-calls the next one, which reads it back from Parquet, so that records are decoded only once and
-Spark's plans do not grow from layer to layer. commits.py writes most of its tables itself, in
+A layer module has `tables(batch) -> {table: rows}`. The loop (run.py) writes these tables before it
+calls the next layer, which reads them back from Parquet. This way, records are decoded only once,
+and Spark's plans do not grow from layer to layer. commits.py writes most of its tables itself, in
 parallel tasks.
 """
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
-# Samples are collected from these minutes before a record. From the nearest minutes, all samples
-# are collected, because only a sample from late in a silence shows that there was nothing to read;
-# from other minutes, only the first sample.
+# Samples are collected from these minutes before a record. All samples of the nearest
+# _WHOLE_MINUTES are collected, because only a sample from late in a silence shows that there was
+# nothing to read. Of the other minutes, only the first sample is collected.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
 # Maximum number of event log lines in one history, of about a kilobyte each. There may be many
@@ -66,7 +66,7 @@ def affected_groups(batch: "Batch") -> DataFrame:
         batch.new("silver_commit").where("kind = 'TOMBSTONE'"),
         first,
     ]
-    # Until the log has been read to its end, events are ahead of the records that follow them.
+    # Until the log has been read to its end, the records that follow an event may not be read yet.
     if batch.caught_up and batch.rows("bronze_event"):
         frames.append(batch.new("bronze_event").where("type <> 'commit_accepted'"))
     return union_parts([frame.select(*_GROUP) for frame in frames]).distinct()
@@ -144,7 +144,7 @@ def sum_activity(parts: DataFrame) -> DataFrame:
         F.min(first).alias(first),
         F.max(last).alias(last),
         F.max("last_advance_ts").alias("last_advance_ts"),
-        # In log order, not by time: clocks may be set back.
+        # In log order, not by time, because clocks may be set back.
         F.min_by("first_offset", "sequence").alias("first_offset"),
         F.max_by("last_offset", "sequence").alias("last_offset"),
         F.max("last_log_offset").alias("last_log_offset"),
@@ -154,8 +154,8 @@ def sum_activity(parts: DataFrame) -> DataFrame:
 
 
 def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame) -> DataFrame:
-    """Return the samples, taken shortly before each of a group's records, of the partitions for
-    which the group commits offsets."""
+    """Return samples of the partitions for which a group commits offsets. The samples were taken
+    shortly before one of the group's records (see _MINUTES_BEFORE)."""
     minute = F.floor(F.unix_millis("sampled_at") / 60_000)
     by_time = Window.partitionBy("cluster", "topic", "partition", "minute").orderBy(
         "sampled_at", "log_end"
@@ -180,7 +180,7 @@ def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame
 
 def _events(batch: "Batch", groups: DataFrame, since: datetime) -> DataFrame:
     """Return events starting two hours before the batch's first record, since a history goes back
-    one hour. The limit is a constant, so that older files are skipped by their statistics."""
+    one hour. With this constant limit, Spark skips older files because of their statistics."""
     events = (
         batch.all("bronze_event")
         .where("type not in ('commit_accepted', 'transaction_changed')")

@@ -42,7 +42,7 @@ _COMMIT: Final = [
     *("group", "topic", "partition", "offset", "leader_epoch", "tombstone", "producer_id"),
     *("commit_ts", "append_ts"),
 ]
-# The leaves of member_list that identify owners; no others are read, because there may be many
+# Only these leaves of member_list, which identify owners, are read, because there may be many
 # members.
 _MEMBER_LISTS: Final = [
     *("offsets_partition", "log_offset"),

@@ -60,7 +60,7 @@ def epochs(records: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
 
 def _runs(rows: list[Row], group: "_Group") -> Iterator[list[Row]]:
-    """Apply the records of each upcoming row, and yield them."""
+    """Yield the records of each row (see PER_MEMBER) after they have been applied to `group`."""
     run: list[Row] = []
     for row in rows:
         if run and not _is_together(run[0], row, len(group.members)):

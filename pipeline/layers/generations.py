@@ -1,9 +1,9 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order.
 Consumer groups (KIP-848) are compared in the same way, as rows from epochs.py.
 
-`state_generation` has the rows of earlier batches that a batch needs: the newest rows of each
-group, the last of which precedes the first row of the batch. `state_consumer` has the newest record
-of each key of a consumer group, undecoded, with which the next batch continues.
+`state_generation` has the newest rows of each group from earlier batches. The group's first record
+in a batch is compared with the last of these rows. `state_consumer` has the newest record of each
+key of a consumer group, undecoded, with which the next batch continues.
 """
 
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-# The history that state_generation keeps per group, so that later batches can look back: one hour,
-# for `rebalances_1h` (rules look back 15 minutes, storms 5); always the last three rows, for the
-# previous record and both phases of a cooperative rebalance; at most 200 rows with 20,000 members
-# in total, about 10 MB as Python objects in one task.
+# The rows that state_generation keeps per group for later batches. One hour is needed for
+# `rebalances_1h` (rules look back 15 minutes, storms 5). The last three rows are always kept, for
+# the previous record and both phases of a cooperative rebalance. 200 rows with 20,000 members in
+# total take about 10 MB as Python objects in one task.
 KEPT_MS: Final = 3_600_000
 KEPT_MIN: Final = 3
 KEPT_MAX: Final = 200
@@ -48,7 +48,7 @@ _TOPICS: Final = """array_sort(array_distinct(flatten(
 # Members of this record, and of the previous one, `p`.
 _IDS: Final = "transform(member_list, m -> m.member_id)"
 _PREV_IDS: Final = "transform(p.members, m -> m.member_id)"
-# If a static member has a new id, the old id has not left, and the new id has not joined.
+# If a static member has a new id, the old id does not count as left, nor the new id as joined.
 _REPLACING: Final = """transform(filter(member_list, m -> m.instance_id IS NOT NULL
     AND NOT exists(p.members, q -> q.member_id = m.member_id)
     AND exists(p.members, q -> q.instance_id = m.instance_id)), m -> m.member_id)"""
@@ -93,7 +93,7 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
 
 
 def log_gaps(*records: DataFrame) -> DataFrame:
-    """Return (cluster, offsets_partition, log_offset) of the record, of any kind, after a gap."""
+    """Return (cluster, offsets_partition, log_offset) of each record that follows a gap."""
     frames = [
         frame.where("missing_before > 0").select("cluster", "offsets_partition", "log_offset")
         for frame in records
@@ -177,8 +177,8 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
     """Return the columns of silver_generation that do not depend on the previous record."""
     no_members = f"CAST(array() AS {records.schema['members'].dataType.simpleString()})"
     members = F.expr(f"coalesce(members, {no_members})")
-    # STATIC_REPLACED depends on the previous record. The coordinator of Kafka 4 writes generation 0
-    # for a new group, so no member has left it.
+    # STATIC_REPLACED depends on the previous record. An empty generation 0 is not EMPTY, because
+    # the coordinator of Kafka 4 writes it for a new group.
     kind = (
         F.when(F.col("tombstone"), "TOMBSTONE")
         .when((F.size(members) == 0) & (F.col("generation") == 0), "FIRST_SEEN")
@@ -208,9 +208,9 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 
 def _without_conversions(rows: DataFrame) -> DataFrame:
-    """Drop the tombstone of a group that was converted to the other protocol. Its next record has
-    the same timestamp as the tombstone, or is a record of a consumer group, and compaction has
-    removed the records in between. `rows` have `last_gap`."""
+    """Drop the tombstone of a group that was converted to the other protocol. The group's next
+    record has the same timestamp as the tombstone, or is a record of a consumer group, and
+    compaction has removed the records in between. `rows` have `last_gap`."""
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     later = F.lead(
         F.struct(

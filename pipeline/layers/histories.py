@@ -1,8 +1,9 @@
 """Rebalances, exits, storms, skews and lifecycles of the groups affected by a batch.
 
 A group's history arrives as one Arrow table of parts (collect.py); the rules (pipeline/diagnosis)
-turn it into rows in one Python call. Rows of settled records, and rows of all other groups, are
-copied from the previous batch. Times are milliseconds in the rules and timestamps in the tables.
+turn it into rows in one Python call. Rows that no longer change (see `settled`), and rows of other
+groups, are copied from the previous batch. Times are milliseconds in the rules and timestamps in
+the tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,9 +54,9 @@ def list_field(table: str) -> pa.Field:
 RESULT: Final = pa.schema(
     [
         *columns("""cluster string!, group string!,
-            -- Rows of records up to this log offset are carried over; null: all of them.
+            -- Rows of records up to this log offset are copied; null: all of them.
             settled long,
-            -- The first rebalance that storms were computed from; earlier storms are carried over.
+            -- The first rebalance that storms were computed from; earlier storms are copied.
             storms_since time
         """),
         *map(
@@ -75,7 +76,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     if not any(map(batch.rows, ("silver_generation", "silver_commit", "bronze_event"))):
         return found
     groups = batch.cache(affected_groups(batch))
-    if groups.isEmpty():  # most batches: stable groups that commit
+    if groups.isEmpty():  # in most batches, stable groups only commit
         rows = _with_last_commit(batch.old(_LIFECYCLE), batch.new("silver_activity"))
         return found | {_LIFECYCLE: rows.select(*TABLES[_LIFECYCLE].schema.names)}
     as_of_ms, retention_ms = int(batch.now.timestamp() * 1000), batch.offsets_retention_ms
@@ -92,7 +93,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     return found
 
 
-# Table -> which rows of an explained group are carried over.
+# Table -> which rows of an explained group are copied from the previous batch.
 _SETTLED: Final = {
     "gold_rebalance_storm": "coalesce(from_ts < storms_since, true)",
     _LIFECYCLE: "false",
@@ -131,7 +132,7 @@ def _state_tables(batch: "Batch") -> "dict[str, DataFrame]":
 
 def merged_activity(old: "DataFrame", new: "DataFrame", kept: "DataFrame") -> "DataFrame":
     """Return state_activity: commits summed by the generations in `kept` (state_generation), and
-    commits under no generation."""
+    commits without a generation."""
     names = STATE_TABLES["state_activity"].schema.names
     live = kept.select(*_GROUP, F.col("log_offset").alias("generation_log_offset"))
     parts = (
@@ -155,7 +156,7 @@ def explain_group(
     explained = explain(history)
     rebalances = [row for row in explained.rebalances if row.log_offset > after]
     exits = [row for row in explained.exits if row.log_offset > after]
-    # Storms extend back to settled rows.
+    # A storm may begin in settled rows.
     old_rebalances = _settled_rows(Rebalance, parts, "gold_rebalance", until)
     old_exits = _settled_rows(MemberExit, parts, "gold_member_exit", until)
     all_rebalances = sorted([*old_rebalances, *rebalances], key=lambda row: row.log_offset)
@@ -180,9 +181,9 @@ def explain_group(
 
 
 def settled(parts: pa.Table) -> int | None:
-    """Return the log offset up to which results no longer change. This is the older half of the
-    kept records, because no rule looks back further than the newer half. Return -1 if there are no
-    such records, and None if no record of the group was kept: earlier rows do not change then."""
+    """Return the log offset up to which results no longer change. No rule looks back further than
+    half of what is kept (records, members, time). Return -1 if all results may change, and None if
+    no record of the group was kept, because then no earlier result changes."""
     rows = [row for row in parts_of(parts, "generation") if row["from_state"]]
     if not rows:
         return None

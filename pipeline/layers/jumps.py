@@ -1,9 +1,9 @@
 """gold_offset_jump: offsets that went back or far ahead, and the cause.
 
-What is far depends on the group's usual pace: `state_delta` counts, for each group and topic, the
-records per second between commits by powers of two. A jump is more than ten times the 99th
-percentile of the pace. The measure is per second, because a member that takes over a partition or
-returns immediately commits everything read since the last commit.
+An offset goes far ahead if its pace (records per second since the previous commit) is more than ten
+times the 99th percentile for the group and topic. `state_delta` counts paces by powers of two. The
+pace is per second, because a member that takes over a partition, or returns, may commit at once
+everything that was read since the last commit.
 """
 
 from typing import Any, Final
@@ -17,7 +17,8 @@ from .lag import TOLERANCE_MS
 from .ordering import NEVER, Bools, Ints, Runs, bools, ints, keys, newest_before
 
 FAR: Final = 10
-# Below a hundred deltas, the 90th percentile replaces the 99th; below ten, there is no usual pace.
+# With fewer than a hundred known paces, the 90th percentile is used instead of the 99th. With fewer
+# than ten, no commit goes far ahead.
 DELTAS_MIN: Final = 10
 DELTAS_MANY: Final = 100
 # An offset that goes back in these first commits of a generation is attributed to the takeover.
@@ -125,7 +126,7 @@ def offset_jumps(
 
 
 def _numbers_in_generation(commits: pa.Table, moved: Bools, activity: pa.Table) -> Ints:
-    """Return for each candidate its index among the commits of its partition and generation."""
+    """Return for each candidate its number among the commits of its partition and generation."""
     activity_key, key = keys(_IN_GENERATION, activity, commits)
     live = bools(pc.not_equal(commits["kind"], "TOMBSTONE"))
     number = Runs(key).running_sum(live)

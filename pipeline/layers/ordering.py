@@ -1,8 +1,8 @@
-"""Rows in log order with numpy: keys as numbers, the value in force at a position, runs.
+"""Rows in log order with numpy: keys as numbers, the newest row before a position, runs of rows.
 
-Instead of replaying a log record by record, all records are columns, sorted once by key and log
-offset: the previous record is the preceding row, and the value in force is found by binary search.
-Rows are addressed by index; a missing row is null in Arrow.
+A log is not replayed record by record. Instead, all records are columns, sorted once by key and log
+offset. The previous record of a key is the preceding row, and the newest record before a position
+is found by binary search. Rows are addressed by index; a missing row is null in Arrow.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ def bools(values: Any) -> Bools:
 
 
 def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:
-    """Return, for each table, one key per row; keys are numbered from 0. Rows, also of different
-    tables, have equal keys if they are equal in all columns `names`."""
+    """Return, for each table, one key per row; keys are numbered from 0. Two rows, even of
+    different tables, have equal keys if they are equal in all columns `names`."""
     numbered = (_numbered([table[name] for table in tables]) for name in names)
     # Each number is below the count of rows, so the product of two fits 64 bits.
     found = reduce(lambda one, more: _numbers(one * (more.max(initial=0) + 1) + more), numbered)

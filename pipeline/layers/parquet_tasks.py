@@ -1,5 +1,5 @@
-"""Tables computed and written by Arrow alone: in Spark tasks, each with a share of the work and its
-own files, or in this process if there are few rows.
+"""Tables that Arrow computes and writes, in Spark tasks or, if there are few rows, in this process.
+Each task has a share of the work, and writes its own files.
 
 Passing a record through Spark's rows and back into columns would take seven times as long.
 """

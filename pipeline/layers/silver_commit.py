@@ -1,8 +1,8 @@
 """silver_commit: each commit compared with the previous one, with its generation and owner.
 
-The context of a commit depends only on its position in the log. Therefore, the commits of a batch,
-the last commits before it (`state_commit`) and the commits of open transactions (`state_open_txn`)
-form one table, sorted by partition and log offset; everything else is looked up by position.
+The commits of a batch, the last commits before it (`state_commit`), and the commits of open
+transactions (`state_open_txn`) form one table, sorted by partition and log offset. Generations,
+owners and samples are looked up by the commit's position in the log.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,8 +53,9 @@ class CommitContext(NamedTuple):
 def silver_commit(
     commits: pa.Table, context: CommitContext, cluster: str
 ) -> tuple[pa.Table, Ints, pa.Table, pa.Table]:
-    """Return (silver_commit by partition and log offset, its partitions as numbers, state_commit,
-    state_open_txn). `commits`: bronze_commit without cluster and source."""
+    """Return silver_commit (sorted by partition and log offset), the number of each row's
+    partition, state_commit, and state_open_txn. `commits`: bronze_commit without cluster and
+    source."""
     rows = _entries(_with_last_gap(commits, context.gaps), context)
     (key,) = keys(_KEY, rows)
     order = np.lexsort((ints(rows["log_offset"]), key))
@@ -84,8 +85,8 @@ def silver_commit(
 
 
 def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
-    """Return the commits of the batch and of the state. `is_new`: not in silver_commit yet; `held`:
-    the row in state_open_txn."""
+    """Return the commits of the batch and of both state tables. `is_new`: not in silver_commit yet;
+    `held`: the row in state_open_txn, if the commit is from there."""
     names = [*_KEY, "log_offset", "commit_ts", "offset"]
     # Tombstones have no commit time, and values of version 0 and 2 may lack one.
     new = commits.append_column("at", pc.coalesce(commits["commit_ts"], commits["append_ts"]))
@@ -152,7 +153,8 @@ def _difference(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.Array:
 
 
 def _with_generation(rows: pa.Table, context: CommitContext) -> pa.Table:
-    """Add the generation in force, whether the group was empty, and the owner."""
+    """Add the generation in force (the group's newest before the commit), whether the group was
+    empty in it, and the owner."""
     generations, pending = context.generations, context.state_open_txn
     generation_key, key = keys(_GROUP, generations, rows)
     in_force = newest_before(
@@ -210,7 +212,7 @@ def _assigned(generations: pa.RecordBatch) -> pa.Table:
     return pa.table(columns, schema=_NOTHING_ASSIGNED.schema)
 
 
-# --- transactions: the rules of offsets/transactions.py, on columns
+# --- transactions: the rules of offsets/pending.py, on columns
 #
 # A commit takes effect at the marker of its transaction, unless a newer record of its partition has
 # taken effect before. Every commit is therefore the newest of its partition when it takes effect,
@@ -244,11 +246,11 @@ def _markers(rows: pa.Table, others: pa.Table) -> Ints:
 
 
 def _is_overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
-    """Whether a newer record of the partition takes effect earlier, or at the same marker: in one
-    transaction, only the last commit of a partition takes effect."""
+    """Whether a newer record of the partition takes effect earlier, or at the same marker (only the
+    last commit of a partition in a transaction takes effect)."""
     order = np.lexsort((log_offset, at, key))
     key, at, log_offset = key[order], at[order], log_offset[order]
-    # Ranks allow a single running maximum for all keys.
+    # Ranks, unlike log offsets, are small enough for one running maximum over all keys.
     ranks = np.searchsorted(np.unique(log_offset), log_offset) + 1
     counts = (at != OPEN) & (at != NEVER)
     floor = key * (len(key) + 2)

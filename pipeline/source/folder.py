@@ -112,8 +112,8 @@ class Position(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The last batch read from a segment. Everything before it is unchanged as long as its header
-    is."""
+    """The last batch read from a segment. While its header is unchanged, everything before it is as
+    well."""
 
     base: int
     header: bytes

@@ -23,11 +23,12 @@ from ..tables import TABLES
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
 SCHEMA: Final = TABLES["bronze_log_end"].schema
-# Burrow's offset-refresh and kminion's scrape interval; reading a folder puts no load on a broker.
+# The period of Burrow (offset-refresh) and of kminion. Reading a folder puts no load on a broker,
+# so the period is shorter.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
-# Two days of the finer grid: a broker handles that many requests in about ten seconds, and a chart
-# has too few pixels to show more.
+# Two days of FOLDER_PERIOD_MS: a broker handles that many requests in about ten seconds, and a
+# chart has too few pixels to show more.
 TICKS_MAX: Final = 11_520
 # The limit for all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
 SAMPLES_MAX: Final = 500_000

@@ -57,7 +57,7 @@ class ClassicExplanation:
         missing = [m.member_id for m in group.members.values() if m.join_ticket is None]
         missing += group.pending_joins
         if not missing:
-            # The last missing member was rejected, after which Kafka does not check for completion.
+            # Kafka does not complete a rebalance when it rejects the last missing member.
             return (
                 f"all {count_members(group.awaiting_joins)} have rejoined. As in Kafka, the "
                 f"rebalance completes at its timeout, in {left}."

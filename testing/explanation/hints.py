@@ -78,7 +78,7 @@ def no_client(host: BrokerHost) -> list[str]:
 
 def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
     """Yield a sentence for each client whose last attempt to authenticate failed because of a
-    fault. Other failed attempts are failed connections."""
+    fault. `failed_connections` explains other failures."""
     last: dict[str | None, RecordedRequest] = {}
     for request in requests:
         if request.api_key == SASL_AUTHENTICATE and request.response is not None:

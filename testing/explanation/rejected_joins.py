@@ -140,5 +140,5 @@ _REMEDIES: Final = {
     "INVALID_GROUP_ID": _remedy("Set group.id of the client."),
     "INVALID_REQUEST": _remedy(""),
 }
-"""The remedy for each error. It follows the message of the response. BrokerHost.denials explains
+"""The remedy for each error, printed after the message of the response. BrokerHost.denials explains
 denied operations."""

@@ -179,8 +179,7 @@ class RequestError(NamedTuple):
 
 
 class ErrorResponse(Exception):
-    """A response with an error. (An error that indicates another coordinator is a
-    ConnectionError.)"""
+    """A response with an error, other than the _COORDINATOR_ERRORS (ConnectionError)."""
 
     def __init__(self, error: ErrorCode, response: Any) -> None:
         super().__init__(error.name.upper())

@@ -1,6 +1,6 @@
 """A fake member of the consumer protocol (KIP-848): its heartbeats join, confirm and leave.
 
-It does without delay what Java's consumer does in its background thread: it revokes partitions and
+Like the background thread of Java's consumer, but without delay, the member revokes partitions and
 confirms the revocation as soon as a response requires it, unless it has stopped polling.
 """
 
@@ -70,7 +70,7 @@ class ConsumerMember(GroupMember):
         self.suspend()
         if self.exists and self.generation > 0:
             instance_id = self.identity.instance_id
-            with contextlib.suppress(ErrorResponse, OSError):  # the client records them
+            with contextlib.suppress(ErrorResponse, OSError):  # recorded in `errors`
                 await self.client.request_separately(
                     _HEARTBEAT,
                     member_id=self.member_id,

@@ -431,8 +431,8 @@ class FakeMembers:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = host.changes.count
-                    # Afterwards the group's other fake members have reacted to this one, and a
-                    # request without a response waits for other members, a deadline or the test.
+                    # Lets the group's other fake members react to this one. If its request still
+                    # has no response then, it waits for other members, a deadline or the test.
                     await host.settle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True
@@ -446,8 +446,8 @@ class FakeMembers:
             return False
 
     def _is_prevented(self, member: GroupMember) -> bool:
-        """Whether the member's requests fail until the test removes the cause, which it cannot do
-        while it waits. (A fault that fires a limited number of times ends on its own.)"""
+        """Whether the member's requests fail until the test removes the cause, which is impossible
+        while the test waits. (A fault that fires a limited number of times ends on its own.)"""
         if not member.client.errors:
             return False
         host, identity = self._host, member.identity

@@ -1,8 +1,8 @@
 """A fake member of the classic protocol: it joins, syncs, sends heartbeats, and reacts to each
 response.
 
-It runs on the broker's loop and does immediately what a client does in its next poll. Changes that
-a client notices with its next heartbeat wake the member, which then sends a heartbeat.
+The member runs on the broker's loop and does immediately what a client does in its next poll. When
+its group changes, it sends a heartbeat at once, whereas a client waits for its next heartbeat.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class GroupMember:
         # Before the response to its first JoinGroup, a member has no member id. An instance id is
         # enough to leave.
         if self.member_id or (instance_id is not None and self.exists):
-            with contextlib.suppress(ErrorResponse, OSError):  # the client records them
+            with contextlib.suppress(ErrorResponse, OSError):  # recorded in `errors`
                 await self.client.request_separately("LeaveGroup", members=(leaving,))
         self.kill()
 
@@ -303,7 +303,7 @@ class GroupMember:
     async def _back_off(self) -> None:
         self._failures += 1
         if self._failures == 1:
-            return  # usually there already is another coordinator
+            return  # usually the group already has another coordinator
         self._wake.clear()
         broker = self._broker()
         with contextlib.ExitStack() as waiting:

@@ -295,7 +295,7 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
 
 
 def _named(item: int | str | UUID) -> SimpleNamespace:
-    """Return an object with a plain array item under each of its possible field names."""
+    """Return an object that has the item, a plain value, under every name that `_value` tries."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
     if isinstance(item, str):

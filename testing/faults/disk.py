@@ -235,8 +235,8 @@ class Disk(SuggestsAttributes):
 
 
 def _path_filter(topic: str | None, partition: int | None) -> Callable[[Path], bool]:
-    """Return a predicate for the folder of such a partition and the files in it. The write-ahead
-    log belongs to all partitions of __consumer_offsets."""
+    """Return a predicate for paths: the folders of these partitions, and the files in them. The
+    write-ahead log belongs to all partitions of __consumer_offsets."""
 
     def is_of(name: str) -> bool:
         if name.startswith(PREFIX):

@@ -219,7 +219,8 @@ class Fault(SuggestsAttributes):
 
     @property
     def is_unused(self) -> bool:
-        """Whether the fault has fired fewer than `times` times (None: never)."""
+        """Whether the fault has fired fewer than `times` times or, if `times` is None, has not
+        fired at all."""
         return len(self.fired) < (self.times or 1)
 
     @property

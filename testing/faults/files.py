@@ -198,7 +198,8 @@ class FaultyFiles(MemoryFiles):
         self._forget_unreachable(before)
 
     def _add_pending_rename(self, path: Path, target: Path) -> list[bytearray]:
-        """Add a pending rename. Return the buffer of the rename that was dropped for it."""
+        """Add a pending rename. Beyond RENAMES_MAX, drop the oldest rename to the same name, and
+        return its buffer."""
         self._pending_renames.append((path, target, self.contents[path]))
         same_target = [each for each in self._pending_renames if each[1] == target]
         if len(same_target) <= RENAMES_MAX:
@@ -333,8 +334,8 @@ class FaultyFile(MemoryFile):
 # --- the durable image
 
 Write = tuple[int, bytes | int | None]
-"""A pending write: its position, and the number of its bytes if they are still in the buffer, the
-bytes themselves if they are not, or None for a truncation."""
+"""A pending write: its position, and either the number of its bytes (if they are still in the
+buffer), or the bytes themselves. None instead of bytes means a truncation."""
 
 
 class DurableImage:
@@ -410,7 +411,7 @@ class DurableImage:
             pending[:] = [write for write in pending if write[1] is None]
 
     def after_crash(self, buffer: bytearray, chance: random.Random | None) -> bytearray:
-        """Return the durable bytes; with `chance`, any pending sectors and truncations as well."""
+        """Return the durable bytes; with `chance`, also a random part of the pending changes."""
         data = bytearray(self._durable.get(id(buffer), b""))
         if chance is None:
             return data
@@ -428,8 +429,7 @@ class DurableImage:
         return data
 
     def copy(self, copies: Mapping[int, bytearray]) -> DurableImage:
-        """Return a copy for `copies` of the buffers, which are keyed by the ids of the
-        originals."""
+        """Return a copy of the image that uses `copies` of the buffers, by the originals' ids."""
         copy = DurableImage()
         with self._lock:
             copy._buffers = {id(copies[key]): copies[key] for key in self._buffers}

@@ -329,7 +329,7 @@ class _GroupFigure(_Figure):
             self._draw_rebalance(*begun, self.end, ends)
 
     def _draw_rebalance(self, begin: float, cause: str, end: float, ends: list[float]) -> None:
-        """Draw a rebalance. `ends` is where the text of each line ends."""
+        """Draw a rebalance. `ends` has the position at which the text of each line ends."""
         if end < self.begin:
             return
         x, width = self._x(begin), max(self._x(end) - self._x(begin), 1.5)
