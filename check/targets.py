@@ -1,6 +1,6 @@
 """Brokers that a run can disturb. Their methods block, so they are called in a thread.
 
-`OwnBroker` is a Kohort cluster in this process, with a disk and a clock that can be disturbed.
+`OwnBroker` is a kohort cluster in this process, with a disk and a clock that can be disturbed.
 `Process` is any broker that a command starts, for example Apache Kafka. It can be killed and
 paused.
 """

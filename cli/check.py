@@ -116,7 +116,7 @@ def _check(
     )
     nemesis = Nemesis(nemeses, seed, history) if nemeses else None
     status = StatusLine()
-    with _names_what_is_kept(args, history, status):
+    with _print_remaining_on_interrupt(args, history, status):
         problem = ""
         try:
             asyncio.run(_run(options, nemesis, history, status))
@@ -140,7 +140,7 @@ def _check(
 
 
 @contextmanager
-def _names_what_is_kept(
+def _print_remaining_on_interrupt(
     args: argparse.Namespace, history: History, status: StatusLine
 ) -> Iterator[None]:
     """Print the topic and the groups that remain if the user ends the program."""

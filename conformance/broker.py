@@ -13,7 +13,7 @@ from .wire import AsyncClient
 __all__ = ["KOHORT", "RemoteBroker", "ScriptBroker", "Unusable"]
 
 STEP_MS: Final = 50  # the resolution of time in scripts
-STARTED_MS: Final = 1_700_000_000_000  # by Kohort's clock in tests; other clocks are later
+STARTED_MS: Final = 1_700_000_000_000  # by kohort's clock in tests; other clocks are later
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
 # A request without a response for this long waits for others. On two cores, responses take less.
 QUIET_MS: Final = 150
@@ -211,7 +211,7 @@ class RemoteBroker(ScriptBroker):
 
     @property
     def name(self) -> str:
-        """The broker's name in reports. Kohort is recognized by its own settings."""
+        """The broker's name in reports. `kohort` if it has settings of kohort."""
         return KOHORT if any(key.startswith(f"{KOHORT}.") for key in self.settings) else "broker"
 
     async def inspect(self) -> None:

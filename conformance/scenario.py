@@ -60,7 +60,7 @@ class Scenario:
     """Why brokers may differ in the fields of responses that `hides` lists."""
     hides: tuple[str, ...] = ()
     kohort_lacks: tuple[str, ...] = ()
-    """Fields that Kohort's responses may lack (docs/not-implemented.md)."""
+    """Fields that kohort's responses may lack (docs/not-implemented.md)."""
     is_alone: bool = False
     """Whether Kafka's responses depend on concurrent requests of other scenarios. For example,
     Kafka verifies the partitions of several transactions together, and then returns the errors for

@@ -1,6 +1,6 @@
 """The wire client of scenarios: requests and responses as plain values, in an event loop.
 
-Only kio encodes and decodes, so a mistake in Kohort's own encoding cannot go unnoticed.
+Only kio encodes and decodes, so a mistake in kohort's own encoding cannot go unnoticed.
 """
 
 import asyncio

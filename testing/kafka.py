@@ -1,7 +1,6 @@
 """`Kafka`: a broker for a test, and everything that controls and inspects it."""
 
 import copy
-import time
 import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from ..protocol.framing import address
 from ..suggestions import SuggestsAttributes, did_you_mean
 from .client_checks import ClientChecks
 from .clock import ClockControl, VirtualClock
+from .deadline import Deadline
 from .explanation.hints import hints, no_client
 from .explanation.transactions import open_transactions
 from .fake_members.fake_member import (
@@ -343,15 +343,15 @@ class Kafka(SuggestsAttributes):
         the message of BarrierTimeout."""
         check_may_block()
         check_callable(condition)
-        changes, deadline = self._host.changes, time.monotonic() + timeout
+        changes, deadline = self._host.changes, Deadline(timeout)
         while True:
             seen = changes.count
             if is_true(condition):
                 return
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if deadline.is_over():
                 raise timed_out(timeout, description, self._explain_groups())
-            self._host.wait_until(lambda seen=seen: changes.count > seen, min(left, POLL_SECONDS))  # type: ignore[misc]
+            seconds = min(deadline.left, POLL_SECONDS)
+            self._host.wait_until(lambda seen=seen: changes.count > seen, seconds)  # type: ignore[misc]
 
     def _explain_groups(self) -> str:
         """Return one line for each group, and the hints that these lines do not contain."""

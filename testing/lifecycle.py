@@ -143,7 +143,7 @@ class BrokerHost:
         self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
         self._is_restarting = False
-        self._epoch = 0
+        self._broker_number = 0
 
     def create(self, clock: Clock, files: FaultyFiles) -> None:
         """Create a stopped broker on this disk, with an empty history."""
@@ -388,7 +388,7 @@ class BrokerHost:
         """Cut off the broker. Return the disk as it was at that moment."""
         files = self.files.copy()
         self.files.heal()  # disk faults must not interfere with shutting down the crashed broker
-        self._epoch += 1
+        self._broker_number += 1
         with self._stopping():
             self.broker.abort_connections()
             await self.broker.stop()
@@ -403,10 +403,11 @@ class BrokerHost:
     def _new_broker(self) -> Broker:
         """Create a broker on the current disk. The previous broker becomes stale, and its events
         are ignored."""
-        epoch = self._epoch = self._epoch + 1
+        self._broker_number += 1
+        number = self._broker_number
 
         def is_stale() -> bool:
-            return self._epoch != epoch
+            return self._broker_number != number
 
         def on_event(node_id: int, event: CoordinatorEvent) -> None:
             if not is_stale():

@@ -21,7 +21,7 @@ Change = tuple[str, int, str | None]
 async def describe(
     s: Script, *keys: str, name: str | None = None, kind: int = GROUP, version: int = 4
 ) -> None:
-    """Describe the given keys of the script's group, or all. The documentation, which Kohort words
+    """Describe the given keys of the script's group, or all. The documentation, which kohort words
     differently, is omitted."""
     await applied(s)
     name = s.group if name is None else name

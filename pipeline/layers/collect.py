@@ -52,14 +52,18 @@ _EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, 
 
 def affected_groups(batch: "Batch") -> DataFrame:
     """Return groups with a new record, a tombstone, an event or a generation's first commits."""
-    under: list[Column] = [
+    by_generation: list[Column] = [
         *map(F.col, _GROUP),
-        F.coalesce("generation_log_offset", F.lit(-1)).alias("under"),
+        F.coalesce("generation_log_offset", F.lit(-1)).alias("of_generation"),
     ]
     first = (
         batch.new("silver_activity")
-        .select(*under)
-        .join(batch.old("state_activity").select(*under), [*_GROUP, "under"], "left_anti")
+        .select(*by_generation)
+        .join(
+            batch.old("state_activity").select(*by_generation),
+            [*_GROUP, "of_generation"],
+            "left_anti",
+        )
     )
     frames = [
         batch.new("silver_generation"),

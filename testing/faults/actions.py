@@ -291,10 +291,10 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
         items = getattr(request, name, None)
         if isinstance(items, tuple):
             for item in items:
-                yield item if not isinstance(item, int | str | UUID) else _named(item)
+                yield item if not isinstance(item, int | str | UUID) else _under_all_names(item)
 
 
-def _named(item: int | str | UUID) -> SimpleNamespace:
+def _under_all_names(item: int | str | UUID) -> SimpleNamespace:
     """Return an object that has the item, a plain value, under every name that `_value` tries."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
