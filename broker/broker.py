@@ -37,17 +37,19 @@ from .security.tls import ServerTls
 
 # The path of the data folder in a broker that keeps all data in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Interval of the checks that the data folder still exists. Before the next check, a second broker
-# could be started on the path. (Kafka notices a missing folder only when it next creates a file.)
+# Interval of the checks that the data folder still exists. If it is removed, a second broker can
+# start on its path until the next check. (Kafka notices only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
 # The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the
 # pipeline.
 FOLDER_MODE: Final = 0o750
-# Set regardless of the umask, because users who can write to a parent can replace the data folder.
+# Mode of missing parent folders that the broker creates. A user who can write to a parent folder
+# could replace the data folder.
 PARENT_MODE: Final = 0o755
 
-# Names in certificates, besides the host name and the advertised names.
+# Every certificate that the broker issues contains these names, the host name and the advertised
+# names.
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 _log = logging.getLogger("kohort.broker")
@@ -240,7 +242,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self) -> None:
-        """Flush pending records. No client or timer can append more records at this point."""
+        """Flush pending records, when no client or timer can append more."""
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()

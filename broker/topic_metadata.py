@@ -51,8 +51,8 @@ _DESCRIPTIONS: Final = {
     "unexpected )": "regexp/syntax: internal error",
 }
 
-# Matches quoted, escaped and other characters and character classes, then a construct that RE2/J
-# may reject, or the end. One match skips as much as possible, because each match takes 15 µs.
+# Matches all text up to a construct that RE2/J may reject, or the end. The text consists of quoted
+# text, escapes, character classes and other characters. Each match takes 15 µs.
 _NEXT: Final = re2.compile(
     r"(?s)(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\[]"
     r"|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\])*?"

@@ -1,8 +1,8 @@
 """A heap of replaceable deadlines with lazy deletion, and the deadline keys of groups.
 
 Heartbeats extend deadlines far more often than deadlines expire, so an extension does not change
-the heap. When the stale entry is popped, it is pushed again. Entries of cancelled or shortened
-deadlines are skipped when they are popped.
+the heap. When the old entry is popped, it is pushed again with the extended deadline. Entries of
+cancelled or shortened deadlines are skipped when they are popped.
 """
 
 from collections.abc import Mapping

@@ -208,8 +208,8 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
-        # The filter of each group's next match, which selects the topics that the client whose
-        # request made the match due may describe. Not durable.
+        # By group: the topics that its next match may find, because the client whose request
+        # scheduled the match may describe them. Not durable.
         self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()

@@ -254,7 +254,7 @@ class _CleanerRun:
 
     def _discard(self, cleaned: Segment) -> None:
         # If the log was reopened in the meantime, reopening has handled the file. The file may then
-        # be the only copy, because disk errors can prevent a committed swap from being completed.
+        # be the only copy of its records, if a disk error has interrupted a committed swap.
         if not self._log.closed and self._log.load_count == self._load_count:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)

@@ -48,8 +48,8 @@ class File(Protocol):
         """Return up to `size` bytes, and fewer only at the end of the file."""
 
     def rewrite(self, position: int) -> None:
-        """Rewrite all bytes from `position` on, so that the next sync writes them, because the OS
-        may consider these pages clean after a failed sync in any process."""
+        """Rewrite all bytes from `position` on, so that the next sync writes them to the disk.
+        After a failed sync in any process, the OS may consider these pages clean."""
 
     def sync(self) -> None:
         """Make all bytes appended so far durable. Other threads may append during the call."""
@@ -122,8 +122,8 @@ def _datasync(fd: int) -> None:
 
 
 def _is_removed(fd: int) -> bool:
-    # Linux marks the link target as deleted. fstat would also read the file's times. Since Linux
-    # 6.13 (multigrain timestamps), the next write would then have to update them, and its sync
+    # Linux appends "(deleted)" to the link's target. fstat would also read the file's times. Since
+    # Linux 6.13 (multigrain timestamps), the write after that read must update them, and its sync
     # takes 50 % longer.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast

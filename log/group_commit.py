@@ -85,8 +85,8 @@ class GroupCommit:
     ) -> object:
         """Append `records` (key, value) to the next flush of `log`, in one batch. `producer` is the
         producer of their transaction. Return a token, which is the same for all appends to this log
-        in a flush. Raises RecordsTooLarge, and appends nothing, if the records exceed `max_bytes`
-        in a separate batch."""
+        in a flush. Raises RecordsTooLarge, and appends nothing, if a batch with only these records
+        exceeds `max_bytes`."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)

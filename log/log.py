@@ -144,8 +144,8 @@ class Log:
 
     def _rewrite(self, offset: int) -> None:
         """Write all batches from `offset` on again, because the OS may have dropped the pages that
-        it could not write, and the next sync would succeed without them. Later batches would then
-        not survive a power loss either."""
+        it could not write, and the next sync would succeed without them. After a power loss,
+        recovery would then truncate the log there, and lose all later batches."""
         self._limit_synced(offset)
         self._folder_dirty = True
         for segment in self._segments:

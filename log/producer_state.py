@@ -20,9 +20,8 @@ from .tasks import CooperativeTask
 # A client has at most five batches in flight.
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
-# Maximum number of producers whose partition is being added to their transaction (1.5 MB). There
-# are more only if partitions cannot be added. Then the oldest are forgotten, and their clients must
-# abort their transactions.
+# Maximum number of verifications in progress (1.5 MB). There are more only if partitions cannot be
+# added to transactions. The oldest verifications are then forgotten, and their clients must abort.
 VERIFYING_MAX: Final = 10_000
 # Maximum number of ended transactions whose markers are not yet visible to readers. Older
 # transactions are merged, and become visible together.
@@ -148,7 +147,7 @@ class ProducerStates:
         self._producers: dict[int, ProducerState] = {}
         # First offsets of the open transactions by producer id, lowest first.
         self._open: dict[int, int] = {}
-        # First offset and marker of transactions whose marker readers may not see yet.
+        # First offset and marker offset of transactions whose marker is not visible to readers yet.
         self._undecided: deque[tuple[int, int]] = deque()
         self._aborted: list[AbortedTransaction] = []
         self._aborted_ends: list[int] = []
@@ -274,8 +273,8 @@ class ProducerStates:
     def _validate_first_sequence(
         self, header: BatchHeader, producer: ProducerState | None, partition: str
     ) -> None:
-        """Reject a batch that follows a batch that was rejected because the partition was not in
-        the transaction yet. The earlier batch will be retried, and would then be out of order."""
+        """Reject a batch if an earlier batch was rejected because the partition was not yet in the
+        transaction. The client retries the earlier batch, which would then be out of order."""
         verification = self._verifying.get(header.producer_id)
         if verification is None:
             return

@@ -316,8 +316,9 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Given two adjacent batches with contradictory offsets, return whether the first batch is
-    wrong. There is room for it before the second, but no room for the second before the third."""
+    """Given that the offsets of `held` contradict those of the next batch, `valid`, return whether
+    `held` has the wrong offsets. This is the case if `held` fits between the offset `before` and
+    `valid`, but `valid` does not fit between `held` and the third batch."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)

@@ -174,5 +174,5 @@ class SnapshotWriter:
         OSError."""
         self.steps.close()
         if not self._has_started:
-            self._file.close()  # after the start, the table uses it
+            self._file.close()  # once writing has started, the table owns the file
         self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))

@@ -186,9 +186,9 @@ class OffsetsTable:
         self._topics.update(topics)
 
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
-        """Append all groups to `file`, one per step. The table may change between steps. After the
-        last step, unchanged groups are only in `file`, which the table then owns. After an error,
-        nothing has changed."""
+        """Append all groups to `file`, one per step, and take ownership of the file. The table may
+        change between steps. After the last step, `file` replaces the table's older files. After an
+        error, the older files are kept."""
         extents = self._new_extents = {}
         old_files, self._files = self._files, [*self._files, file]
         try:

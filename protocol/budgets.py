@@ -103,11 +103,11 @@ partitions per cluster."""
 RESPONSES_BYTES_MAX: Final = 128 * MIB
 """Bytes of responses that clients have not read yet, over all connections, enough for two Fetch
 responses of the maximum size (fetch.max.bytes). Records in files do not count, because they are
-read as the client reads them. Kafka sends all records straight from its files."""
+read only as fast as the client receives them. Kafka sends all records from its files."""
 
 
 class MemoryBudget(Generic[K]):
-    """The bytes that each user holds, least recently updated first."""
+    """The bytes that each user (a connection) holds, least recently updated first."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -121,8 +121,8 @@ class MemoryBudget(Generic[K]):
             self._held[user] = size
 
     def excess(self) -> K | None:
-        """Return the user that must release its bytes, or None if the budget is not exceeded. This
-        is the least recently updated user, which is presumably waiting for its client."""
+        """Return the user that must release its bytes, or None if the budget is not exceeded. The
+        least recently updated user is chosen, because its client is presumably idle or slow."""
         return next(iter(self._held)) if self.total > self.bytes_max else None
 
 
@@ -153,8 +153,8 @@ class ConcurrencyLimit:
         self._start()
 
     def _start(self) -> None:
-        # Without this check, operations that end while they start, because their connection is
-        # lost, would recurse.
+        # An operation whose connection is lost may end while it starts. Its call of `end` must not
+        # start further operations recursively.
         if self._is_starting:
             return
         self._is_starting = True

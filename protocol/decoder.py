@@ -403,8 +403,8 @@ class _DecoderSource:
         )
 
     def _fixed_size_items(self, struct: Schema, items: str, count: str, size: int) -> None:
-        """Fast path: unpack all items with one struct while each has minimum size (25% faster for
-        large commits and fetches); otherwise fall back to the item loop."""
+        """Fast path: unpack all items with one struct if each has the minimum size (25% faster for
+        large commits and fetches). Otherwise, the item loop decodes all items again."""
         code, message = self._code, self._code.name("m")
         longer: list[str] = []  # conditions
         for field in struct.fields:

@@ -32,8 +32,8 @@ class PartitionRequest(NamedTuple):
 
 
 class DivergingEpoch(NamedTuple):
-    """The diverging epoch and its end offset in this log. The consumer has read records that are
-    not in this log (KIP-595)."""
+    """The epoch from which on the consumer's records differ from this log (KIP-595), and its end
+    offset in this log."""
 
     epoch: int
     end_offset: int
@@ -86,8 +86,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
-    """Return the bytes that count towards fetch.min.bytes. If the data was limited, the limit
-    counts, even if the complete batches are smaller (upstream: DelayedFetch)."""
+    """Return the bytes that count towards fetch.min.bytes. If bytes_max has limited the data, this
+    is bytes_max, even if the complete batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0

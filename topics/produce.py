@@ -112,8 +112,8 @@ def append_in_steps(
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, but as a task. Many records are validated in steps, then the batch is appended
-    in a single step. `verification` proves that the partition is in the producer's transaction. No
-    proof is needed if the partition already has records of the transaction."""
+    in a single step. `verification` proves that the partition is in the producer's transaction,
+    unless the partition already has records of the transaction."""
     batch, header = _read_batch(data or b"")
     try:
         # Open the log first, because its error takes precedence, as in Kafka.
@@ -228,8 +228,8 @@ def _validate_records(
     low = context.wall_ms - settings.message_timestamp_before_max_ms
     high = context.wall_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
-    # With default limits, batches are not decoded. Records that are too old can only be detected by
-    # decoding, because the header has the first timestamp, not the minimum.
+    # The header contains the first and the maximum timestamp. Records that are too old can only be
+    # found by decoding, which the default limits do not require.
     may_be_invalid = (
         header.timestamp_type if is_append_time else header.max_timestamp > high or low > 0
     )

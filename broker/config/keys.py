@@ -268,9 +268,9 @@ NETWORK: Final = (
     _long(
         "queued.max.request.bytes",
         -1,
-        "Bytes of requests in memory that are incomplete or wait to be handled, over all "
-        "connections. Above this limit, the connection that has sent no data for the longest time "
-        "is closed. -1 means twice socket.request.max.bytes.",
+        "Maximum size of all requests in memory that are incomplete or wait to be handled. Above "
+        "this limit, the connection that has sent no data for the longest time is closed. -1 means "
+        "twice socket.request.max.bytes.",
         at_least(-1),
     ),
     _int(
@@ -290,8 +290,8 @@ NETWORK: Final = (
         "max.connections",
         INT_MAX,
         "Maximum number of connections of a node. A listener can have a lower limit. At the limit, "
-        "only `inter.broker.listener.name` accepts connections, for which the least recently used "
-        "connections of other listeners are closed.",
+        "only `inter.broker.listener.name` accepts connections. Each closes the least recently "
+        "used connection of another listener.",
         at_least(0),
         dynamic=True,
     ),

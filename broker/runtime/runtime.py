@@ -46,8 +46,7 @@ from .transaction_markers import Written, marker_error
 
 _log = logging.getLogger("kohort.coordinator")
 
-# Maximum number of expired deadlines that are handled in a row, in about 50 µs each. Some of them
-# start a rebalance.
+# Maximum number of expired deadlines per iteration of the event loop. Each takes about 50 µs.
 DEADLINES_PER_ITERATION: Final = 40
 
 
@@ -228,14 +227,14 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # A flush in progress accepts no more replies, so collect replies for the next one.
+                # The earlier replies wait for a flush that has begun. Collect for the next flush.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._on_flushed, context, context.coordinator, waiting)
                 store.on_durable(log, on_durable)
             waiting.extend(replies)
         elif replies:
-            # All pending records of this log belong to this coordinator.
+            # These replies wait for pending records, which are all in `context.flush`.
             if context.replies is not None:
                 context.replies.extend(replies)
             else:
@@ -370,7 +369,7 @@ class CoordinatorRuntime:
         """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
         for context in self._contexts.values():
             self._deliver(context.coordinator.fail_waiting().replies)
-            # The members are still alive, so their sessions must not expire any more.
+            # The members are alive but can send no more heartbeats, so no session may expire.
             context.cancel_timers()
 
     def close(self) -> None:
@@ -456,7 +455,7 @@ class CoordinatorRuntime:
         lost = self._reset(context)
         self._store.fail_pending(context.log, error)
         if was_loading:
-            # A flush failed while loading (the cleanup of deleted topics). Do not retry forever.
+            # The flush of a cleanup of deleted topics failed while loading. Do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)

@@ -41,8 +41,8 @@ Written = Callable[[ErrorCode], None]
 
 
 class Done(Protocol):
-    """Called with True once all markers are written; before that, with False after each failed
-    attempt, if the markers are held back, and when they are given up."""
+    """Called with True once all markers are written, and with False after each failed attempt, when
+    a test holds the markers back, and when they are no longer needed."""
 
     def __call__(self, *, is_complete: bool) -> None: ...
 
@@ -250,7 +250,7 @@ class MarkerWriter:
             written(ErrorCode.kafka_storage_error)
             return
         if self._group_commit.durability == "fsync" or partition.settings.flush_messages == 1:
-            # The object is replaced when the log is closed after a failure.
+            # When the log is closed after a failure, the partition gets a new list.
             awaiting_sync = partition.awaiting_sync
             awaiting_sync.append(base_offset)
 

@@ -175,7 +175,7 @@ class Authorizer:
             has_acls = True
             for acl in _applying_to(rules, principal, host):
                 if acl.permission is AclPermission.DENY:
-                    # Denying an operation does not deny the operations that it would imply.
+                    # Denying READ, for example, does not deny DESCRIBE, although READ implies it.
                     if acl.operation in (operation, AclOperation.ALL):
                         return False, acl
                 elif acl.operation in allowing:

@@ -117,7 +117,7 @@ class ClientQuotas:
         self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
         self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # with the keys of its quotas
-        # How many entities of these types have a quota with the key.
+        # Number of entities by quota key and entity types.
         self._counts = Counter[tuple[str, tuple[str, ...]]]()
         # The addresses of IP entities; None stands for all addresses without separate quotas. If
         # several entities have the same address, the one that changed last counts.
@@ -229,9 +229,9 @@ class ClientQuotas:
         return self._unlimited(key, client)
 
     def _unlimited(self, key: str, client: Client) -> Limit | None:
-        """Return the rate of a client without a quota, which is measured as long as other clients
-        have a quota (upstream: quotaTypesEnabled), so that a quota that is set later applies to it.
-        Token buckets need no earlier measurements, because they start full."""
+        """Return an infinite limit for a client without a quota, if other clients have a quota
+        (upstream: quotaTypesEnabled). The client's rate is then measured, for a quota that is set
+        later. Token buckets start full and need no earlier measurements."""
         both = tuple(sorted((USER, CLIENT_ID)))
         found = [types for types in ((USER,), (CLIENT_ID,), both) if self._counts[key, types]]
         if not found or key == CONTROLLER_MUTATION_RATE:
@@ -256,7 +256,7 @@ def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
 
 
 def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTask[T]:
-    """Call a function that uses `addresses_of` in a thread, and return its result."""
+    """Call `function`, which uses `addresses_of`, in a thread, and return its result."""
     yield from begin(limit)
     try:
         return (yield from in_thread(function))

@@ -57,7 +57,6 @@ class Rate:
         return sample
 
     def measure(self, now_ms: int) -> float:
-        """Return the rate."""
         self._remove_obsolete(now_ms)
         total = sum(each.total for each in self._samples)
         return total / (self._length_ms(now_ms) / 1000)

@@ -64,9 +64,9 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether a join or sync of the member is waiting, which suspends session expiration. New
-        members never count as waiting, because clients that gave up would keep the join phase open
-        forever."""
+        """Whether a join or sync of the member is waiting, which suspends session expiration. A new
+        member never counts as waiting. Otherwise, a client that has given up would keep the join
+        phase open forever."""
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
 
@@ -88,7 +88,7 @@ class Group:
         # --- durable
         # None if the log has no record of the group, only offsets.
         self.stored: GroupMetadata | None = None
-        # --- since the last transition
+        # --- state and pending record
         self.state = EMPTY
         self.previous_state = DEAD
         self.state_timestamp_ms = now

@@ -236,8 +236,8 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
     if was.owned_partitions - now.owned_partitions:
         # The member has revoked partitions, and reports the remaining ones (KIP-429).
         return Cause.COOPERATIVE_FOLLOWUP
-    # The remaining subscription fields (generation, owned partitions) differ between rebalances
-    # anyway. For followers, Kafka treats such a difference as changed metadata.
+    # Only the generation or added partitions differ, as after every rebalance. The rejoin of a
+    # leader always starts a rebalance; for a follower, Kafka gives changed metadata as the reason.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 

@@ -184,16 +184,16 @@ class ConsumerGroup:
         # The largest number of members since the group was loaded, which determines the order of
         # Kafka's hash tables.
         self.members_max = 0
-        # Whether all members have the same subscription. As in Kafka, a regular expression that was
-        # resolved counts only after the next record of a member.
+        # Whether all members have the same subscription. As in Kafka, this takes the topics of a
+        # regular expression into account only after the next record of a member.
         self.is_homogeneous = True
         self._has_new_subscriptions = False
-        # The version of the topics with which the metadata hash was last compared, and the group
-        # epoch after the comparison. If the group epoch is lower, the records were not stored.
+        # The version of the topics whose metadata hash was last compared with the group's, and the
+        # group epoch after the comparison. If the group epoch is lower, its record was not stored.
         self.checked: tuple[int, int] | None = None
-        # The subscription orders of the last assignment, by the ids of the lists of names and
-        # matched topics, which the values keep alive. Hashing and comparing thousands of names for
-        # each member would take seconds.
+        # The subscription orders of the last assignment. The key is the id() of the subscribed
+        # names and of the matched topics, because hashing thousands of names for each member would
+        # take seconds. The value keeps both objects alive.
         self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
         self.orders_version = 0
         """The version of the topics for which `orders` was computed."""
@@ -213,9 +213,8 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the static member with this instance id, or None. Raises ApiError if the member
-        was removed after it had changed its instance id, because the group remembers the old one,
-        as in Kafka."""
+        """Return the static member with this instance id, or None. Raises ApiError if the id still
+        maps to a member that changed its instance id and was removed, as in Kafka."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         if member_id is not None and member_id not in self.members:
             raise unknown_member(self.group_id, member_id)

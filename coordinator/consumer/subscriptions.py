@@ -1,7 +1,7 @@
 """What changes the group epoch: subscriptions, regular expressions, and the topics they select.
 
-A timer that fires immediately resolves all regular expressions of a group together, at most every
-ten seconds. Upstream: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions,
+All regular expressions of a group are resolved together, by a timer with delay 0, at most every ten
+seconds. Upstream: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions,
 updateSubscriptionMetadata, handleRegularExpressionsResult.
 """
 
@@ -102,8 +102,9 @@ def _check_regex(decision: Decision, regex: str) -> None:
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
-    """Schedule a resolution of the group's expressions if `is_due`. Return whether it was
-    scheduled."""
+    """Schedule a resolution of the group's expressions if `is_due`, if other expressions are
+    subscribed to, if topics were created, or if the last resolution is too old. Return whether it
+    was scheduled."""
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
