@@ -1,5 +1,4 @@
-"""The broker opens the data folder, builds its components, listens, and shuts down in reverse
-order."""
+"""Opens the data folder, builds the broker's components, listens, and stops in reverse order."""
 
 import asyncio
 import logging
@@ -41,15 +40,14 @@ MEMORY_FOLDER: Final = Path("/memory")
 # start on its path until the next check. (Kafka notices only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
-# The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the
-# pipeline.
+# Members of the folder's Unix group may read the data (`kohort log`, the pipeline). Other users may
+# not, because the folder contains the data of all clients.
 FOLDER_MODE: Final = 0o750
 # Mode of missing parent folders that the broker creates. A user who can write to a parent folder
 # could replace the data folder.
 PARENT_MODE: Final = 0o755
 
-# Every certificate that the broker issues contains these names, the host name and the advertised
-# names.
+# Names in the broker's own certificates, in addition to the host name and the advertised names.
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 _log = logging.getLogger("kohort.broker")
@@ -58,9 +56,9 @@ _log = logging.getLogger("kohort.broker")
 class Broker:
     """One or more nodes (`kohort.nodes`) with their data.
 
-    With `data_dir` None or durability `none`, all data is kept in memory, or in the file system
-    passed as `files`. Tests may also pass a clock (which long polls do not use), an `interceptor`
-    of requests, and a `listener` for the coordinators' events.
+    With `data_dir` None or durability `none`, all data is kept in memory. Tests may also pass
+    `files`, a clock (which long polls do not use), an `interceptor` of requests, and a `listener`
+    for the coordinators' events.
 
     `start` and `stop` must be called on the same event loop. A stopped broker cannot be started
     again.
@@ -116,7 +114,7 @@ class Broker:
     ) -> None:
         """Open the data and listen; clients can connect once this returns. `host` and `port`
         override the address of the first listener. Several nodes use consecutive ports; 0 picks a
-        free port. With `addresses`, the `listener_addresses` of an earlier broker are used instead.
+        free port. `addresses`, the `listener_addresses` of an earlier broker, take precedence.
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
             # Bind first, because no folder must be created if the address is not available.
@@ -165,8 +163,7 @@ class Broker:
         self._closing.close()
 
     def abort_connections(self) -> None:
-        """Abort all connections without flushing, as if the process had ended. Call `stop`
-        afterwards."""
+        """Abort all connections without flushing, as if the process had ended. Then call `stop`."""
         for server in self._all_servers():
             server.abort_connections()
 
@@ -296,8 +293,7 @@ class Broker:
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
     def _new_tls(self) -> dict[str, ServerTls]:
-        """Return the TLS configuration of the listeners that use TLS. Raises ConfigError,
-        OSError."""
+        """Return the configurations of the listeners with TLS. Raises ConfigError, OSError."""
         config = self.config
         listeners = [each for each in config.listeners if each.protocol.uses_tls]
         if not listeners:

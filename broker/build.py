@@ -250,7 +250,7 @@ class BrokerComponents:
                 telemetry=ClientTelemetry(configs, self._clock, uuid.uuid4),
                 security=security,
             )
-        # The write-ahead log is closed before the logs.
+        # Closed before the logs, because closing the write-ahead log syncs them.
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster

@@ -128,7 +128,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The node that receives administrative requests, although any node can serve them."""
+        """The node to which clients send administrative requests. Any node can serve them."""
         return next((node.node_id for node in self.up), NO_LEADER)
 
     def leader_of(self, topic: str, index: int) -> Node | None:

@@ -159,8 +159,7 @@ class EventLog:
         return sorted(name for name in self._files.list(self._folder) if _NAME.fullmatch(name))
 
     def _reopen(self) -> File:
-        """Open the newest file, and cut off a last line that a crash or a failed write left
-        incomplete."""
+        """Open the newest file, and remove a last line that a crash left incomplete."""
         self._files.make_folder(self._folder)
         names = self._names()
         if not names:

@@ -162,7 +162,7 @@ class FetchSessionCache:
             self.close(session_id)
             if not after:
                 return None
-            # As for an evicted session, so that the client falls back to a full fetch.
+            # The same error as for an evicted session, so that the client sends a full fetch.
             raise ApiError(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
@@ -178,8 +178,7 @@ class FetchSessionCache:
         is_privileged: bool,
         now_ms: int,
     ) -> int:
-        """Create a session for a full request and return its id, or NO_SESSION if the cache is
-        full."""
+        """Create a session for a full request. Return its id, or NO_SESSION if there is no room."""
         size = len(partitions)
         if self._partitions + size > SESSION_PARTITIONS_MAX:
             return NO_SESSION

@@ -28,8 +28,7 @@ _INT64: Final = Struct("<q")
 # The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of several together.
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
-# Compiling a pattern holds the interpreter lock (1.4 ms with a hostile pattern); matching does not
-# hold it.
+# Compiling a pattern, unlike matching, holds the interpreter lock (1.4 ms for a hostile pattern).
 _PATTERNS_AT_ONCE_MAX: Final = 16
 # Maximum number of pairs (pattern, name) that are matched without threads. A pair takes 10 µs, or
 # half a millisecond with a hostile pattern.

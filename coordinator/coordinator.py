@@ -161,8 +161,7 @@ class Coordinator:
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
         """Decide `command`. This or a later outcome contains the reply to `ticket`, unless a later
-        request of the same member supersedes this one. The offsets of the command's group must be
-        in memory."""
+        request of the member supersedes this one. The group's offsets must be in memory."""
         partition = self._partition
         outcome = None
         if partition.consumer_groups:
@@ -203,8 +202,7 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Handle the result of a query that this coordinator issued. The group may have changed
-        since the query."""
+        """Handle the result of a query. The group may have changed since the query."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
         if group is None:

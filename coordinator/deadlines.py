@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-# The heap is rebuilt when more than half of its entries are stale and it is larger than this.
-# Otherwise, entries of short-lived clients would accumulate for five minutes, the new-member join
-# timeout.
+# A heap larger than this is rebuilt when more than half of its entries are stale. Otherwise,
+# entries of short-lived clients would accumulate for five minutes (new_member_join_timeout_ms).
 _REBUILD_ABOVE = 1_024
 
 

@@ -232,8 +232,7 @@ class PartitionState:
         return {name: sorted(partitions) for name, partitions in named if name is not None}
 
     def find(self, group_id: str, now: int) -> Group | None:
-        """Return the classic group, or None if it does not exist. Create the Group object if
-        necessary."""
+        """Return the classic group, or None. Create the object of a group that has only offsets."""
         group = self.groups.get(group_id)
         if group is None and self.offsets.has_group(group_id):
             group = self.new_group(group_id, now)
@@ -272,8 +271,7 @@ class Decision:
         self._queries = (query,)
 
     def discard(self) -> None:
-        """Discard records and events, because the request is rejected. Replies to other requests
-        and log lines remain."""
+        """Discard the records and events of a rejected request. Replies and log lines remain."""
         self._records.clear()
         self._events = [
             event
@@ -282,8 +280,7 @@ class Decision:
         ]
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
-        """Write the group's record, with `assignments` instead of the current ones if they are
-        given."""
+        """Write the group's record, with the current assignments unless others are given."""
         group.proposed = to_metadata(group, assignments)
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 

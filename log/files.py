@@ -133,8 +133,7 @@ def _is_removed(fd: int) -> bool:
 
 class DiskFile:
     """A file on disk. `preallocate_bytes` of zeros are kept allocated beyond the end, so that a
-    sync need not update the file size. They are truncated at close or, after a crash, by
-    recovery."""
+    sync need not update the file size. Closing or, after a crash, recovery truncates the zeros."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -177,8 +176,7 @@ class DiskFile:
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:
-            # Ignored, because preallocation may lack space or support. A real error occurs again in
-            # the write.
+            # The disk may be full, or may not support preallocation. The write reports real errors.
             self._preallocate_bytes = 0
             return
         self._allocated = allocated

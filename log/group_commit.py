@@ -59,8 +59,7 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after a flush's callbacks. `seconds` is the clock for timing
-        syncs."""
+        """`on_flush_end` is called after the callbacks of a flush. `seconds` is a clock."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all

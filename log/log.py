@@ -210,8 +210,7 @@ class Log:
 
     @property
     def manifest_end_offset(self) -> int:
-        """Upper bound for the manifest: batches below this offset may be skipped on the next
-        open."""
+        """Upper bound of the offsets covered by the manifest. The next open may skip them."""
         return max((segment.manifest_end_offset for segment in self._segments), default=0)
 
     # --- appending
@@ -615,8 +614,7 @@ class Log:
         self._write_transaction_indexes()
 
     def _delete_segments_below(self, offset: int) -> None:
-        # Oldest first. A segment that reappears after a crash is below the start offset and is
-        # removed on open.
+        # Oldest first. A segment that reappears after a crash is removed when the log is opened.
         segments = self._segments
         while segments and segments[0].base_offset < offset >= segments[0].end_offset:
             segments[0].close()
@@ -674,8 +672,7 @@ class Log:
         raise CleaningStopped(f"{self.folder} changed during compaction")
 
     def finish_swap(self) -> CooperativeTask[None]:
-        """Complete the pending swap, if any. After an OSError, retry before replacing other
-        segments."""
+        """Complete a pending swap. After an OSError, retry before replacing other segments."""
         # Not a generator, because a mypyc generator that propagates an exception triggers a warning
         # with Python 3.12+, which is fatal with -W error.
         return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)

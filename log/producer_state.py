@@ -176,8 +176,7 @@ class ProducerStates:
         return self._aborted
 
     def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
-        """Yield (producer id, state) of each producer that has not expired. Batches may be appended
-        meanwhile."""
+        """Yield (producer id, state) of unexpired producers. Batches may be appended meanwhile."""
         for producer_id, producer in tuple(self._producers.items()):
             if producer.first_offset is not None or (
                 now_ms - _last_append_ms(producer, now_ms) < expiration_ms
@@ -389,8 +388,7 @@ class ProducerStates:
 
     def forget_aborted(self, markers: Collection[int]) -> None:
         """Forget the aborted transactions whose markers, given by their offsets, were removed by
-        compaction. Without a marker, they would never end for readers, and would hide later records
-        of their producers."""
+        compaction. Readers would otherwise skip all later records of the producers."""
         self._aborted = [each for each in self._aborted if each.last_offset not in markers]
         self._aborted_ends = [each.last_offset for each in self._aborted]
 

@@ -219,8 +219,7 @@ MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):
-    """A batch that is complete, with a correct checksum and higher offsets than the batch before
-    it."""
+    """A complete batch with a correct checksum, and with higher offsets than earlier batches."""
 
     position: int
     header: BatchHeader
@@ -346,8 +345,7 @@ def _next_valid(
 ) -> tuple[int, BatchHeader] | None:
     """Find the first valid batch after a corrupt one."""
     position = start
-    # If its length is plausible, skip the batch, because its records may contain bytes that look
-    # like a batch.
+    # Skip a batch with a plausible length. Its records may contain bytes that look like a batch.
     while (header := header_at(file, position)) is not None:
         position += header.size
         valid = _valid_header_at(file, position, base_offset, lowest)

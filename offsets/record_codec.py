@@ -53,8 +53,7 @@ _unpack_key_start: Final = _KEY_START.unpack_from
 _pack_partition: Final = INT32.pack
 _unpack_partition: Final = INT32.unpack
 
-# Encoded topic names (length and bytes), cached in both directions. The cache is cleared when it is
-# full (a few MiB).
+# Topic names and their encodings (length and bytes). A full cache (a few MiB) is cleared.
 _TOPICS_MAX = 16_384
 _encoded_topics: dict[str, bytes] = {}
 _decoded_topics: dict[bytes, str] = {}
@@ -340,8 +339,7 @@ def _uuid(topic_id: bytes) -> UUID:
 
 
 def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
-    """Return copies of an encoded commit with other offsets. The offset field follows the
-    version."""
+    """Return copies of an encoded commit with other offsets (the field after the version)."""
     version, rest = value[:2], value[10:]
     try:
         return tuple(map(_packer_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))

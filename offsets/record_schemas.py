@@ -324,8 +324,7 @@ def decode_as_dicts(
     value: bytes | None,
     specs: Mapping[int, RecordSpec] = MappingProxyType(RECORD_SPECS),
 ) -> DictRecord | None:
-    """Decode a record of any type. Return None for a type that is not declared. Raises
-    UndecodableRecord."""
+    """Decode a record. Return None for an undeclared type. Raises UndecodableRecord."""
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size:

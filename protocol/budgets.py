@@ -127,8 +127,7 @@ class MemoryBudget(Generic[K]):
 
 
 class ConcurrencyLimit:
-    """Limits the number of concurrent operations. Further operations wait and start in FIFO
-    order."""
+    """Limits the number of concurrent operations. Other operations wait and start in FIFO order."""
 
     def __init__(self, operations_max: int) -> None:
         self._free = operations_max
@@ -141,8 +140,7 @@ class ConcurrencyLimit:
         self._start()
 
     def begin_now(self, *, may_exceed: bool = False) -> bool:
-        """Begin an operation if the limit allows it, or if `may_exceed`. Return whether it
-        began."""
+        """Begin an operation if the limit or `may_exceed` allows it. Return whether it began."""
         if self._free <= 0 and not may_exceed:
             return False
         self._free -= 1

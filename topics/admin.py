@@ -89,8 +89,7 @@ def check_partition_count(count: int) -> None:
 def check_new_partitions(
     topics: TopicRegistry, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> None:
-    """Validate a new partition count. `assignments` contains the broker ids of each new
-    partition."""
+    """Validate a new partition count. `assignments` lists the brokers of each new partition."""
     current = len(topic.partitions)
     if count == current:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {current} partition(s).")
@@ -133,8 +132,7 @@ def check_replication_factor(topics: TopicRegistry, requested: int = DEFAULT) ->
 
 
 def check_placement(topics: TopicRegistry, factor: int = 1, prefix: str = "") -> None:
-    """Validate that new partitions can have this many replicas. `prefix` begins the error
-    message."""
+    """Validate that new partitions can have this many replicas. Errors begin with `prefix`."""
     brokers = sum(not topics.is_cordoned(topics.configs.at(each)) for each in topics.nodes.up)
     if not brokers:
         problem = "All brokers are currently fenced, or have all their log directories cordoned."

@@ -20,8 +20,7 @@ _NONE = ErrorCode.none
 
 class PartitionRequest(NamedTuple):
     """A consumer's request for a partition. `error` is set if validation failed. `last_epoch` is
-    the leader epoch of the consumer's last record (last_fetched_epoch), or NO_EPOCH if it was not
-    sent."""
+    the leader epoch of the consumer's last record (last_fetched_epoch), or NO_EPOCH."""
 
     partition_index: int
     partition: Partition | None
@@ -134,8 +133,7 @@ def _read(
 
 
 def _end_of(records: bytes | FileSlice, end_offset: int) -> int:
-    """Return the end offset of the records. For a slice that has not been read, return an upper
-    bound."""
+    """Return the end offset of the records, or an upper bound for a FileSlice."""
     if isinstance(records, FileSlice):
         return min(records.end_offset_max, end_offset)
     *_, (_, last) = split(records)

@@ -44,8 +44,7 @@ _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
 _UNSUPPORTED_TOPICS: Final = frozenset({"__share_group_state"})
 _MISLEADING_FILES: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 _UNLIMITED_RETENTION: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-# The first producer id if Kafka's last one is unknown. Kafka, which counts from 0, cannot have
-# reached this number.
+# The first producer id if Kafka's last one is unknown, far above any id of a Kafka cluster.
 PRODUCER_IDS_UNKNOWN: Final = 1 << 40
 
 # --- the import

@@ -92,8 +92,7 @@ class ProduceContext(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """`append_time_ms` is -1 for CreateTime. `size` is the number of bytes appended, 0 for
-    duplicates."""
+    """`append_time_ms` is -1 for CreateTime. `size` is in bytes, and 0 for duplicates."""
 
     base_offset: int
     append_time_ms: int
@@ -165,8 +164,7 @@ def _append(
 
 
 def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """Return the batch in `data` and its header. Since Produce v3, there must be exactly one
-    batch."""
+    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed."""
     size = len(data)
     if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
         if data[MAGIC_AT] > 2:
@@ -287,8 +285,7 @@ def _validate_each(
 
 
 def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
-    """Return the decompressed records, or None if they are invalid or too large to decompress
-    inline."""
+    """Return the decompressed records, or None if they are invalid or exceed INLINE_BYTES_MAX."""
     compressed = memoryview(batch)[HEADER_BYTES:]
     try:
         return decompress(header.codec, compressed, INLINE_BYTES_MAX)

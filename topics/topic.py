@@ -122,8 +122,7 @@ class Partition:
             self._truncate_to = self._rewrite_from = None
             newest, _ = self._log.leader_epochs()[-1]
             if newest > self.leader_epoch:
-                # The election record was lost in a crash, or another broker wrote the log. Epochs
-                # must not be reused.
+                # An election record was lost, or Kafka wrote the log. Epochs must not be reused.
                 self.configure(self.settings, self.leader_id, newest + 1)
         return self._log
 
@@ -200,8 +199,7 @@ class Partition:
 
     def close_failed(self) -> None:
         """Close the log after a failed write or sync. The next opening truncates the batches in
-        `awaiting_sync`, whose producers received an error, and writes other unsynced batches
-        again."""
+        `awaiting_sync`, whose producers received an error, and rewrites other unsynced batches."""
         log, awaiting_sync = self._log, self.awaiting_sync
         self.close()
         if log is not None:

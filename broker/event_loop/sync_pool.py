@@ -17,8 +17,7 @@ THREADS = 8
 
 
 class SyncPool:
-    """Syncs files in threads, and calls back on the event loop. Implements SyncAll
-    (log/write_ahead.py)."""
+    """Implements SyncAll (log/write_ahead.py) with threads."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._loop = asyncio.get_running_loop()

@@ -59,8 +59,7 @@ class Watchdog:
         return CallbackTimes(sum(counts), self._longest * 1000, below)
 
     def ended(self, duration: float, what: Callable[[], str]) -> None:
-        """Count a callback that took `duration` seconds. `what` describes the callback in the
-        log."""
+        """Count a callback that took `duration` seconds. `what` describes it for the log."""
         milliseconds = duration * 1000
         self._long[bisect_right(BOUNDS_MS, milliseconds)] += 1
         self._longest = max(self._longest, duration)

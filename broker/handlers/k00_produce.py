@@ -124,8 +124,7 @@ class _Produce:
         requested: Any,
         verified: ErrorCode | Verification | None,
     ) -> CooperativeTask[PartitionResponse]:
-        """Append to one partition. `unknown` is the error if `topic` is None; `_append_all`
-        describes `verified`."""
+        """Append to one partition. `unknown` is the error if `topic` is None."""
         index = requested.index
         try:
             partition = self._partition(topic, unknown, index)
@@ -199,9 +198,8 @@ class _Produce:
         return False
 
     def _sync(self, partition: Partition, done: AppendResult, response: PartitionResponse) -> None:
-        """Sync the log. Then make the batch visible to consumers, or close the log, which truncates
-        the batch, if the sync failed. `done.size` is 0 for a duplicate batch, whose original may
-        not be synced yet."""
+        """Sync the log. Then make the batch visible to consumers or, if the sync failed, truncate
+        it by closing the log. `done.size` is 0 for a duplicate, whose original may be unsynced."""
         # When the log is closed after a failure, the partition gets a new list.
         awaiting_sync = partition.awaiting_sync
 
@@ -276,8 +274,7 @@ def _append_all(
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
     """Append all batches, then respond. `verified` contains errors for partitions that are not in
-    the producer's transaction, and verifications for partitions that are. Other partitions need no
-    verification."""
+    the producer's transaction, and verifications for partitions that are."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None

@@ -252,8 +252,7 @@ class _Fetch:
         return requests
 
     def _allows(self, name: str | None) -> bool:
-        """Return whether the client may read a topic. `name` is None if the topic's id was never
-        known."""
+        """Return whether the client may read a topic. `name` is None if its id is unknown."""
         context, node = self.context, self.node
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
         key = None if is_follower else name
@@ -267,7 +266,7 @@ class _Fetch:
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
         """Respond if fetch.min.bytes is reached or fetch.max.wait.ms has elapsed; otherwise wait.
-        (Records appended between two slices of a long fetch are noticed at its deadline.)"""
+        (Records appended between two slices of a long fetch are found only at its deadline.)"""
         data: list[PartitionData] = []
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):
@@ -278,8 +277,7 @@ class _Fetch:
             data += read
             yield
         if self.context.is_disconnected:
-            # The connection was lost between two slices. The fetch must not wait, because nothing
-            # would cancel it.
+            # The connection was lost between two slices. Nothing would cancel a waiting fetch.
             self._cancel()
             return
         # The response cannot become larger than bytes_max.
@@ -351,8 +349,7 @@ class _Fetch:
         if self.meter is not None:
             results = list(results)
             if (yield from self._is_over_quota(self.meter, results)):
-                # Respond without records, and leave the session as if the partitions had not been
-                # read.
+                # Respond without records, and without changing the session.
                 session_id = NO_SESSION if session is None else session.id
                 context.respond(FetchResponse(NONE, [], session_id))
                 return
@@ -380,7 +377,7 @@ class _Fetch:
     def _is_over_quota(
         self, meter: RequestMeter, results: Iterable[_Result]
     ) -> Generator[None, None, bool]:
-        """Record the size of the response, and return whether it must be empty instead."""
+        """Record the response's size, and return whether the client is over a quota."""
         if self.session is not None:
             results = [each for each in results if each[2].records or each[0].has_news(each[2])]
         topics = yield from _topic_responses(self.context, results)

@@ -175,7 +175,7 @@ class Commit:
             if existing:
                 known.append((*names, existing))
             yield
-        # If topics have changed in the meantime, the request is resolved again.
+        # The version before the first step, so that changes during the steps are noticed.
         self._topics_version = topics_version
         self._entries = entries
         # The indexes of the offsets that belong to `entries`, or None if all offsets do.
@@ -208,8 +208,7 @@ class Commit:
         size: int,
         results: Sequence[CommitResult],
     ) -> None:
-        """Distribute the results to the requests. Each result except the last covers `size`
-        requests."""
+        """Respond to all requests. Each result except the last is for `size` requests."""
         responses = (_response(resolved, result.errors) for result in results)
         context.respond_each([response for response in responses for _ in range(size)])
 

@@ -119,7 +119,7 @@ def changed_quotas(
     stored: Mapping[str, float],
     changes: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """Return an entity's quotas after the changes (None: removed). Raises ApiError."""
+    """Return an entity's quotas after the changes. None removes a quota. Raises ApiError."""
     keys = IP_KEYS if IP in names else CLIENT_KEYS
     quotas = dict(stored)
     for key, value in changes.items():

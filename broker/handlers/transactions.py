@@ -31,7 +31,7 @@ class VerificationSupport(IntEnum):
 
 
 Done = Callable[[Mapping[TopicPartition, ErrorCode]], None]
-"""done(errors): called with the errors of the partitions that may not be written."""
+"""done(errors): called with the errors of the partitions that the producer may not write to."""
 
 
 def coordinator_of(node: Node, transactional_id: str) -> Node | None:

@@ -1,5 +1,4 @@
-"""The state of the coordinator runtime for one offsets partition, and the codec that coordinators
-use."""
+"""The coordinator runtime's state of one offsets partition, and the codec of coordinators."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, auto

@@ -160,8 +160,7 @@ class CoordinatorRuntime:
     def end_transaction(
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        """Write a marker, which commits or drops the offsets of the producer's transaction, to an
-        offsets partition."""
+        """Write a marker to an offsets partition, and commit or drop the transaction's offsets."""
         context = self._contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)
@@ -320,8 +319,7 @@ class CoordinatorRuntime:
             if waiting is not None:
                 command, respond, request = waiting
                 respond(request, error_result(command, FAILED_WRITE_ERROR))
-        # Several flushes may depend on the lost bytes. Only the first failure reloads the
-        # partition.
+        # If several flushes fail, only the first failure reloads the partition.
         if context.coordinator is coordinator:
             self._reload(context, error)
 
@@ -438,8 +436,7 @@ class CoordinatorRuntime:
     # --- failures
 
     def _reload(self, context: CoordinatorContext, error: OSError) -> None:
-        """Load the partition again after a failed flush, because its state in memory is ahead of
-        the disk."""
+        """Reload the partition after a failed flush, because its records are only in memory."""
         _log.debug(  # GroupCommit has logged the error
             "Reloading partition %d of __consumer_offsets after a failed flush: %s",
             context.partition,
@@ -470,8 +467,7 @@ class CoordinatorRuntime:
         )
         log = context.log
         assert log is not None
-        # The log itself has not failed, and must not be recovered, which would truncate an unsynced
-        # flush.
+        # The log itself has not failed, so `begin` must not truncate its unsynced records.
         lost = self._reset(context)
         context.log = None
         try:
@@ -571,8 +567,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
-        """Carry out the steps of a sweep. Return False if the partition was reloaded or
-        unloaded."""
+        """Carry out a sweep. Return False if the partition was reloaded or unloaded."""
         coordinator = context.coordinator
         try:
             step = next(sweep)

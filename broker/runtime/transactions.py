@@ -345,8 +345,7 @@ class TransactionRuntime:
                 self._open(partition)
 
     def unload(self, partition: int) -> None:
-        """Unload a partition that another node leads now. Waiting requests fail with
-        NOT_COORDINATOR."""
+        """Unload a partition that another node leads now."""
         context = self._contexts.pop(partition, None)
         if context is not None:
             self._close(context)
@@ -446,8 +445,7 @@ class TransactionRuntime:
         context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     def _reload(self, context: TransactionContext, error: OSError) -> None:
-        """Load the partition again after a failed flush, because its state in memory is ahead of
-        the disk."""
+        """Reload the partition after a failed flush, because its records are only in memory."""
         assert context.log is not None
         is_closed = context.state is CoordinatorState.CLOSED
         context.coordinator = self._new_coordinator()

@@ -69,8 +69,7 @@ class Denial(NamedTuple):
     rule: Acl | None
 
     def __str__(self) -> str:
-        """Return the line that Kafka writes to `kafka.authorizer.logger`, without the number of
-        references."""
+        """Return Kafka's line for `kafka.authorizer.logger`, without the number of references."""
         rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
         type_, name = self.resource
         return (
@@ -97,8 +96,7 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allows_by_default = allows_by_default
         self._seconds = seconds
-        # The second in which denials were last logged, the number logged in it, and the number not
-        # logged since.
+        # The current second, the denials logged in it, and the denials not logged since.
         self._logged_at, self._logged, self._unlogged = 0, 0, 0
         self.on_denied: Callable[[Denial], None] = lambda _denial: None
         """Hook: called with each denied request."""

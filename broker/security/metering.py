@@ -21,7 +21,7 @@ from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
 
 PRODUCE: Final = 0
-# Authentication is not limited, because it precedes quotas in Kafka.
+# Authentication is not throttled, because Kafka authenticates clients before quotas apply.
 UNTHROTTLED: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 

@@ -130,8 +130,7 @@ class ClientQuotas:
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
-        """Apply the changed quotas of an entity, or of all entities if it is None. The rates are
-        kept."""
+        """Apply changed quotas of an entity, or of all if it is None. The rates are kept."""
         self._limits.clear()
         if entity is None:
             self._of_clients.clear()
@@ -170,8 +169,7 @@ class ClientQuotas:
         return None
 
     def record(self, key: str, client: Client, value: float) -> int:
-        """Record what a request has used, and return how many milliseconds to throttle its
-        client."""
+        """Record what a request has used, and return the client's throttle time in milliseconds."""
         limit = self._limit(key, client)
         if limit is None:
             return 0
@@ -181,8 +179,7 @@ class ClientQuotas:
         if limit.value == math.inf:
             return 0
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
-        # Only request_percentage has a bound. Other throttle times last until the rate is back at
-        # the limit.
+        # Only request_percentage has a maximum throttle time.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
 
     def unrecord(self, key: str, client: Client, value: float) -> None:

@@ -70,8 +70,7 @@ MISSING: Final = (
 
 
 handshaking_client: Final[ContextVar[socket.socket]] = ContextVar("handshaking_client")
-"""The socket of the connection that is being opened, in its task and in the callbacks of its
-transport."""
+"""The socket of the connection being opened, for its task and its transport's callbacks."""
 
 
 class _Handshake(ssl.SSLObject):

@@ -80,8 +80,7 @@ class Member:
 
 
 class Group:
-    """A classic group. Counters are updated instead of recomputed, because a thousand members may
-    join in one rebalance."""
+    """A classic group. Counters avoid loops over all members, of which there may be a thousand."""
 
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
@@ -127,8 +126,7 @@ class Group:
 
     @property
     def in_initial_rebalance(self) -> bool:
-        """Whether the join phase started from Empty. Such a phase ends only when its timer
-        expires."""
+        """Whether the join phase started from Empty. Only its timer ends such a phase."""
         return self.previous_state is EMPTY
 
     @property
@@ -201,8 +199,7 @@ class Group:
         self.state = state
 
     def settle(self, value: GroupMetadata) -> None:
-        """Apply the group's own pending record. The record of the leader's SyncGroup makes the
-        group Stable."""
+        """Apply the proposed record. The record of a leader's SyncGroup makes the group Stable."""
         self.stored = value
         self.proposed = self.replaced = None
         if self.state is COMPLETING and value.generation == self.generation:
@@ -237,8 +234,7 @@ class Group:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, old: Member, new: Member) -> None:
-        """Replace `old` with `new`, which has the same instance id, and move it to the end of the
-        member order."""
+        """Replace `old` with `new`, which has the same instance id and becomes the last member."""
         instance_id = new.group_instance_id
         assert instance_id is not None
         self._count_protocols(new, 1)

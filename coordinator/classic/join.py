@@ -161,8 +161,7 @@ def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id:
 def _prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_id: str, command: JoinGroup
 ) -> None:
-    """Start a rebalance with Kafka's reason `text`, followed by the client's own reason
-    (KIP-800)."""
+    """Start a rebalance. The reason is `text`, followed by the client's reason (KIP-800)."""
     text = f"{text}; client reason: {command.reason or 'not provided'}"
     prepare_rebalance(decision, group, cause, text, (member_id,))
 
@@ -197,8 +196,7 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
 
 def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
     """Return the current generation if nothing has changed, otherwise start a rebalance. The leader
-    of a Stable group always starts one, because it may need a new assignment for reasons that the
-    broker cannot see."""
+    of a Stable group always starts one, because its reasons may be unknown to the broker."""
     changed = member.protocols != command.protocols
     is_leader = member.member_id == group.leader
     if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):

@@ -262,8 +262,7 @@ class ConsumerGroup:
         )
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a client with these protocols may join, that is, whether all classic members list
-        one of them."""
+        """Whether all classic members list one of these protocols, so that a client may join."""
         counts, members = self.classic_protocol_counts, self.classic_members
         return protocol_type == self.protocol_type and any(
             counts.get(name, 0) == members for name in names

@@ -1,5 +1,4 @@
-"""The member of either protocol that sent a request: its lookup or creation, its next assignment
-and its deadlines."""
+"""Finds or creates the member that sent a request, updates its assignment, sets its deadlines."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -176,8 +175,7 @@ def update_assignment(
     *,
     subscription_changed: bool,
 ) -> Member:
-    """Move the member towards its target assignment, and write the changes. Upstream:
-    maybeReconcile."""
+    """Move the member towards its target, and write the changes (upstream: maybeReconcile)."""
     if not subscription_changed and member.is_reconciled_to(target.epoch):
         return member
     names = member.metadata.subscribed_topic_names + group.topics_of(member.regex)

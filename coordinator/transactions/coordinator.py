@@ -240,8 +240,7 @@ class TransactionCoordinator:
         tickets: tuple[int, ...] = (),
         replies: tuple[tuple[int, TransactionResult], ...] = (),
     ) -> TransactionOutcome:
-        """Commit or abort the transaction. `tickets` get the producer id and epoch of the next
-        transaction."""
+        """Commit or abort. `tickets` get the producer id and epoch of the next transaction."""
         next_producer_id = NO_PRODUCER_ID
         if client_version >= EPOCH_BUMP_VERSION and transaction.is_epoch_exhausted:
             next_producer_id = self._new_producer_id()
