@@ -239,5 +239,5 @@ class Cluster:
                 return
             self._cleaning_up.popleft()
             cleaned_up()
-        # A partition that cannot be loaded may retain offsets of these topics.
+        # The names are kept while a partition that cannot be loaded may have offsets of the topics.
         self._topics.forget_deleted_names(self.deleted_topics.release(partitions))

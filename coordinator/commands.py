@@ -64,9 +64,9 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A LeaveGroup request, or one step of a large request. The steps are the request's parts, in
-    order, and a last one with all members for which the parts reported no error. A classic group
-    removes members part by part; a consumer group removes them all at once, with one new epoch."""
+    """A LeaveGroup request, or one step of a large request. Each step except the last has some of
+    the request's members. The last step has all members for which no step returned an error. A
+    classic group removes members in each step, a consumer group all in the last, with one epoch."""
 
     group_id: str
     members: tuple[LeavingMember, ...]

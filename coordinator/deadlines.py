@@ -43,7 +43,7 @@ K = TypeVar("K")
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key, in int milliseconds of the caller's clock. Equal deadlines expire in
+    """Deadlines by key, in whole milliseconds of the caller's clock. Equal deadlines expire in
     insertion order, except extended deadlines."""
 
     __slots__ = ("_due", "_heap", "_queued", "_serial")
@@ -85,9 +85,8 @@ class Deadlines(Generic[K]):
         return self._due
 
     def earliest(self) -> int | None:
-        """Return a lower bound of the next deadline, or None if there are no deadlines. The bound
-        is too low if the next deadline was extended; `pop_due` then returns None and corrects it.
-        """
+        """Return a lower bound of the next deadline, or None if there are no deadlines. If that
+        deadline was extended, `pop_due` may return None, and then raises the bound."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> tuple[K, int] | None:

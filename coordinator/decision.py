@@ -51,7 +51,7 @@ class GroupConfig:
     # In UTF-16 code units (Java's String.length), although the key's name says bytes.
     offset_metadata_max_bytes: int
     offsets_retention_ms: int  # offsets.retention.minutes
-    # Whether each accepted commit is an event (kohort.events=all).
+    # Whether each accepted commit produces an event (kohort.events=all).
     reports_commits: bool
     # Settings of consumer groups (KIP-848).
     serves_consumer_groups: bool  # group.coordinator.rebalance.protocols

@@ -463,7 +463,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
     if not topics:
         return
-    yield NOTHING  # all partitions start at the same time, so no expensive work may come first
+    yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     examined = 0
     # Pending offsets come first, because their transactions may end while this runs.
     records: list[OffsetsRecord] = [
@@ -563,7 +563,7 @@ def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Swee
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
     Groups that are created while this runs are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
-    yield NOTHING  # all partitions start at the same time, so no expensive work may come first
+    yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     groups = {
         **partition.groups,
         **partition.consumer_groups,

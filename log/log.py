@@ -622,9 +622,9 @@ class Log:
             del segments[0]
 
     def detach_before(self, offset: int) -> list[str] | None:
-        """Move the log start to `offset` (already stored durably by the caller), dropping closed
-        segments below it. Return the file names to remove in a thread, or None if a sync is using
-        the files (retry). Raises OSError."""
+        """Move the log start to `offset`, which the caller has durably stored, and drop closed
+        segments below it. Return the file names to remove in a thread, or None if the caller must
+        retry, because a sync is using the files. Raises OSError."""
         if not self._syncing.acquire(blocking=False):
             return None
         try:
@@ -644,8 +644,8 @@ class Log:
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Replace closed segments by `cleaned`, whose file has the suffix `.swap`. `finish_swap`
-        completes the swap on disk. Return False if a sync is using the files (retry). Raises
-        CleaningStopped if the segments are no longer part of the log."""
+        completes the swap on disk. Return False if the caller must retry, because a sync is using
+        the files. Raises CleaningStopped if the segments are no longer part of the log."""
         if not self._syncing.acquire(blocking=False):
             return False
         try:

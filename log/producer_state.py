@@ -317,9 +317,9 @@ class ProducerStates:
     def begin_verification(
         self, header: BatchHeader, partition: str, *, adds: bool
     ) -> Verification:
-        """Begin the verification of a transactional batch, or reuse the verification that an
-        earlier batch began, which is valid until a batch or a marker of the producer is appended.
-        Raises InvalidProducerEpoch."""
+        """Begin to verify a transactional batch, or reuse the verification of an earlier batch. A
+        verification is valid until a batch or a marker of the producer is appended. Raises
+        InvalidProducerEpoch."""
         producer_id, epoch, sequence = (
             header.producer_id,
             header.producer_epoch,

@@ -49,13 +49,13 @@ def recover(
 ) -> list[Segment]:
     """Recover and return the log's segments in order. Only the last segment is left open.
 
-    Batches are verified, except that checksums are skipped in segments that end at or before
-    `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
-    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed with
-    the same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data
-    not known to be durable is synced; otherwise it is left `dirty`. `reports_gaps` (for logs that
-    were never compacted) logs missing offsets, which may be the only sign of a corrupt base offset,
-    because no checksum covers base offsets. `producers` receives the batches of producers.
+    Batches are verified, with two exceptions: batches that a manifest covers are not read, and
+    checksums are skipped in segments that end at or before `recovery_point` (known to be durable).
+    Corrupt bytes are copied to a `*.cut` file and truncated. Later segments are renamed with the
+    same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data not
+    known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps` (for logs that
+    were never compacted), missing offsets are logged. They may be the only sign of a corrupt base
+    offset, which no checksum covers. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """

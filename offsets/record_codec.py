@@ -255,7 +255,7 @@ _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
 _V3_SIZE: Final = _V3.size
-# Fields of version 4 with empty metadata, which are followed by no tagged field or by the topic id.
+# Fields of version 4 with empty metadata. The topic id may follow as a tagged field.
 _V4: Final = Struct(">hqibq")
 _V4_START: Final = b"\x00\x04"
 _V4_END: Final = b"\x00"

@@ -1,7 +1,7 @@
 """The records of __consumer_offsets as plain data.
 
-The coordinator uses these types and does not handle bytes, except that a commit's value stays
-encoded, because the table stores exactly these bytes.
+The coordinator uses these types and does not handle bytes. Only a commit's value stays encoded,
+because the table stores it in this form.
 """
 
 from collections.abc import Sequence

@@ -36,7 +36,7 @@ from .table import OffsetsTable
 # Number of offsets and groups per step of the writer, which takes about 3 ms.
 STEP_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
-# Footer: start and end offset of the log while writing; position, size and CRC of the index.
+# Footer: log end offsets before and after writing; position, size and CRC of the index.
 _FOOTER: Final = Struct(">qqqqI")
 _COUNT: Final = Struct(">I")
 _LENGTH: Final = Struct(">H")

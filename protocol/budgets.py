@@ -69,8 +69,7 @@ RECORD_HEADERS_MAX: Final = 100_000
 this limit, the client gets INVALID_RECORD. Kafka has no such limit."""
 
 RECORD_ERRORS_MAX: Final = 1_000
-"""Number of invalid records of a batch whose errors are in the response (KIP-467). Kafka has no
-such limit."""
+"""Errors of records in the response for one batch (KIP-467). Kafka has no such limit."""
 
 # --- one iteration of the event loop
 

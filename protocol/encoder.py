@@ -65,8 +65,8 @@ def compile_frame_encoder(
     too_many: Callable[[], Exception] = ManyItems,
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
-    the schema has fields of any size, it also raises ResponseTooLarge for more than
-    RESPONSE_BYTES_MAX bytes; the number of items limits other messages.
+    the schema has fields of bytes, it also raises ResponseTooLarge for more than RESPONSE_BYTES_MAX
+    bytes. The number of items limits the size of other messages.
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
     message with more than `items_max` array items, the encoder raises `too_many()` before it

@@ -54,9 +54,9 @@ def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = 
 
 
 def check_not_reserved(name: str) -> None:
-    """Reject changes to the coordinators' topics, because the number of their partitions determines
-    the partition of each group and transactional id, and the coordinators have the partitions open.
-    (Kafka allows such changes, but then loses groups.)"""
+    """Reject changes to the coordinators' topics. Their partition count determines the partition of
+    each group and transactional id, and the coordinators keep the partitions open. (Kafka allows
+    such changes, but then loses groups.)"""
     if is_reserved(name):
         message = f"Topic '{name}' is reserved by the broker."
         raise ApiError(ErrorCode.invalid_topic_exception, message)

@@ -444,7 +444,7 @@ class TopicRegistry:
         """After a failed write, restore the state from the log. Callbacks receive the error."""
         if error is None or self._last_failure is error:
             return
-        self._last_failure = error  # a flush reports its failure once per change
+        self._last_failure = error  # every change in a failed flush reports the same error
         before = [*self, *self._deleting.values()]
         self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}

@@ -298,8 +298,8 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.reopen()
     elif log.failed is not None:
-        # The log is not synced, so the OS has the valid bytes, and possibly bytes of a failed write
-        # that could not be truncated.
+        # Without syncs, the OS has all valid bytes. If a failed write could not be truncated, its
+        # bytes follow them.
         end_offset = log.end_offset
         log.close()
         log = open_registry(log.folder, log.files, end_offset)

@@ -28,8 +28,8 @@ from ..network.gather import Gather
 
 _log = logging.getLogger("kohort.transactions")
 
-# Time between attempts to write a marker that could not be written because the disk fails or the
-# partition has no leader (upstream: request.timeout.ms and retries of the sender).
+# Time between attempts to write a marker while the disk fails or the partition has no leader
+# (upstream: request.timeout.ms and retries of the sender).
 RETRY_MS: Final = 100
 
 # Number of partitions that are synced or get their marker in one step, which takes about 2 ms if

@@ -107,8 +107,8 @@ class _Context(ssl.SSLContext):
 
 class ServerTls:
     """The TLS configuration of a listener. `folder` contains the broker's own authority; `now_ms`
-    is the broker's clock. When this clock has passed the end of the broker's own certificate,
-    clients get a certificate that has also expired by their own clocks."""
+    is the broker's clock. If a test sets this clock past the end of the broker's own certificate,
+    clients get a certificate that has also expired by the system clock."""
 
     def __init__(
         self,

@@ -71,8 +71,7 @@ class Member:
         return waits and not self.is_new
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Return the member's metadata for a protocol. Raises KeyError if the member does not list
-        it, which is a bug, because a group selects only protocols that all members list."""
+        """Return the member's metadata for the group's protocol, which every member lists."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata

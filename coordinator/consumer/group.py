@@ -292,8 +292,8 @@ class ConsumerGroup:
             yield current_assignment_record(group_id, member)
 
     def tombstones(self) -> Iterator[ConsumerGroupRecord]:
-        """Yield the tombstones of the group, in Kafka's order. As in Kafka, the old partition
-        metadata always gets a tombstone."""
+        """Yield the tombstones of the group, in Kafka's order. As in Kafka, there is always one for
+        partition metadata, which older versions wrote."""
         type_ = ConsumerRecordType
         for record_type, names in (
             (type_.CURRENT_MEMBER_ASSIGNMENT, self.members),

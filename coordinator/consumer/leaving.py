@@ -148,9 +148,8 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
 
 
 def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
-    """Fence a member of the consumer protocol, for tests. The next heartbeat gets
-    FENCED_MEMBER_EPOCH, as if a newer Kafka had written the state. The member recovers by
-    rejoining."""
+    """Fence a member of the consumer protocol, for tests. Its state becomes UNKNOWN, so the next
+    heartbeat gets FENCED_MEMBER_EPOCH. The member recovers by rejoining."""
     member = group.members.get(member_id)
     if member is not None and not member.uses_classic_protocol:
         fenced = member._replace(state=MemberState.UNKNOWN)

@@ -242,8 +242,8 @@ def cancel_deadlines_of_replaced(
 
 
 def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
-    """Start missing sessions and deadlines of revocations, after a load or when records that would
-    have removed members could not be stored."""
+    """Start missing session and revocation deadlines, after a load or if the records that remove a
+    member could not be stored."""
     group_id, pending = group.group_id, decision.deadlines.pending
     # Upstream gives members of the classic protocol the group's session timeout here.
     session_ms = decision.partition.consumer_config(group_id).session_timeout_ms

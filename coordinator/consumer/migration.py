@@ -142,7 +142,7 @@ def _to_consumer_member(
     """Return the member and its target, which is its current assignment. Raises ApiError."""
     codec, epoch = decision.partition.codec, group.generation
     if group.protocol_name is None:
-        # Upstream expects a protocol, but there is none before the first generation.
+        # Upstream also fails, because the group has no protocol before its first generation.
         raise ApiError(ErrorCode.unknown_server_error)
     encoded = member.metadata(group.protocol_name)
     subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)

@@ -137,6 +137,6 @@ def preferred_assignor(
             counts.pop(name, None)
         elif name in counts:
             counts[name] = count
-        else:  # Both are in the same bucket, and HashMap.compute adds at the front of a bucket.
+        else:  # HashMap.compute adds at the front of a bucket, and both names are in one bucket.
             counts = {name: count, **counts}
     return max(counts, key=counts.__getitem__, default=None)

@@ -1,5 +1,5 @@
-"""The coordinator of the transactional ids of one partition of __transaction_state. It uses no
-bytes, no clock and no I/O.
+"""The coordinator of the transactional ids in one partition of __transaction_state. It encodes
+nothing, reads no clock and does no I/O.
 
 `handle`, `tick` and `markers_written` make decisions, and return a TransactionOutcome. Only `apply`
 changes durable state, both live and on load. The Prepare record decides a transaction: once it is
