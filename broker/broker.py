@@ -117,7 +117,7 @@ class Broker:
         free port. `addresses`, the `listener_addresses` of an earlier broker, take precedence.
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
-            # Bind first, because no folder must be created if the address is not available.
+            # Bind first, so that no folder is created if the address is not available.
             bound = addresses or self._addresses_to_bind(host, port)
             for node_id, servers in self._servers.items():
                 self.listener_addresses[node_id] = {

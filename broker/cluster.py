@@ -198,7 +198,7 @@ class Cluster:
             )
             new.coordinators.load([partition.index])
         if old is not None:
-            # This follows the load above, because a node must be responsible for cleaning up this
+            # Unload only after the load above, so that a node is responsible for cleaning up this
             # partition at all times.
             old.coordinators.unload(partition.index)
 

@@ -25,7 +25,7 @@ _ID: Final = Struct("<QQ")
 _INT32: Final = Struct("<i")
 _INT64: Final = Struct("<q")
 
-# The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of several together.
+# The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of a set of patterns.
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
 # Compiling a pattern, unlike matching, holds the interpreter lock (1.4 ms for a hostile pattern).
@@ -95,7 +95,7 @@ class ClusterTopics:
     # --- hashes
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        # Sort last, because a group may be subscribed to thousands of topics that do not exist.
+        # Look up before sorting, because a group may subscribe to thousands of missing topics.
         found = [topic for topic in map(self._view.get, topics) if topic is not None]
         found.sort(key=attrgetter("name"))
         hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found)

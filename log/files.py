@@ -246,7 +246,7 @@ class DiskLock:
         os.pwrite(self._fd, text.encode(), 0)
 
     def release(self) -> None:
-        # Keep the lock file: otherwise, two processes could lock different files of this name.
+        # Keep the lock file. Otherwise, two processes could lock different files of this name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

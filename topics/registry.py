@@ -86,7 +86,7 @@ class TopicRegistry:
         # whose data is being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
-        """Names of deleted topics, not recreated, that may still have folders or offsets."""
+        """Names of deleted topics that were not recreated and may still have folders or offsets."""
         self._next_producer_id = self._producer_ids_end = self._durable_producer_ids_end = 0
         self._last_failure: object = None
         self._retry_ms = 0

@@ -147,7 +147,6 @@ class _Fetch:
         )
 
     def _new_session(self, data: list[PartitionData]) -> int:
-        """Create a session for a full request and return its id."""
         context, node = self.context, self.node
         if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
             return NO_SESSION

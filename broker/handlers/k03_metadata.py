@@ -131,7 +131,7 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
         each.name is None or each.topic_id is not None for each in topics
     ):
         return ErrorCode.invalid_request
-    # If any topic has an id, topics without a name are ignored. Otherwise, Kafka throws.
+    # If any topic has an id, topics without a name are ignored. Otherwise, the request fails.
     if all(getattr(each, "topic_id", None) is None for each in topics) and any(
         each.name is None for each in topics
     ):

@@ -1,7 +1,7 @@
 """A classic group and its members.
 
 `Group.stored` is the durable state, which only `settle` and `restore` write. Everything else is
-soft state: the current rebalance and its waiting requests. Between rebalances, both states agree.
+soft state: the current rebalance and its waiting requests. Between rebalances, it matches `stored`.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
