@@ -1,6 +1,5 @@
-"""The broker handles requests from the socket, through coordinator and log, to the response.
-
-Start with network/connection.py, then runtime/.
+"""The broker: the server, the request handlers, and the runtime that connects the coordinators with
+their logs. Start with network/connection.py, then runtime/.
 
 network/            connections, requests and responses
 handlers/           one file per API key: from a request to a command, from a result to a response

@@ -1,5 +1,4 @@
-"""The broker opens the data folder, builds its components, listens, and shuts down in reverse
-order."""
+"""Opens the data folder, builds the broker's components, listens, and stops in reverse order."""
 
 import asyncio
 import logging
@@ -37,17 +36,18 @@ from .security.tls import ServerTls
 
 # The path of the data folder in a broker that keeps all data in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Interval of the checks that the data folder still exists. Before the next check, a second broker
-# could be started on the path. (Kafka notices a missing folder only when it next creates a file.)
+# Interval of the checks that the data folder still exists. If it is removed, a second broker can
+# start on its path until the next check. (Kafka notices only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
-# The folder contains the data of all clients. Its Unix group may read it, for `kohort log` and the
-# pipeline.
+# Members of the folder's Unix group may read the data (`kohort log`, the pipeline). Other users may
+# not, because the folder contains the data of all clients.
 FOLDER_MODE: Final = 0o750
-# Set regardless of the umask, because users who can write to a parent can replace the data folder.
+# Mode of missing parent folders that the broker creates. A user who can write to a parent folder
+# could replace the data folder.
 PARENT_MODE: Final = 0o755
 
-# Names in certificates, besides the host name and the advertised names.
+# Names in the broker's own certificates, in addition to the host name and the advertised names.
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 _log = logging.getLogger("kohort.broker")
@@ -56,9 +56,9 @@ _log = logging.getLogger("kohort.broker")
 class Broker:
     """One or more nodes (`kohort.nodes`) with their data.
 
-    With `data_dir` None or durability `none`, all data is kept in memory, or in the file system
-    passed as `files`. Tests may also pass a clock (which long polls do not use), an `interceptor`
-    of requests, and a `listener` for the coordinators' events.
+    With `data_dir` None or durability `none`, all data is kept in memory. Tests may also pass
+    `files`, a clock (which long polls do not use), an `interceptor` of requests, and a `listener`
+    for the coordinators' events.
 
     `start` and `stop` must be called on the same event loop. A stopped broker cannot be started
     again.
@@ -114,10 +114,10 @@ class Broker:
     ) -> None:
         """Open the data and listen; clients can connect once this returns. `host` and `port`
         override the address of the first listener. Several nodes use consecutive ports; 0 picks a
-        free port. With `addresses`, the `listener_addresses` of an earlier broker are used instead.
+        free port. `addresses`, the `listener_addresses` of an earlier broker, take precedence.
         Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
         try:
-            # Bind first, because no folder must be created if the address is not available.
+            # Bind first, so that no folder is created if the address is not available.
             bound = addresses or self._addresses_to_bind(host, port)
             for node_id, servers in self._servers.items():
                 self.listener_addresses[node_id] = {
@@ -163,8 +163,7 @@ class Broker:
         self._closing.close()
 
     def abort_connections(self) -> None:
-        """Abort all connections without flushing, as if the process had ended. Call `stop`
-        afterwards."""
+        """Abort all connections without flushing, as if the process had ended. Then call `stop`."""
         for server in self._all_servers():
             server.abort_connections()
 
@@ -240,7 +239,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self) -> None:
-        """Flush pending records. No client or timer can append more records at this point."""
+        """Flush pending records, when no client or timer can append more."""
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()
@@ -294,8 +293,7 @@ class Broker:
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
     def _new_tls(self) -> dict[str, ServerTls]:
-        """Return the TLS configuration of the listeners that use TLS. Raises ConfigError,
-        OSError."""
+        """Return the configurations of the listeners with TLS. Raises ConfigError, OSError."""
         config = self.config
         listeners = [each for each in config.listeners if each.protocol.uses_tls]
         if not listeners:

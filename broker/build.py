@@ -57,7 +57,7 @@ PREALLOCATED_BYTES: Final = 64 * 1024
 
 
 def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupConfig:
-    """Return the settings of the coordinators. Commits are events only if there is a listener."""
+    """Return the coordinators' settings. Commits produce events only if there is a listener."""
     return GroupConfig(
         group_initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
         group_max_size=config.int("group.max.size"),
@@ -182,7 +182,7 @@ class BrokerComponents:
         self._closing = closing
         self._node_listener = listener
         self._watchdog = watchdog
-        # Without a disk, eviction would only move offsets within memory.
+        # In memory there is no limit, because evicted offsets would only move to a file in memory.
         is_persistent = storage.durability != "none"
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
@@ -191,7 +191,7 @@ class BrokerComponents:
         self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Tasks are timed instead of the callback that runs them, so that the log names the task.
+        # Scheduled without the watchdog, which times each slice instead, so that it logs the task.
         self.scheduler = Scheduler(
             asyncio.get_running_loop().call_soon, self.sync_pool.run, on_slice=self._slice_ended
         )
@@ -201,7 +201,7 @@ class BrokerComponents:
             call_soon=watchdog.call_soon,
             sync_all=self.sync_pool,
             write_ahead=self.write_ahead,
-            # Responses are sent in the same iteration of the event loop.
+            # Send the responses without waiting for the next iteration of the event loop.
             on_flush_end=self.outbox.send,
         )
 
@@ -253,7 +253,7 @@ class BrokerComponents:
                 telemetry=ClientTelemetry(configs, self._clock, uuid.uuid4),
                 security=security,
             )
-        # The write-ahead log is closed before the logs.
+        # Closed before the logs, because closing the write-ahead log syncs them.
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
@@ -400,7 +400,6 @@ class BrokerComponents:
         return publish
 
     def _event_log(self, cluster_id: str) -> EventLog:
-        """Return the event log of all nodes."""
         events = EventLog(
             self._storage.folder,
             self._storage.files,

@@ -126,8 +126,7 @@ class ClientTelemetry:
         self._instances: dict[UUID, ClientInstance] = {}
         self._version = 0
         self._subscriptions: list[Subscription] = []
-        # The configs from which the subscriptions were parsed. Each change creates a new
-        # dictionary.
+        # The configs of the parsed subscriptions. A changed subscription has a new dictionary.
         self._texts: list[Mapping[str, str]] = []
 
     def __len__(self) -> int:

@@ -1,9 +1,9 @@
 """The nodes of one process as a cluster: which nodes are up, and which node leads each partition.
 
 The nodes share the data folder, the clock and the event loop. Each node has a port, its
-connections, and the coordinators of the offsets partitions that it leads. A node that stops first
-hands over its partitions, as in Kafka's controlled shutdown. A node that starts again leads only
-the partitions assigned to it.
+connections, and the coordinators of the offsets partitions that it leads. Before a node stops, it
+hands over its partitions, as in Kafka's controlled shutdown. After a restart, a node leads only
+the partitions that have no leader, until an election moves others back.
 """
 
 import logging
@@ -110,8 +110,8 @@ class Cluster:
         topics.on_leader_change = self._on_leader_changed
         topics.has_leftovers = lambda name: name in self.deleted_topics
         self.deleted_topics = DeletedTopics(topics.deleted_names)
-        # Pending offset cleanups: the number of deleted topics up to and including this one, and
-        # the callback.
+        # For each deleted topic whose offsets are being removed: its number in the order of
+        # deletion (DeletedTopics counts from 1), and the callback.
         self._cleaning_up: deque[tuple[int, Callable[[], None]]] = deque()
         self._is_cleanup_due = False
         self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
@@ -128,7 +128,7 @@ class Cluster:
 
     @property
     def controller_id(self) -> int:
-        """The node that receives administrative requests, although any node can serve them."""
+        """The node to which clients send administrative requests. Any node can serve them."""
         return next((node.node_id for node in self.up), NO_LEADER)
 
     def leader_of(self, topic: str, index: int) -> Node | None:
@@ -177,8 +177,8 @@ class Cluster:
             self._topics.elect_leader(topic, partition, node_id)
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
-        """Move the coordinator of an offsets partition to its leader's node. This is also needed
-        when an election is undone because it did not become durable."""
+        """Move the coordinator of an offsets partition to its leader's node. Called after an
+        election, and after an election that did not become durable is undone."""
         if topic.name == TRANSACTION_TOPIC:
             self._move_transactions(partition, old_leader_id)
         if topic.name != OFFSETS_TOPIC:
@@ -198,7 +198,7 @@ class Cluster:
             )
             new.coordinators.load([partition.index])
         if old is not None:
-            # This follows the load above, because a node must be responsible for cleaning up this
+            # Unload only after the load above, so that a node is responsible for cleaning up this
             # partition at all times.
             old.coordinators.unload(partition.index)
 
@@ -228,7 +228,7 @@ class Cluster:
         self.check_cleaned_up()
 
     def check_cleaned_up(self) -> None:
-        """Invoke the callbacks of the topics that all partitions have cleaned up."""
+        """Call the callback of each deleted topic whose offsets all partitions have removed."""
         offsets_topic = self._topics.get(OFFSETS_TOPIC)
         partitions = () if offsets_topic is None else offsets_topic.partitions
         if any(partition.leader_id == NO_LEADER for partition in partitions):
@@ -239,5 +239,5 @@ class Cluster:
                 return
             self._cleaning_up.popleft()
             cleaned_up()
-        # A partition that cannot be loaded may retain offsets of these topics.
+        # The names are kept while a partition that cannot be loaded may have offsets of the topics.
         self._topics.forget_deleted_names(self.deleted_topics.release(partitions))

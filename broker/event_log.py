@@ -1,8 +1,8 @@
 """Publishes the coordinators' events as log lines, and as JSON lines in `<data>/events/`.
 
-docs/events.md describes event types and columns. The event log is not durable: it is not synced, no
-request waits for it, and events that cannot be written are dropped. Files are named after the
-number of their first line (`seq`), like Kafka's segments.
+docs/events.md describes event types and columns. The event log is not synced, no request waits for
+it, and events that cannot be written are dropped. Files are named after the sequence number (`seq`)
+of their first line, as Kafka's segments are named after their first offset.
 """
 
 import json
@@ -159,8 +159,7 @@ class EventLog:
         return sorted(name for name in self._files.list(self._folder) if _NAME.fullmatch(name))
 
     def _reopen(self) -> File:
-        """Open the newest file, and cut off a last line that a crash or a failed write left
-        incomplete."""
+        """Open the newest file, and remove a last line that a crash left incomplete."""
         self._files.make_folder(self._folder)
         names = self._names()
         if not names:
@@ -171,8 +170,8 @@ class EventLog:
         start = max(0, file.size - TAIL_BYTES_MAX)
         tail = file.read(start, TAIL_BYTES_MAX)
         numbers = _SEQ.findall(tail)
-        # Sequence numbers may be skipped, but must not be reused. If no line can be parsed, advance
-        # by the number of bytes, because the file cannot contain more lines.
+        # Sequence numbers may be skipped, but must not be reused. If no line can be parsed, skip as
+        # many numbers as the file has bytes, because the file cannot contain more lines.
         next_seq = int(numbers[-1]) + 1 if numbers else first_seq + file.size
         self._next_seq = max(self._next_seq, next_seq)
         end = tail.rfind(b"\n") + 1

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) store the partitions that a client fetches and the last response, so
+"""Fetch sessions (KIP-227) store the partitions that a client fetches and their last offsets, so
 that requests contain only changed partitions and responses only partitions with new data.
 
 A session ends when the client closes it, removes its last partition, or is evicted; closing the
@@ -36,7 +36,7 @@ _NONE = ErrorCode.none
 
 @dataclass(slots=True, eq=False)
 class CachedPartition:
-    """A partition as the client requested it, and the state that the last response contained."""
+    """A partition as the client requested it, and the offsets that the last response contained."""
 
     topic: str | UUID | None
     request: Any
@@ -162,7 +162,7 @@ class FetchSessionCache:
             self.close(session_id)
             if not after:
                 return None
-            # As for an evicted session, so that the client falls back to a full fetch.
+            # The same error as for an evicted session, so that the client sends a full fetch.
             raise ApiError(ErrorCode.fetch_session_id_not_found)
         session.epoch = _next(epoch)
         session.used_ms = now_ms
@@ -178,8 +178,7 @@ class FetchSessionCache:
         is_privileged: bool,
         now_ms: int,
     ) -> int:
-        """Create a session for a full request and return its id, or NO_SESSION if the cache is
-        full."""
+        """Create a session for a full request. Return its id, or NO_SESSION if there is no room."""
         size = len(partitions)
         if self._partitions + size > SESSION_PARTITIONS_MAX:
             return NO_SESSION
@@ -204,7 +203,7 @@ class FetchSessionCache:
             self.close(oldest.id)
             return True
         is_privileged, _ = rank
-        # The age at the last request, without later idle time, as in upstream's touch.
+        # The age is the time from the session's creation to its last request (upstream: touch).
         evictable = [
             each
             for each in self._sessions.values()

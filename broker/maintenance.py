@@ -38,7 +38,7 @@ class Maintenance:
         self._timers = node.timers
         self._scheduler = scheduler
         self._compacts = config.bool("log.cleaner.enable")
-        # Read again for each pass, because the configuration may change.
+        # Called in each pass, because the configuration may change.
         self._number = node.configs.broker_number
         self._retention_interval_ms = config.int("log.retention.check.interval.ms")
         self._retention_due_ms = clock.now_ms() + self._retention_interval_ms

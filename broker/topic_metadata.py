@@ -25,11 +25,10 @@ _ID: Final = Struct("<QQ")
 _INT32: Final = Struct("<i")
 _INT64: Final = Struct("<q")
 
-# The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of several together.
+# The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of a set of patterns.
 _PATTERN_BYTES_MAX: Final = 1 << 20
 _PATTERNS_BYTES_MAX: Final = 64 << 20
-# Compiling a pattern holds the interpreter lock (1.4 ms with a hostile pattern); matching does not
-# hold it.
+# Compiling a pattern, unlike matching, holds the interpreter lock (1.4 ms for a hostile pattern).
 _PATTERNS_AT_ONCE_MAX: Final = 16
 # Maximum number of pairs (pattern, name) that are matched without threads. A pair takes 10 µs, or
 # half a millisecond with a hostile pattern.
@@ -51,8 +50,8 @@ _DESCRIPTIONS: Final = {
     "unexpected )": "regexp/syntax: internal error",
 }
 
-# Matches quoted, escaped and other characters and character classes, then a construct that RE2/J
-# may reject, or the end. One match skips as much as possible, because each match takes 15 µs.
+# Matches all text up to a construct that RE2/J may reject, or the end. The text consists of quoted
+# text, escapes, character classes and other characters. Each match takes 15 µs.
 _NEXT: Final = re2.compile(
     r"(?s)(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\[]"
     r"|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\])*?"
@@ -96,7 +95,7 @@ class ClusterTopics:
     # --- hashes
 
     def metadata_hash(self, topics: Iterable[str]) -> int:
-        # Sort last, because a group may be subscribed to thousands of topics that do not exist.
+        # Look up before sorting, because a group may subscribe to thousands of missing topics.
         found = [topic for topic in map(self._view.get, topics) if topic is not None]
         found.sort(key=attrgetter("name"))
         hashes = b"".join(_INT64.pack(self._topic_hash(each)) for each in found)

@@ -1,5 +1,5 @@
-"""The group and transaction state machines. They use no bytes, no clock and no I/O. Start with
-classic/states.py or consumer/heartbeat.py.
+"""The group and transaction state machines. They encode nothing, read no clock and do no I/O. Start
+with classic/states.py or consumer/heartbeat.py.
 
 coordinator    Coordinator: handle, tick, apply; the only entry point of groups
 commands       commands and their results

@@ -57,8 +57,7 @@ def decide_describe(
 
 def _describe(group: Group) -> DescribeResult:
     """Return the description of a group. The protocol and the member metadata are set only in
-    Stable. The assignment is set in every state; during a rebalance, it is the assignment of the
-    previous generation."""
+    Stable. During a rebalance, the assignment is the previous generation's."""
     protocol_name = group.protocol_name if group.state is STABLE else None
     return DescribeResult(
         _NONE,

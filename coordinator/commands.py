@@ -64,9 +64,9 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A LeaveGroup request, or one step of a large request. The steps are the request's parts, in
-    order, and a last one with all members for which the parts reported no error. A classic group
-    removes members part by part; a consumer group removes them all at once, with one new epoch."""
+    """A LeaveGroup request, or one step of a large request. Each step except the last has some of
+    the request's members. The last step has all members for which no step returned an error. A
+    classic group removes members in each step, a consumer group all in the last, with one epoch."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -75,8 +75,7 @@ class LeaveGroup(NamedTuple):
 
 
 class CommitEntry(NamedTuple):
-    """The fields of a committed partition that do not change between commits: all except the
-    offset."""
+    """The fields of a committed partition, except the offset, which changes between commits."""
 
     topic: str
     partition: int
@@ -120,8 +119,7 @@ class OffsetFetch(NamedTuple):
     # Validated for consumer groups only.
     member_id: str | None
     member_epoch: int
-    # v10: the ids of `topics`, 16 bytes each. Offsets of earlier topics with the same names are not
-    # returned.
+    # v10: the ids of `topics`, 16 bytes each, to omit offsets of earlier topics of the same name.
     topic_ids: tuple[bytes, ...] | None = None
 
 
@@ -208,8 +206,7 @@ GroupCommand: TypeAlias = (
 
 Command: TypeAlias = GroupCommand | ListGroups
 
-# --- results, with the field names of the responses, so that most handlers can respond with them
-# directly
+# --- results. Many can be encoded as responses, because they have the responses' field names.
 
 
 class JoinMember(NamedTuple):
@@ -353,8 +350,7 @@ class DeleteGroupResult(NamedTuple):
 
 class DeleteOffsetsResult(NamedTuple):
     error_code: ErrorCode
-    # One error per requested topic, in request order, for all of its partitions. Empty if the
-    # command failed.
+    # One error per requested topic, in request order. Empty if the command failed.
     errors: tuple[ErrorCode, ...]
 
 

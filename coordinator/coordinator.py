@@ -161,8 +161,7 @@ class Coordinator:
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
         """Decide `command`. This or a later outcome contains the reply to `ticket`, unless a later
-        request of the same member supersedes this one. The offsets of the command's group must be
-        in memory."""
+        request of the member supersedes this one. The group's offsets must be in memory."""
         partition = self._partition
         outcome = None
         if partition.consumer_groups:
@@ -203,8 +202,7 @@ class Coordinator:
     def regexes_matched(
         self, query: RegexQuery, matched: Mapping[str, tuple[str, ...]], now: int
     ) -> Outcome:
-        """Handle the result of a query that this coordinator issued. The group may have changed
-        since the query."""
+        """Handle the result of a query. The group may have changed since the query."""
         self._partition.matching.discard(query.group_id)
         group = self._partition.consumer_groups.get(query.group_id)
         if group is None:
@@ -214,9 +212,8 @@ class Coordinator:
         return decision.outcome()
 
     def commit_events(self, producer_id: int) -> tuple[GroupEvent, ...]:
-        """Return the events for the offsets that a transaction commits. This is called before the
-        end of the transaction is applied. The events are published once the end is durable.
-        """
+        """Return the events for the offsets that a transaction commits, before its end is applied.
+        They are published once the end is durable."""
         if not self._reports_commits:
             return ()
         return commit_events(self._partition, producer_id)
@@ -394,7 +391,7 @@ class Coordinator:
         group.apply(record)
 
     def _apply_offset_tombstone(self, record: OffsetTombstone) -> None:
-        """Remove an offset. A group without offsets continues to exist until a group tombstone."""
+        """Remove an offset. A group without offsets exists until its own tombstone is applied."""
         group_id, partition = record.group_id, self._partition
         offsets = partition.offsets
         had_only_offsets = not partition.has_metadata(group_id) and offsets.has_group(group_id)
@@ -574,8 +571,8 @@ def _decide_classic_member(
 def _decide_other_group(
     partition: PartitionState, command: Command, ticket: int, now: int
 ) -> Outcome | None:
-    """Decide a command for a group of another type. Return None if it is handled as for a classic
-    group without members."""
+    """Decide a command for a group of another type. Return None if the command is to be handled as
+    for a classic group without members."""
     if isinstance(command, ListGroups):
         return None
     group = partition.other_groups.groups.get(command.group_id)

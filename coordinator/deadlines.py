@@ -1,17 +1,16 @@
 """A heap of replaceable deadlines with lazy deletion, and the deadline keys of groups.
 
 Heartbeats extend deadlines far more often than deadlines expire, so an extension does not change
-the heap. When the stale entry is popped, it is pushed again. Entries of cancelled or shortened
-deadlines are skipped when they are popped.
+the heap. When the old entry is popped, it is pushed again with the extended deadline. Entries of
+cancelled or shortened deadlines are skipped when they are popped.
 """
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-# The heap is rebuilt when more than half of its entries are stale and it is larger than this.
-# Otherwise, entries of short-lived clients would accumulate for five minutes, the new-member join
-# timeout.
+# A heap larger than this is rebuilt when more than half of its entries are stale. Otherwise,
+# entries of short-lived clients would accumulate for five minutes (new_member_join_timeout_ms).
 _REBUILD_ABOVE = 1_024
 
 
@@ -44,7 +43,7 @@ K = TypeVar("K")
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key, in int milliseconds of the caller's clock. Equal deadlines expire in
+    """Deadlines by key, in whole milliseconds of the caller's clock. Equal deadlines expire in
     insertion order, except extended deadlines."""
 
     __slots__ = ("_due", "_heap", "_queued", "_serial")
@@ -86,9 +85,8 @@ class Deadlines(Generic[K]):
         return self._due
 
     def earliest(self) -> int | None:
-        """Return a lower bound of the next deadline, or None if there are no deadlines. The bound
-        is too low if the next deadline was extended; `pop_due` then returns None and corrects it.
-        """
+        """Return a lower bound of the next deadline, or None if there are no deadlines. If that
+        deadline was extended, `pop_due` may return None, and then raises the bound."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> tuple[K, int] | None:

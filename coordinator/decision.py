@@ -51,7 +51,7 @@ class GroupConfig:
     # In UTF-16 code units (Java's String.length), although the key's name says bytes.
     offset_metadata_max_bytes: int
     offsets_retention_ms: int  # offsets.retention.minutes
-    # Whether each accepted commit is an event (kohort.events=all).
+    # Whether each accepted commit produces an event (kohort.events=all).
     reports_commits: bool
     # Settings of consumer groups (KIP-848).
     serves_consumer_groups: bool  # group.coordinator.rebalance.protocols
@@ -208,8 +208,8 @@ class PartitionState:
         self.consumer_groups: dict[str, ConsumerGroup] = {}
         # Consumer groups whose regular expressions are being matched. Not durable.
         self.matching: set[str] = set()
-        # The filter of each group's next match, which selects the topics that the client whose
-        # request made the match due may describe. Not durable.
+        # By group: the topics that its next match may find, because the client whose request
+        # scheduled the match may describe them. Not durable.
         self.topic_filters: dict[str, TopicFilter] = {}
         # Consumer groups whose target assignment a test holds back. Not durable.
         self.held_assignments: set[str] = set()
@@ -232,8 +232,7 @@ class PartitionState:
         return {name: sorted(partitions) for name, partitions in named if name is not None}
 
     def find(self, group_id: str, now: int) -> Group | None:
-        """Return the classic group, or None if it does not exist. Create the Group object if
-        necessary."""
+        """Return the classic group, or None. Create the object of a group that has only offsets."""
         group = self.groups.get(group_id)
         if group is None and self.offsets.has_group(group_id):
             group = self.new_group(group_id, now)
@@ -272,8 +271,7 @@ class Decision:
         self._queries = (query,)
 
     def discard(self) -> None:
-        """Discard records and events, because the request is rejected. Replies to other requests
-        and log lines remain."""
+        """Discard the records and events of a rejected request. Replies and log lines remain."""
         self._records.clear()
         self._events = [
             event
@@ -282,8 +280,7 @@ class Decision:
         ]
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
-        """Write the group's record, with `assignments` instead of the current ones if they are
-        given."""
+        """Write the group's record, with the current assignments unless others are given."""
         group.proposed = to_metadata(group, assignments)
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 

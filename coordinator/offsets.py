@@ -97,8 +97,7 @@ def decide_commit(
         outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
     if not records and not partition.exists(group_id):
-        # The commit was accepted without records. As in Kafka, the group exists until the next
-        # load.
+        # Accepted without records. As in Kafka, the group exists until the next load.
         partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
@@ -161,8 +160,7 @@ def _validate_commit(
         return newer if command.supports_member_epochs else older
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
-        # The request is from an admin client, or from a consumer that uses assign(). Ids are not
-        # validated.
+        # Admin clients and consumers that use assign() send such commits. Ids are not validated.
         return _NONE
     instance_id = command.group_instance_id
     if not _has_member(command):
@@ -219,8 +217,7 @@ def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) 
 
 
 def _is_too_large(partition: PartitionState, metadata: str) -> bool:
-    """Whether the metadata is too large. Java counts UTF-16 code units, of which a character has
-    one or two."""
+    """Whether the metadata is too large. As in Java, its size is in UTF-16 code units."""
     limit = partition.config.offset_metadata_max_bytes
     if len(metadata) * 2 <= limit:
         return False
@@ -238,8 +235,7 @@ def commit_accepted(partition: PartitionState, command: OffsetCommit, outcome: O
 
 
 def commit_events(partition: PartitionState, producer_id: int) -> tuple[GroupEvent, ...]:
-    """Return one event per group, with the offsets that take effect when the producer's transaction
-    is committed."""
+    """Return one event per group, with the offsets that the producer's transaction commits."""
     by_group: dict[str, dict[str, str]] = {}
     for record in partition.pending_offsets.to_commit(producer_id):
         detail = by_group.setdefault(record.group_id, {"producer_id": str(producer_id)})
@@ -467,7 +463,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
     if not topics:
         return
-    yield NOTHING  # all partitions start at the same time, so no expensive work may come first
+    yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     examined = 0
     # Pending offsets come first, because their transactions may end while this runs.
     records: list[OffsetsRecord] = [
@@ -548,8 +544,8 @@ _SINCE_COMMIT = _ExpirationRule(None)
 def _expiration_rule(
     partition: PartitionState, group: Group | ConsumerGroup | None, events: list[Event]
 ) -> _ExpirationRule | None:
-    """Return the expiration rule of a group (`group` is None for offsets only), or None if its
-    offsets never expire."""
+    """Return the rule for a group, or None if its offsets never expire. `group` is None for a group
+    that has only offsets."""
     if isinstance(group, ConsumerGroup):
         return _ExpirationRule(None, frozenset(group.subscriptions().topics))
     if group is None or group.protocol_type is None:
@@ -567,7 +563,7 @@ def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Swee
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
     Groups that are created while this runs are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
-    yield NOTHING  # all partitions start at the same time, so no expensive work may come first
+    yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     groups = {
         **partition.groups,
         **partition.consumer_groups,

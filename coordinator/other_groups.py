@@ -14,8 +14,7 @@ Upstream: GroupMetadataManager.classicGroupJoin.
 
 from ..offsets.records import GroupType, OtherGroupRecord
 
-# The types in upstream's CoordinatorRecordType that describe the group itself. Their tombstones
-# come last.
+# The CoordinatorRecordTypes of the group itself, whose tombstones come last.
 _GROUP_RECORD_TYPES = {11, 17}
 
 

@@ -1,7 +1,7 @@
 """What a decision of the coordinator returns: records, replies, events and queries as data.
 
 The runtime appends and applies the records, publishes the events, sends the replies once the
-records are durable, and answers the queries. Events report decisions, so they are published before
+records are durable, and runs the queries. Events report decisions, so they are published before
 the records are durable.
 """
 
@@ -103,8 +103,8 @@ class RegexQuery(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Records to append and apply, replies to send once they are durable, events to publish, and
-    queries to answer."""
+    """Records to append and apply, replies to send once the records are durable, events to publish,
+    and queries to run."""
 
     records: tuple[OffsetsRecord, ...]
     replies: tuple[Reply, ...]

@@ -195,8 +195,7 @@ def validate_produced(header: BatchHeader) -> None:
 
 
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of adjacent batches, without verifying checksums. Raises
-    CorruptBatch."""
+    """Yield (position, header) of adjacent batches. Verifies no checksum. Raises CorruptBatch."""
     position, end = 0, len(buffer)
     while position < end:
         size = check_extent(buffer, position, end)
@@ -208,8 +207,7 @@ def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the batch with a new base offset and leader epoch, which the checksum does not
-    cover."""
+    """Return the batch with another base offset and leader epoch (outside the checksum)."""
     view = memoryview(batch)
     return b"".join((_OFFSET.pack(base_offset), view[8:12], _EPOCH.pack(leader_epoch), view[16:]))
 
@@ -235,8 +233,7 @@ _NULL: Final = varint(-1)
 
 
 class BatchProducer(NamedTuple):
-    """The producer of a transactional batch that the broker writes: committed offsets, or a control
-    record."""
+    """The producer of a transactional batch that the broker writes (offsets or a marker)."""
 
     producer_id: int
     epoch: int
@@ -246,8 +243,7 @@ class BatchProducer(NamedTuple):
 class BatchBuilder:
     """Builds an uncompressed batch. Only transactional batches have sequence numbers, which begin
     with 0 in each batch, as in Kafka. `size` is the current size of the batch in bytes, so that the
-    caller can start another batch before reaching a limit. `producer` is the producer of the
-    transaction."""
+    caller can start another batch before reaching a limit."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 

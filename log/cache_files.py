@@ -4,9 +4,9 @@ segments.derived    segment metadata for opening the log (segment_manifest.py)
 offsets.derived     the committed offsets and groups of a partition (offsets/snapshot.py)
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
-Every file is verified when it is read, and may be deleted at any time; the log is then read
-instead. `*.derived` files must be durably removed before bytes of the log are removed or replaced,
-because compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
+Every file is verified when it is read, and may be deleted at any time. Without it, the log is read.
+`*.derived` files must be durably removed before bytes of the log are removed or replaced, because
+compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
 
 Files are written under a temporary name (`segments.new.derived`), then renamed.
 """
@@ -45,8 +45,8 @@ def is_cache_file(name: str) -> bool:
 
 
 def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
-    """Durably remove the files that must go before the log loses or replaces bytes, including files
-    created during the removal. Raises OSError."""
+    """Durably remove the `*.derived` files, including files created during the removal. Raises
+    OSError."""
     while names := [name for name in files.list(folder) if name.endswith(_SUFFIX)]:
         for name in names:
             files.remove(folder / name)

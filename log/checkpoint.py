@@ -110,8 +110,7 @@ class PartitionCheckpoints:
         """Cleaner offsets, below which all records have been compacted."""
 
     def remove(self, *partitions: str) -> None:
-        """Remove the entries of deleted partitions, so that new partitions of the same names start
-        at 0."""
+        """Remove the entries of deleted partitions, so that new partitions do not inherit them."""
         self.start_offsets.remove(*partitions)
         self.cleaned_offsets.remove(*partitions)
 
@@ -131,8 +130,7 @@ def new_cluster_id() -> str:
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
     """Return the cluster id of the data folder. A new folder gets a new id. Raises UnreadableMeta
-    if an existing folder has no valid id, because clients would see a different cluster with
-    another id."""
+    if an existing folder has no valid id. (To clients, a new id would mean a new cluster.)"""
     path = folder / _META_PROPERTIES
     if files.exists(path):
         return _parse_cluster_id(files.read_bytes(path))

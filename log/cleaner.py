@@ -124,7 +124,7 @@ def group_segments(
 
 class OffsetMap:
     """The newest offset of each key, bounded in memory. The `newest` dict is accessed directly for
-    speed. Kafka's SkimpyOffsetMap stores hashes, but whole keys cannot collide."""
+    speed. Whole keys cannot collide, unlike the hashes in Kafka's SkimpyOffsetMap."""
 
     # Memory per key in CPython 3.11 in addition to the key's bytes: 33 bytes for the object header,
     # 32 for the int, up to 105 for the dict (before it grows).
@@ -254,7 +254,7 @@ class _CleanerRun:
 
     def _discard(self, cleaned: Segment) -> None:
         # If the log was reopened in the meantime, reopening has handled the file. The file may then
-        # be the only copy, because disk errors can prevent a committed swap from being completed.
+        # be the only copy of its records, if a disk error has interrupted a committed swap.
         if not self._log.closed and self._log.load_count == self._load_count:
             with suppress(OSError):
                 self._log.files.remove(cleaned.path)
@@ -419,7 +419,7 @@ class _RetentionFilter:
         return kept, has_tombstones
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether the batch is needed for the sequence number or epoch of its producer."""
+        """Whether the batch must be kept, because it has its producer's last sequence or epoch."""
         last = self._last.get(header.producer_id)
         if header.producer_id < 0 or last is None:
             return False

@@ -120,8 +120,7 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """Decompress a format that may omit the decompressed size, growing the buffer until the data
-    fits."""
+    """Decompress data that may lack its decompressed size, growing the buffer until it fits."""
     import cramjam
 
     size_max = min(bytes_max, max(64 * 1024, 8 * len(data)))

@@ -48,8 +48,8 @@ class File(Protocol):
         """Return up to `size` bytes, and fewer only at the end of the file."""
 
     def rewrite(self, position: int) -> None:
-        """Rewrite all bytes from `position` on, so that the next sync writes them, because the OS
-        may consider these pages clean after a failed sync in any process."""
+        """Rewrite all bytes from `position` on, so that the next sync writes them to the disk.
+        After a failed sync in any process, the OS may consider these pages clean."""
 
     def sync(self) -> None:
         """Make all bytes appended so far durable. Other threads may append during the call."""
@@ -122,8 +122,8 @@ def _datasync(fd: int) -> None:
 
 
 def _is_removed(fd: int) -> bool:
-    # Linux marks the link target as deleted. fstat would also read the file's times. Since Linux
-    # 6.13 (multigrain timestamps), the next write would then have to update them, and its sync
+    # Linux appends "(deleted)" to the link's target. fstat would also read the file's times. Since
+    # Linux 6.13 (multigrain timestamps), the write after that read must update them, and its sync
     # takes 50 % longer.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
@@ -133,8 +133,7 @@ def _is_removed(fd: int) -> bool:
 
 class DiskFile:
     """A file on disk. `preallocate_bytes` of zeros are kept allocated beyond the end, so that a
-    sync need not update the file size. They are truncated at close or, after a crash, by
-    recovery."""
+    sync need not update the file size. Closing or, after a crash, recovery truncates the zeros."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -177,8 +176,7 @@ class DiskFile:
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:
-            # Ignored, because preallocation may lack space or support. A real error occurs again in
-            # the write.
+            # The disk may be full, or may not support preallocation. The write reports real errors.
             self._preallocate_bytes = 0
             return
         self._allocated = allocated
@@ -248,7 +246,7 @@ class DiskLock:
         os.pwrite(self._fd, text.encode(), 0)
 
     def release(self) -> None:
-        # Keep the lock file: otherwise, two processes could lock different files of this name.
+        # Keep the lock file. Otherwise, two processes could lock different files of this name.
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

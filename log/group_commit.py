@@ -59,8 +59,7 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after a flush's callbacks. `seconds` is the clock for timing
-        syncs."""
+        """`on_flush_end` is called after the callbacks of a flush. `seconds` is a clock."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
@@ -85,8 +84,8 @@ class GroupCommit:
     ) -> object:
         """Append `records` (key, value) to the next flush of `log`, in one batch. `producer` is the
         producer of their transaction. Return a token, which is the same for all appends to this log
-        in a flush. Raises RecordsTooLarge, and appends nothing, if the records exceed `max_bytes`
-        in a separate batch."""
+        in a flush. Raises RecordsTooLarge, and appends nothing, if a batch with only these records
+        exceeds `max_bytes`."""
         pending = self._pending.get(log)
         if pending is None:
             pending = self._begin(log)

@@ -144,8 +144,8 @@ class Log:
 
     def _rewrite(self, offset: int) -> None:
         """Write all batches from `offset` on again, because the OS may have dropped the pages that
-        it could not write, and the next sync would succeed without them. Later batches would then
-        not survive a power loss either."""
+        it could not write, and the next sync would succeed without them. After a power loss,
+        recovery would then truncate the log there, and lose all later batches."""
         self._limit_synced(offset)
         self._folder_dirty = True
         for segment in self._segments:
@@ -210,8 +210,7 @@ class Log:
 
     @property
     def manifest_end_offset(self) -> int:
-        """Upper bound for the manifest: batches below this offset may be skipped on the next
-        open."""
+        """Upper bound of the offsets covered by the manifest. The next open may skip them."""
         return max((segment.manifest_end_offset for segment in self._segments), default=0)
 
     # --- appending
@@ -615,8 +614,7 @@ class Log:
         self._write_transaction_indexes()
 
     def _delete_segments_below(self, offset: int) -> None:
-        # Oldest first. A segment that reappears after a crash is below the start offset and is
-        # removed on open.
+        # Oldest first. A segment that reappears after a crash is removed when the log is opened.
         segments = self._segments
         while segments and segments[0].base_offset < offset >= segments[0].end_offset:
             segments[0].close()
@@ -624,9 +622,9 @@ class Log:
             del segments[0]
 
     def detach_before(self, offset: int) -> list[str] | None:
-        """Move the log start to `offset` (already stored durably by the caller), dropping closed
-        segments below it. Return the file names to remove in a thread, or None if a sync is using
-        the files (retry). Raises OSError."""
+        """Move the log start to `offset`, which the caller has durably stored, and drop closed
+        segments below it. Return the file names to remove in a thread, or None if the caller must
+        retry, because a sync is using the files. Raises OSError."""
         if not self._syncing.acquire(blocking=False):
             return None
         try:
@@ -646,8 +644,8 @@ class Log:
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Replace closed segments by `cleaned`, whose file has the suffix `.swap`. `finish_swap`
-        completes the swap on disk. Return False if a sync is using the files (retry). Raises
-        CleaningStopped if the segments are no longer part of the log."""
+        completes the swap on disk. Return False if the caller must retry, because a sync is using
+        the files. Raises CleaningStopped if the segments are no longer part of the log."""
         if not self._syncing.acquire(blocking=False):
             return False
         try:
@@ -674,8 +672,7 @@ class Log:
         raise CleaningStopped(f"{self.folder} changed during compaction")
 
     def finish_swap(self) -> CooperativeTask[None]:
-        """Complete the pending swap, if any. After an OSError, retry before replacing other
-        segments."""
+        """Complete a pending swap. After an OSError, retry before replacing other segments."""
         # Not a generator, because a mypyc generator that propagates an exception triggers a warning
         # with Python 3.12+, which is fatal with -W error.
         return no_steps() if self._swap is None else self._swap.finish(self._swap_finished)

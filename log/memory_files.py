@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# The last chunk of each log is partly unused.
+# Small, because the last chunk of each log is partly unused.
 CHUNK_BYTES = 32 * 1024
 
 

@@ -20,9 +20,8 @@ from .tasks import CooperativeTask
 # A client has at most five batches in flight.
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
-# Maximum number of producers whose partition is being added to their transaction (1.5 MB). There
-# are more only if partitions cannot be added. Then the oldest are forgotten, and their clients must
-# abort their transactions.
+# Maximum number of verifications in progress (1.5 MB). There are more only if partitions cannot be
+# added to transactions. The oldest verifications are then forgotten, and their clients must abort.
 VERIFYING_MAX: Final = 10_000
 # Maximum number of ended transactions whose markers are not yet visible to readers. Older
 # transactions are merged, and become visible together.
@@ -148,7 +147,7 @@ class ProducerStates:
         self._producers: dict[int, ProducerState] = {}
         # First offsets of the open transactions by producer id, lowest first.
         self._open: dict[int, int] = {}
-        # First offset and marker of transactions whose marker readers may not see yet.
+        # First offset and marker offset of transactions whose marker is not visible to readers yet.
         self._undecided: deque[tuple[int, int]] = deque()
         self._aborted: list[AbortedTransaction] = []
         self._aborted_ends: list[int] = []
@@ -177,8 +176,7 @@ class ProducerStates:
         return self._aborted
 
     def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
-        """Yield (producer id, state) of each producer that has not expired. Batches may be appended
-        meanwhile."""
+        """Yield (producer id, state) of unexpired producers. Batches may be appended meanwhile."""
         for producer_id, producer in tuple(self._producers.items()):
             if producer.first_offset is not None or (
                 now_ms - _last_append_ms(producer, now_ms) < expiration_ms
@@ -274,8 +272,8 @@ class ProducerStates:
     def _validate_first_sequence(
         self, header: BatchHeader, producer: ProducerState | None, partition: str
     ) -> None:
-        """Reject a batch that follows a batch that was rejected because the partition was not in
-        the transaction yet. The earlier batch will be retried, and would then be out of order."""
+        """Reject a batch if an earlier batch was rejected because the partition was not yet in the
+        transaction. The client retries the earlier batch, which would then be out of order."""
         verification = self._verifying.get(header.producer_id)
         if verification is None:
             return
@@ -319,9 +317,9 @@ class ProducerStates:
     def begin_verification(
         self, header: BatchHeader, partition: str, *, adds: bool
     ) -> Verification:
-        """Begin the verification of a transactional batch, or reuse the verification that an
-        earlier batch began, which is valid until a batch or a marker of the producer is appended.
-        Raises InvalidProducerEpoch."""
+        """Begin to verify a transactional batch, or reuse the verification of an earlier batch. A
+        verification is valid until a batch or a marker of the producer is appended. Raises
+        InvalidProducerEpoch."""
         producer_id, epoch, sequence = (
             header.producer_id,
             header.producer_epoch,
@@ -390,8 +388,7 @@ class ProducerStates:
 
     def forget_aborted(self, markers: Collection[int]) -> None:
         """Forget the aborted transactions whose markers, given by their offsets, were removed by
-        compaction. Without a marker, they would never end for readers, and would hide later records
-        of their producers."""
+        compaction. Readers would otherwise skip all later records of the producers."""
         self._aborted = [each for each in self._aborted if each.last_offset not in markers]
         self._aborted_ends = [each.last_offset for each in self._aborted]
 

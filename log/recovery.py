@@ -49,13 +49,13 @@ def recover(
 ) -> list[Segment]:
     """Recover and return the log's segments in order. Only the last segment is left open.
 
-    Batches are verified, except that checksums are skipped in segments that end at or before
-    `recovery_point` (known to be durable), and that batches covered by a manifest are not read at
-    all. Corrupt bytes are copied to a `*.cut` file and truncated; later segments are renamed with
-    the same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data
-    not known to be durable is synced; otherwise it is left `dirty`. `reports_gaps` (for logs that
-    were never compacted) logs missing offsets, which may be the only sign of a corrupt base offset,
-    because no checksum covers base offsets. `producers` receives the batches of producers.
+    Batches are verified, with two exceptions: batches that a manifest covers are not read, and
+    checksums are skipped in segments that end at or before `recovery_point` (known to be durable).
+    Corrupt bytes are copied to a `*.cut` file and truncated. Later segments are renamed with the
+    same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data not
+    known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps` (for logs that
+    were never compacted), missing offsets are logged. They may be the only sign of a corrupt base
+    offset, which no checksum covers. `producers` receives the batches of producers.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -219,8 +219,7 @@ MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):
-    """A batch that is complete, with a correct checksum and higher offsets than the batch before
-    it."""
+    """A complete batch with a correct checksum, and with higher offsets than earlier batches."""
 
     position: int
     header: BatchHeader
@@ -316,8 +315,9 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Given two adjacent batches with contradictory offsets, return whether the first batch is
-    wrong. There is room for it before the second, but no room for the second before the third."""
+    """Given that the offsets of `held` contradict those of the next batch, `valid`, return whether
+    `held` has the wrong offsets. This is the case if `held` fits between the offset `before` and
+    `valid`, but `valid` does not fit between `held` and the third batch."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)
@@ -345,8 +345,7 @@ def _next_valid(
 ) -> tuple[int, BatchHeader] | None:
     """Find the first valid batch after a corrupt one."""
     position = start
-    # If its length is plausible, skip the batch, because its records may contain bytes that look
-    # like a batch.
+    # Skip a batch with a plausible length. Its records may contain bytes that look like a batch.
     while (header := header_at(file, position)) is not None:
         position += header.size
         valid = _valid_header_at(file, position, base_offset, lowest)

@@ -145,8 +145,7 @@ class FileSlice:
     __slots__ = ("_file", "_position", "_size", "end_offset_max")
 
     def __init__(self, file: File, position: int, size: int, end_offset_max: int) -> None:
-        """`end_offset_max` is an upper bound of the end offset of the batches, which have not been
-        read yet."""
+        """`end_offset_max` is an upper bound of the end offset of the batches."""
         self.end_offset_max = end_offset_max
         self._file = file
         self._position = position
@@ -240,8 +239,7 @@ class SparseIndex:
 
 class Segment:
     """A segment file. `size` and `end_offset` are the extent of valid data. `dirty` means that
-    there are unsynced writes. `manifest_end_offset` is the end of the part that the manifest may
-    cover."""
+    there are unsynced writes. The manifest may cover the part up to `manifest_end_offset`."""
 
     def __init__(
         self,

@@ -3,10 +3,9 @@
 With durability `fsync`, the manifest covers only synced bytes. Otherwise, it covers all bytes, but
 is valid only until the machine reboots.
 
-The file is disposable (cache_files.py). It is removed if it is torn, was written before a reboot,
-or does not match the segments, and before any bytes that it covers change. Appends leave it valid.
-It only proves that the batches were valid when they were scanned, so readers still verify
-checksums.
+The file is disposable (cache_files.py). It is removed before any bytes that it covers change, and
+if it is torn, was written before a reboot, or does not match the segments. Appends leave it valid.
+It only proves that the batches were valid when they were scanned, so readers verify checksums.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
     """Write the state of all segments, or, if `synced`, only of segments before the first dirty
-    one. Does nothing if the file could not be trusted later. Raises OSError."""
+    one. Unless `synced`, do nothing without a boot id, which shows reboots. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return

@@ -30,8 +30,7 @@ def no_steps() -> CooperativeTask[None]:
 
 
 def at_once(function: Callable[[], T]) -> CooperativeTask[T]:
-    """Call a function that neither blocks nor takes long, without yielding a step, and return its
-    result."""
+    """Call a function that takes little time, without yielding a step, and return its result."""
     yield from no_steps()
     return function()
 

@@ -92,8 +92,7 @@ class WriteAheadLog:
     # --- writing
 
     def write(self, batches: Iterable[tuple[Log, bytes]]) -> None:
-        """Write the batches that logs appended since their durable end. If it fails, call
-        `fail`."""
+        """Write batches that logs have appended since their durable ends. On error, call `fail`."""
         parts: list[bytes] = []
         for log, batch in batches:
             self._logs[log.folder.name] = log
@@ -119,9 +118,8 @@ class WriteAheadLog:
         self._durable_bytes = self._file.size
 
     def fail(self, error: OSError) -> None:
-        """Handle a failed write or sync. The records of the rejected requests must not reappear
-        after a restart, so truncate the unsynced bytes. `rotate` removes the file once all logs
-        have synced."""
+        """Handle a failed write or sync. Truncate the unsynced bytes, so that the records of the
+        rejected requests do not reappear. `rotate` removes the file once all logs have synced."""
         _log.error(
             "%s failed; each log syncs its own file until it recovers: %s", self._path, error
         )
@@ -174,8 +172,7 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the open logs, then remove the write-ahead log. After a failure, keep it for the
-        next start."""
+        """Sync the open logs, then remove the write-ahead log unless it is still needed."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         if self._file is not None:

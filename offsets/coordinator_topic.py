@@ -1,5 +1,5 @@
-"""The partitions of an internal topic, each used by one coordinator. Maps ids to partitions, opens
-and recovers their logs, and writes to them by group commit."""
+"""The partitions of an internal topic, each used by one coordinator. Maps ids of groups or
+transactions to partitions, and opens and recovers the partitions' logs."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache

@@ -53,8 +53,7 @@ _unpack_key_start: Final = _KEY_START.unpack_from
 _pack_partition: Final = INT32.pack
 _unpack_partition: Final = INT32.unpack
 
-# Encoded topic names (length and bytes), cached in both directions. The cache is cleared when it is
-# full (a few MiB).
+# Topic names and their encodings (length and bytes). A full cache (a few MiB) is cleared.
 _TOPICS_MAX = 16_384
 _encoded_topics: dict[str, bytes] = {}
 _decoded_topics: dict[bytes, str] = {}
@@ -256,7 +255,7 @@ _NO_EXPIRY: Final = -1
 
 _V3: Final = Struct(">hqihq")  # with empty metadata
 _V3_SIZE: Final = _V3.size
-# Fields of version 4 with empty metadata, which are followed by no tagged field or by the topic id.
+# Fields of version 4 with empty metadata. The topic id may follow as a tagged field.
 _V4: Final = Struct(">hqibq")
 _V4_START: Final = b"\x00\x04"
 _V4_END: Final = b"\x00"
@@ -340,8 +339,7 @@ def _uuid(topic_id: bytes) -> UUID:
 
 
 def _with_offsets(value: bytes, offsets: Sequence[int]) -> tuple[bytes, ...]:
-    """Return copies of an encoded commit with other offsets. The offset field follows the
-    version."""
+    """Return copies of an encoded commit with other offsets (the field after the version)."""
     version, rest = value[:2], value[10:]
     try:
         return tuple(map(_packer_around_offset(len(rest)), repeat(version), offsets, repeat(rest)))

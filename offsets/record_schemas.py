@@ -181,8 +181,8 @@ def _tasks(suffix: str, *fields: FieldSpec) -> tuple[FieldSpec, ...]:
 # Kafka appends Key and Value to these names: OffsetCommitKey and OffsetCommitValue,
 # GroupMetadataValue, ConsumerGroupMetadataValue.
 RECORD_SPECS: Final[Mapping[int, RecordSpec]] = {
-    # Kafka 4.3 has only v0 of the group metadata value; brokers before 0.9 used the versions of
-    # type 1.
+    # Kafka 4.3 declares only v0 of LegacyOffsetCommitValue. Brokers before 0.9 wrote the versions
+    # of OffsetCommitValue.
     0: _versioned("LegacyOffsetCommit", _OF_PARTITION, _OFFSET_COMMIT, OffsetAndMetadata),
     1: _versioned("OffsetCommit", _OF_PARTITION, _OFFSET_COMMIT, OffsetAndMetadata),
     2: _versioned("GroupMetadata", _OF_CLASSIC_GROUP, _CLASSIC_GROUP, GroupMetadata),
@@ -324,8 +324,7 @@ def decode_as_dicts(
     value: bytes | None,
     specs: Mapping[int, RecordSpec] = MappingProxyType(RECORD_SPECS),
 ) -> DictRecord | None:
-    """Decode a record of any type. Return None for a type that is not declared. Raises
-    UndecodableRecord."""
+    """Decode a record. Return None for an undeclared type. Raises UndecodableRecord."""
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size:

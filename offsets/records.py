@@ -1,7 +1,7 @@
 """The records of __consumer_offsets as plain data.
 
-The coordinator uses these types and does not handle bytes, except that a commit's value stays
-encoded, because the table stores exactly these bytes.
+The coordinator uses these types and does not handle bytes. Only a commit's value stays encoded,
+because the table stores it in this form.
 """
 
 from collections.abc import Sequence
@@ -122,8 +122,7 @@ class ClassicProtocol(NamedTuple):
 
 
 class ClassicMemberMetadata(NamedTuple):
-    """The JoinGroup fields that ConsumerGroupHeartbeat lacks, for members of the classic
-    protocol."""
+    """The fields of JoinGroup that ConsumerGroupHeartbeat lacks, for classic members."""
 
     session_timeout_ms: int
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -223,8 +222,7 @@ class ConsumerGroupRecord(NamedTuple):
 
 
 class OtherGroupRecord(NamedTuple):
-    """A record of a share or streams group. Key and value are kept encoded. A value of None is a
-    tombstone."""
+    """An encoded record of a share or streams group. A value of None is a tombstone."""
 
     group_type: GroupType
     group_id: str
@@ -245,8 +243,7 @@ class UnknownRecord(NamedTuple):
 
 
 class TransactionalOffsetCommit(NamedTuple):
-    """An offset committed in a producer's transaction. It takes effect when the transaction is
-    committed."""
+    """An offset commit that takes effect when the producer's transaction is committed."""
 
     producer_id: int
     producer_epoch: int
@@ -321,5 +318,4 @@ class UndecodableRecord(ValueError):
 
 
 class UnencodableRecord(ValueError):
-    """A field does not fit its type, because a string is longer than 32,767 bytes, or a number is
-    out of range."""
+    """A string is longer than 32,767 bytes, or a number does not fit its field."""

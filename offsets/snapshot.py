@@ -36,7 +36,7 @@ from .table import OffsetsTable
 # Number of offsets and groups per step of the writer, which takes about 3 ms.
 STEP_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
-# Footer: start and end offset of the log while writing; position, size and CRC of the index.
+# Footer: log end offsets before and after writing; position, size and CRC of the index.
 _FOOTER: Final = Struct(">qqqqI")
 _COUNT: Final = Struct(">I")
 _LENGTH: Final = Struct(">H")
@@ -170,9 +170,8 @@ class SnapshotWriter:
         publish(self._folder, self._files, OFFSETS_SNAPSHOT)
 
     def abandon(self) -> None:
-        """Delete the snapshot. Groups evicted to it stay readable through the open file. Raises
-        OSError."""
+        """Delete the snapshot. Groups that were evicted to it remain readable. Raises OSError."""
         self.steps.close()
         if not self._has_started:
-            self._file.close()  # after the start, the table uses it
+            self._file.close()  # once writing has started, the table owns the file
         self._files.remove(self._folder / temporary_name(OFFSETS_SNAPSHOT))

@@ -81,8 +81,7 @@ class OffsetsStore(CoordinatorTopic):
         except RecordsTooLarge:
             if encoded[0][1] is not None:
                 raise
-            # Tombstones may be split into several batches, so they are never rejected (upstream:
-            # isAtomic).
+            # Never too large, because several batches may hold the tombstones (upstream: isAtomic).
             return self._group_commit.append(log, encoded, now_ms)
 
     # --- loading

@@ -64,8 +64,7 @@ class OffsetsTable:
             self._grow(1)
 
     def remove(self, record: OffsetTombstone) -> None:
-        """Remove an offset if it is present. Compaction may keep a tombstone whose commit it has
-        removed."""
+        """Remove an offset if it exists. Compaction may have removed its commit."""
         group_id = record.group_id
         offsets = self._groups.get(group_id)
         if offsets is None or offsets.pop(f"{record.topic}-{record.partition}", None) is None:
@@ -111,8 +110,7 @@ class OffsetsTable:
         return topics
 
     def records(self, group_id: str) -> Iterator[OffsetCommitRecord]:
-        """Yield the newest commit of each partition. The table must not be modified during the
-        iteration."""
+        """Yield the newest commit of each partition. Do not modify the table while iterating."""
         return _records(group_id, self._groups.get(group_id, _NONE))
 
     def is_loaded(self, group_id: str) -> bool:
@@ -151,8 +149,7 @@ class OffsetsTable:
     # --- files: all methods raise OSError, and UnreadableBlock for a corrupted block
 
     def load(self, group_id: str) -> None:
-        """Read the group's offsets into memory unless they are already there, and mark them as
-        used."""
+        """Ensure that the group's offsets are in memory, and mark them as recently used."""
         offsets = self._groups.get(group_id)
         if offsets is None:
             extent = self._extents.get(group_id)
@@ -186,9 +183,9 @@ class OffsetsTable:
         self._topics.update(topics)
 
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
-        """Append all groups to `file`, one per step. The table may change between steps. After the
-        last step, unchanged groups are only in `file`, which the table then owns. After an error,
-        nothing has changed."""
+        """Append all groups to `file`, one per step, and take ownership of the file. The table may
+        change between steps. After the last step, `file` replaces the table's older files. After an
+        error, the older files are kept."""
         extents = self._new_extents = {}
         old_files, self._files = self._files, [*self._files, file]
         try:
@@ -266,8 +263,7 @@ class OffsetsCache:
     """Limits the offsets in memory over all partitions (`kohort.cache.offsets`). Eviction is I/O,
     so it is not done while records are applied. The owner calls `evict` when `is_over` is set."""
 
-    # Eviction threshold and amount, as fractions of the bound. They avoid an eviction at every
-    # commit.
+    # An eviction frees this fraction of the bound, so that not every commit causes an eviction.
     STEP: Final = 0.01
 
     def __init__(self, offsets_max: int) -> None:
@@ -278,8 +274,7 @@ class OffsetsCache:
         self._tables: dict[OffsetsTable, Callable[[], File]] = {}
 
     def new_table(self, new_spill: Callable[[], File]) -> OffsetsTable:
-        """Return an empty table. `new_spill` creates a file for evicted groups, and may raise
-        OSError."""
+        """Return an empty table. `new_spill` creates a file for evicted groups."""
         if not self._offsets_max:
             return OffsetsTable()
         table = OffsetsTable(self._grow)
@@ -292,7 +287,7 @@ class OffsetsCache:
             self.is_over = True
 
     def evict(self) -> None:
-        """Evict offsets until the tables are within the bound."""
+        """Evict offsets until the tables together are one step below the bound."""
         self._growth = 0
         self.is_over = False
         self._tables = {t: spill for t, spill in self._tables.items() if not t.is_closed}

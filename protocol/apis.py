@@ -110,8 +110,7 @@ APIS: tuple[Api, ...] = (
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
-    # Like Kafka without a receiver of client metrics, kohort serves these two APIs, but does not
-    # list them.
+    # Served but not listed, as in Kafka without a receiver of client metrics.
     Api(71, "GetTelemetrySubscriptions", 0, 0, 0, is_listed=False),
     Api(72, "PushTelemetry", 0, 0, 0, is_listed=False),
     Api(74, "ListConfigResources", 0, 1, 0),

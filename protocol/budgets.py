@@ -69,8 +69,7 @@ RECORD_HEADERS_MAX: Final = 100_000
 this limit, the client gets INVALID_RECORD. Kafka has no such limit."""
 
 RECORD_ERRORS_MAX: Final = 1_000
-"""Number of invalid records of a batch whose errors are in the response (KIP-467). Kafka has no
-such limit."""
+"""Errors of records in the response for one batch (KIP-467). Kafka has no such limit."""
 
 # --- one iteration of the event loop
 
@@ -103,11 +102,11 @@ partitions per cluster."""
 RESPONSES_BYTES_MAX: Final = 128 * MIB
 """Bytes of responses that clients have not read yet, over all connections, enough for two Fetch
 responses of the maximum size (fetch.max.bytes). Records in files do not count, because they are
-read as the client reads them. Kafka sends all records straight from its files."""
+read only as fast as the client receives them. Kafka sends all records from its files."""
 
 
 class MemoryBudget(Generic[K]):
-    """The bytes that each user holds, least recently updated first."""
+    """The bytes that each user (a connection) holds, least recently updated first."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -121,14 +120,13 @@ class MemoryBudget(Generic[K]):
             self._held[user] = size
 
     def excess(self) -> K | None:
-        """Return the user that must release its bytes, or None if the budget is not exceeded. This
-        is the least recently updated user, which is presumably waiting for its client."""
+        """Return the user that must release its bytes, or None if the budget is not exceeded. The
+        least recently updated user is chosen, because its client is presumably idle or slow."""
         return next(iter(self._held)) if self.total > self.bytes_max else None
 
 
 class ConcurrencyLimit:
-    """Limits the number of concurrent operations. Further operations wait and start in FIFO
-    order."""
+    """Limits the number of concurrent operations. Other operations wait and start in FIFO order."""
 
     def __init__(self, operations_max: int) -> None:
         self._free = operations_max
@@ -141,8 +139,7 @@ class ConcurrencyLimit:
         self._start()
 
     def begin_now(self, *, may_exceed: bool = False) -> bool:
-        """Begin an operation if the limit allows it, or if `may_exceed`. Return whether it
-        began."""
+        """Begin an operation if the limit or `may_exceed` allows it. Return whether it began."""
         if self._free <= 0 and not may_exceed:
             return False
         self._free -= 1
@@ -153,8 +150,8 @@ class ConcurrencyLimit:
         self._start()
 
     def _start(self) -> None:
-        # Without this check, operations that end while they start, because their connection is
-        # lost, would recurse.
+        # An operation whose connection is lost may end while it starts. Its call of `end` must not
+        # start further operations recursively.
         if self._is_starting:
             return
         self._is_starting = True

@@ -7,7 +7,7 @@ from typing import Any
 
 class FunctionSource:
     """Body of a generated function. `scope` contains its globals. `notes` contains, for each line,
-    the `note` that was set when the line was added. Error messages contain notes."""
+    the `note` that was set when the line was added: the field path for error messages."""
 
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self.scope = dict(scope)

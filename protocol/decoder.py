@@ -42,8 +42,7 @@ def compile_decoder(
     if strict:
         return _DecoderSource(schema, as_dict=as_dict).compile(error)
 
-    # Decoding with errors="replace" costs 10 ns per string, so it is used only after strict
-    # decoding has failed.
+    # Strict decoding comes first, because errors="replace" costs 10 ns per string.
     @cache
     def replacing() -> Decoder:
         return _DecoderSource(schema, JAVA_ERRORS, as_dict=as_dict, limit=limit).compile(error)
@@ -335,8 +334,8 @@ class _DecoderSource:
                 self._code.line("p += 1")
 
     def _nullable_struct(self, field: Field, struct: Schema, target: str) -> None:
-        """Emit a structure after its marker byte, which is negative for null (KIP-893), or 0 in a
-        tagged field."""
+        """Emit a structure after its marker byte (KIP-893). The marker of null is negative, or 0 in
+        a tagged field."""
         marker = self._code.name("n")
         self._run.append(_Fixed("b", marker, self._code.note))
         self._flush()
@@ -403,8 +402,8 @@ class _DecoderSource:
         )
 
     def _fixed_size_items(self, struct: Schema, items: str, count: str, size: int) -> None:
-        """Fast path: unpack all items with one struct while each has minimum size (25% faster for
-        large commits and fetches); otherwise fall back to the item loop."""
+        """Fast path: unpack all items with one struct if each has the minimum size (25% faster for
+        large commits and fetches). Otherwise, the item loop decodes all items again."""
         code, message = self._code, self._code.name("m")
         longer: list[str] = []  # conditions
         for field in struct.fields:
@@ -587,8 +586,7 @@ _SCOPE: Final[Mapping[str, Any]] = {
 def _failure(
     title: str, error_class: type[Exception], paths: list[str]
 ) -> Callable[[Exception, int, int], Exception]:
-    """Return a function that describes an error. `paths` contains the field path of each source
-    line."""
+    """Return a function that describes errors. `paths` contains a field path per source line."""
 
     def failed(error: Exception, position: int, size: int) -> Exception:
         line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0

@@ -65,8 +65,8 @@ def compile_frame_encoder(
     too_many: Callable[[], Exception] = ManyItems,
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
-    the schema has fields of any size, it also raises ResponseTooLarge for more than
-    RESPONSE_BYTES_MAX bytes; the number of items limits other messages.
+    the schema has fields of bytes, it also raises ResponseTooLarge for more than RESPONSE_BYTES_MAX
+    bytes. The number of items limits the size of other messages.
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
     message with more than `items_max` array items, the encoder raises `too_many()` before it
@@ -286,8 +286,7 @@ class _EncoderSource:
     def _sized(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
     ) -> str:
-        """Emit the length and the bytes of a local variable. Return the variable that holds the
-        encoded length."""
+        """Emit the length and the bytes of a variable. Return the variable of the length."""
         length = self._length(local, letter, encode, nullable=nullable, is_flexible=is_flexible)
         self._code.line(f"{'if ' + local + ': ' if nullable else ''}{self._sink}({local})")
         return length
@@ -354,8 +353,7 @@ class _EncoderSource:
                 self._tagged_field(field, local, encoded)
                 line = f"{tags}.append({tag} + unsigned_varint(len({encoded})) + {encoded})"
                 if field.struct is not None and not field.is_array and field.default is not None:
-                    # Objects of other classes never equal kio's default, so compare the encoded
-                    # bytes.
+                    # Compare encoded bytes, because other classes never equal kio's default.
                     usual = compile_body_encoder(field.struct, self._error)(field.default)
                     line = f"if {encoded} != {usual!r}: {line}"
                 code.line(line)

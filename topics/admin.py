@@ -54,9 +54,9 @@ def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = 
 
 
 def check_not_reserved(name: str) -> None:
-    """Reject changes to the coordinators' topics, because the number of their partitions determines
-    the partition of each group and transactional id, and the coordinators have the partitions open.
-    (Kafka allows such changes, but then loses groups.)"""
+    """Reject changes to the coordinators' topics. Their partition count determines the partition of
+    each group and transactional id, and the coordinators keep the partitions open. (Kafka allows
+    such changes, but then loses groups.)"""
     if is_reserved(name):
         message = f"Topic '{name}' is reserved by the broker."
         raise ApiError(ErrorCode.invalid_topic_exception, message)
@@ -89,8 +89,7 @@ def check_partition_count(count: int) -> None:
 def check_new_partitions(
     topics: TopicRegistry, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> None:
-    """Validate a new partition count. `assignments` contains the broker ids of each new
-    partition."""
+    """Validate a new partition count. `assignments` lists the brokers of each new partition."""
     current = len(topic.partitions)
     if count == current:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {current} partition(s).")
@@ -133,8 +132,7 @@ def check_replication_factor(topics: TopicRegistry, requested: int = DEFAULT) ->
 
 
 def check_placement(topics: TopicRegistry, factor: int = 1, prefix: str = "") -> None:
-    """Validate that new partitions can have this many replicas. `prefix` begins the error
-    message."""
+    """Validate that new partitions can have this many replicas. Errors begin with `prefix`."""
     brokers = sum(not topics.is_cordoned(topics.configs.at(each)) for each in topics.nodes.up)
     if not brokers:
         problem = "All brokers are currently fenced, or have all their log directories cordoned."

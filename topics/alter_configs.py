@@ -41,8 +41,8 @@ def alter_configs(
 ) -> None:
     """Change some keys of the resource. If `replace`, reset all other keys. `node_id` is the node
     that received the request, because each node changes only its own configuration. `authorize`
-    raises ApiError if the client is not authorized. It is called at the point where a Kafka broker
-    would forward the request to its controller, which authorizes it."""
+    raises ApiError if the client is not authorized. It is called after the checks that a Kafka
+    broker makes before it forwards the request to the controller, which authorizes the client."""
     changes = list(changes)
     check_changes(changes)
     kind, name = resource

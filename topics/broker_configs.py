@@ -66,8 +66,8 @@ def configure_broker(
     validate_only: bool,
 ) -> None:
     """Replace the dynamic values of a node or, if `resource` is EVERY_BROKER, of all nodes. `named`
-    contains the keys in the request. `authorize` is called before the validations of Kafka's
-    controller. Raises ApiError."""
+    contains the keys in the request. `authorize` is called before the checks that Kafka's
+    controller makes. Raises ApiError."""
     try:
         _validate(topics, topics.configs.at(node_id), resource, overrides, named)
     except InvalidConfigValue as error:
@@ -160,10 +160,10 @@ def _belongs_to_one_broker(keys: ConfigDef, name: str) -> bool:
 
 
 def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]) -> bool:
-    """Whether the key can change in Kafka but not in kohort. The current value is accepted, with
-    two exceptions. For a single listener, Kafka reads a TLS file again even if its location is
-    unchanged. A password is never accepted: permissions are checked later, so clients without
-    permission could find out whether they have guessed the password."""
+    """Whether the new value must be rejected, because kohort reads the key only at startup. The
+    current value is accepted, except for two kinds of keys. For a single listener, Kafka reads a
+    TLS file again even if its location is unchanged. A password is always rejected, because this
+    check precedes authorization, and its result would show whether a guess is right."""
     key = key_of(configs.broker.config_def, name)
     if key is None or not key.at_startup:
         return False

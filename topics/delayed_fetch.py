@@ -1,7 +1,7 @@
-"""Delayed fetches, which wait for more bytes. Uses no clock and no I/O.
+"""Delayed fetches, which wait for more bytes. This module reads no clock and does no I/O.
 
-Each append reports its size to the partition's delayed fetches, so that logs need not be read
-again. Kafka's DelayedFetch reads them again.
+Each append reports its size to the partition's delayed fetches. Kafka's DelayedFetch determines the
+available bytes of all its partitions again instead.
 """
 
 from collections.abc import Callable

@@ -20,8 +20,7 @@ _NONE = ErrorCode.none
 
 class PartitionRequest(NamedTuple):
     """A consumer's request for a partition. `error` is set if validation failed. `last_epoch` is
-    the leader epoch of the consumer's last record (last_fetched_epoch), or NO_EPOCH if it was not
-    sent."""
+    the leader epoch of the consumer's last record (last_fetched_epoch), or NO_EPOCH."""
 
     partition_index: int
     partition: Partition | None
@@ -32,8 +31,8 @@ class PartitionRequest(NamedTuple):
 
 
 class DivergingEpoch(NamedTuple):
-    """The diverging epoch and its end offset in this log. The consumer has read records that are
-    not in this log (KIP-595)."""
+    """The epoch from which on the consumer's records differ from this log (KIP-595), and its end
+    offset in this log."""
 
     epoch: int
     end_offset: int
@@ -86,8 +85,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
-    """Return the bytes that count towards fetch.min.bytes. If the data was limited, the limit
-    counts, even if the complete batches are smaller (upstream: DelayedFetch)."""
+    """Return the bytes that count towards fetch.min.bytes. If bytes_max has limited the data, this
+    is bytes_max, even if the complete batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0
@@ -134,8 +133,7 @@ def _read(
 
 
 def _end_of(records: bytes | FileSlice, end_offset: int) -> int:
-    """Return the end offset of the records. For a slice that has not been read, return an upper
-    bound."""
+    """Return the end offset of the records, or an upper bound for a FileSlice."""
     if isinstance(records, FileSlice):
         return min(records.end_offset_max, end_offset)
     *_, (_, last) = split(records)

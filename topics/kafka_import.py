@@ -2,8 +2,8 @@
 
 Topics keep their ids. The import is done once, while the registry is empty. Afterwards, the
 registry is authoritative. The clean-shutdown marker and the recovery points are removed, so that a
-Kafka broker that is started later on the directory checks every log. If these files reappear, Kafka
-has used the directory in the meantime, and cache files may be stale.
+Kafka broker that is started later on the directory checks every log. If these files exist again at
+a later start, Kafka has used the directory, and kohort's cache files may be stale.
 """
 
 import logging
@@ -44,8 +44,7 @@ _PARTITION: Final = re.compile(r"(.+)-(\d+)", re.ASCII)
 _UNSUPPORTED_TOPICS: Final = frozenset({"__share_group_state"})
 _MISLEADING_FILES: Final = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 _UNLIMITED_RETENTION: Final = {"retention.ms": "-1", "retention.bytes": "-1"}
-# Start of producer ids if Kafka's allocation is unknown, far above any id that Kafka (1,000 at a
-# time from 0) can have reached.
+# The first producer id if Kafka's last one is unknown, far above any id of a Kafka cluster.
 PRODUCER_IDS_UNKNOWN: Final = 1 << 40
 
 # --- the import

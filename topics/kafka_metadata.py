@@ -166,8 +166,7 @@ def _quota_entity(fields: Reader, buffer: bytes) -> QuotaEntity:
 
 
 def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
-    """Return the metadata in a data folder, or None if there is no metadata. Raises OSError,
-    LogError."""
+    """Return the metadata in a data folder, if there is any. Raises OSError, LogError."""
     folder = data_folder / METADATA_FOLDER
     if not files.exists(folder):
         return None
@@ -182,8 +181,7 @@ def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
 
 
 def _batches(folder: Path, files: Files) -> Iterator[bytes]:
-    """Yield the batches of metadata records (no control batches), starting with the newest
-    snapshot."""
+    """Yield the batches, except control batches, from the newest snapshot on."""
     names = [name for name in files.list(folder) if _SNAPSHOT.fullmatch(name)]
     start_offset = 0
     if names:

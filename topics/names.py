@@ -38,8 +38,7 @@ def topic_name_error(name: str) -> str | None:
 
 
 def validate_topic_name(name: str, value: Value) -> None:
-    """Validate the value of a config key that names a topic. "" is allowed. Raises
-    InvalidConfigValue."""
+    """Validate a config value that names a topic. "" is allowed. Raises InvalidConfigValue."""
     if value and (error := topic_name_error(str(value))):
         raise InvalidConfigValue.of(name, value, error)
     if is_internal(str(value)):

@@ -92,8 +92,7 @@ class ProduceContext(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """`append_time_ms` is -1 for CreateTime. `size` is the number of bytes appended, 0 for
-    duplicates."""
+    """`append_time_ms` is -1 for CreateTime. `size` is in bytes, and 0 for duplicates."""
 
     base_offset: int
     append_time_ms: int
@@ -112,8 +111,8 @@ def append_in_steps(
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, but as a task. Many records are validated in steps, then the batch is appended
-    in a single step. `verification` proves that the partition is in the producer's transaction. No
-    proof is needed if the partition already has records of the transaction."""
+    in a single step. `verification` proves that the partition is in the producer's transaction,
+    unless the partition already has records of the transaction."""
     batch, header = _read_batch(data or b"")
     try:
         # Open the log first, because its error takes precedence, as in Kafka.
@@ -165,8 +164,7 @@ def _append(
 
 
 def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """Return the batch in `data` and its header. Since Produce v3, there must be exactly one
-    batch."""
+    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed."""
     size = len(data)
     if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
         if data[MAGIC_AT] > 2:
@@ -228,8 +226,8 @@ def _validate_records(
     low = context.wall_ms - settings.message_timestamp_before_max_ms
     high = context.wall_ms + settings.message_timestamp_after_max_ms
     is_append_time = settings.has_append_time
-    # With default limits, batches are not decoded. Records that are too old can only be detected by
-    # decoding, because the header has the first timestamp, not the minimum.
+    # The header contains the first and the maximum timestamp. Records that are too old can only be
+    # found by decoding, which the default limits do not require.
     may_be_invalid = (
         header.timestamp_type if is_append_time else header.max_timestamp > high or low > 0
     )
@@ -287,8 +285,7 @@ def _validate_each(
 
 
 def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
-    """Return the decompressed records, or None if they are invalid or too large to decompress
-    inline."""
+    """Return the decompressed records, or None if they are invalid or exceed INLINE_BYTES_MAX."""
     compressed = memoryview(batch)[HEADER_BYTES:]
     try:
         return decompress(header.codec, compressed, INLINE_BYTES_MAX)

@@ -82,11 +82,11 @@ class TopicRegistry:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, tuple[str, ...]] = {}
-        # `_deleting` contains topics whose deletion is not durable yet, and `_removing` topics
-        # whose data is still being removed.
+        # `_deleting` contains topics whose deletion is not durable yet. `_removing` contains topics
+        # whose data is being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
-        """Names of deleted topics, not recreated, that may still have folders or offsets."""
+        """Names of deleted topics that were not recreated and may still have folders or offsets."""
         self._next_producer_id = self._producer_ids_end = self._durable_producer_ids_end = 0
         self._last_failure: object = None
         self._retry_ms = 0
@@ -103,8 +103,8 @@ class TopicRegistry:
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Hook: called when configs of brokers may have changed.
         self.on_broker_config_change: Callable[[], None] = lambda: None
-        # A number that is incremented on each change, to invalidate derived caches, and its value
-        # when a topic was last created.
+        # `version` is incremented on each change, which invalidates caches. `created_version` is
+        # its value when a topic was last created.
         self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
@@ -143,8 +143,8 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
-            # Retry here, because a repeated request may only wait for an earlier change without
-            # making a change.
+            # Retry here, because a request that a client repeats may make no change, but only wait
+            # for an earlier one.
             self._recover_again()
             callback(error)
         else:
@@ -152,8 +152,8 @@ class TopicRegistry:
 
     @property
     def metadata_offsets(self) -> tuple[int, int]:
-        """The end offset of the registry's log, and the offset before which it survives a crash of
-        the process or, with fsync, of the machine."""
+        """The end offset of the registry's log, and its durable end offset. Earlier records survive
+        a crash of the process or, with fsync, of the machine."""
         log = self._registry_log
         is_synced = self._group_commit.durability == "fsync"
         return log.end_offset, log.synced_offset if is_synced else log.end_offset
@@ -283,8 +283,8 @@ class TopicRegistry:
 
     @property
     def has_durable_producer_id(self) -> bool:
-        """Whether the next producer id may be stored elsewhere immediately, because it is durably
-        reserved and is not allocated again after a crash."""
+        """Whether the next producer id is durably reserved, so that it is not allocated again after
+        a crash. It may then be stored in other logs immediately."""
         return self._next_producer_id < self._durable_producer_ids_end
 
     def reserve_producer_ids(self, callback: OnDurable) -> None:
@@ -444,7 +444,7 @@ class TopicRegistry:
         """After a failed write, restore the state from the log. Callbacks receive the error."""
         if error is None or self._last_failure is error:
             return
-        self._last_failure = error  # a flush reports its failure once per change
+        self._last_failure = error  # every change in a failed flush reports the same error
         before = [*self, *self._deleting.values()]
         self._group_commit.fail_pending(self._registry_log, error)
         leaders = {each: each.leader_id for topic in before for each in topic.partitions}

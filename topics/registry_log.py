@@ -298,8 +298,8 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.reopen()
     elif log.failed is not None:
-        # The log is not synced, so the OS has the valid bytes, and possibly bytes of a failed write
-        # that could not be truncated.
+        # Without syncs, the OS has all valid bytes. If a failed write could not be truncated, its
+        # bytes follow them.
         end_offset = log.end_offset
         log.close()
         log = open_registry(log.folder, log.files, end_offset)
@@ -307,9 +307,9 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
 
 
 def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
-    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete, because it
-    is read completely on startup, and would otherwise contain every topic that ever existed. Return
-    the log and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
+    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete. It is read
+    completely at startup, and would otherwise contain every topic that ever existed. Return the log
+    and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
     stored = list(read_registry(log))
     latest = latest_records(stored)
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
@@ -330,16 +330,15 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
 
 
 def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
-    """Return a batch with only this record, because a corrupt last batch is treated as torn and
-    truncated, which should lose only one record."""
+    """Return a batch with only this record. A corrupt last batch is truncated as a torn write,
+    which should lose only one record."""
     batch = BatchBuilder()
     batch.add(*encode(record), now_ms)
     return batch.finish(offset)
 
 
 def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
-    """Return the live records in a canonical order, with topics by creation and leaders after their
-    topic."""
+    """Return the live records in a canonical order: topics by creation, leaders after topics."""
     latest: dict[tuple[Any, ...], RegistryRecord] = {}
     for record in stored:
         key = _key(record)

@@ -56,7 +56,7 @@ class Nodes:
 
 
 class Partition:
-    """A partition, whose log is opened on first use, because a broker may have many unused
+    """A partition. Its log is opened on first use, because a broker may have many unused
     partitions. If `durable_reads_only`, readers see only records that survive a power loss. Methods
     that access the log may raise OSError or LogError."""
 
@@ -84,8 +84,8 @@ class Partition:
         self.delayed_fetches = DelayedFetches()
         self.unflushed_records = 0
         self.awaiting_sync: list[int] = []
-        """Base offsets, in order, of the batches that are acknowledged only after a sync. Readers
-        see only the batches before the first of these."""
+        """Base offsets, in order, of the batches that await a sync before they are acknowledged.
+        Readers see only earlier batches."""
         self.flush_is_scheduled = False
         """Whether the flush.ms timer is set."""
         self._data_folder = data_folder
@@ -122,15 +122,14 @@ class Partition:
             self._truncate_to = self._rewrite_from = None
             newest, _ = self._log.leader_epochs()[-1]
             if newest > self.leader_epoch:
-                # The election record was lost in a crash, or another broker wrote the log. Epochs
-                # must not be reused.
+                # An election record was lost, or Kafka wrote the log. Epochs must not be reused.
                 self.configure(self.settings, self.leader_id, newest + 1)
         return self._log
 
     def reopen(self, end_offset: int | None = None) -> Log:
-        """Reopen the log from its files. The caller ensures that nothing uses the open log. Appends
-        from `end_offset` on were rejected, and are truncated. If the truncation fails, the next
-        opening retries it. Until then, the log must not be read or compacted."""
+        """Reopen the log from its files. The caller ensures that nothing uses the open log. Batches
+        from `end_offset` on are truncated, because their producers received an error. If the
+        truncation fails, the next opening retries it, and the log must not be used before that."""
         if end_offset is not None:
             self._truncate_to = end_offset
         self.close()
@@ -200,8 +199,7 @@ class Partition:
 
     def close_failed(self) -> None:
         """Close the log after a failed write or sync. The next opening truncates the batches in
-        `awaiting_sync`, whose producers received an error, and writes other unsynced batches
-        again."""
+        `awaiting_sync`, whose producers received an error, and rewrites other unsynced batches."""
         log, awaiting_sync = self._log, self.awaiting_sync
         self.close()
         if log is not None:

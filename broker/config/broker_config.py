@@ -190,7 +190,7 @@ class BrokerConfig(Mapping[str, Value]):
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """The addresses advertised to clients, by listener. Port 0 is replaced by the bound port.
+        """The listeners with the addresses that clients receive. Port 0 stands for the bound port.
         The default is the listener's address or, for a listener on all interfaces, the host name,
         as in Kafka."""
         key = "advertised.listeners"
@@ -281,8 +281,7 @@ class BrokerConfig(Mapping[str, Value]):
             if key in BROKER_KEYS:
                 self._settings[key] = Setting(_parse(setting), origin)
             elif (own := listener_key(key)) is not None:
-                # Listener names are in lower case in these keys of Kafka, and in any case
-                # elsewhere.
+                # Listener names are always in lower case in these keys.
                 name = key.removesuffix(own).lower() + own
                 value = _parse(RawSetting(own, setting.text, origin))
                 self._of_listeners[name] = Setting(value, origin)

@@ -44,7 +44,7 @@ __all__ = [
     "similar_key",
 ]
 
-# As in log/group_commit.py, which takes too long to import just for reading a configuration.
+# Also declared in log/group_commit.py, whose import takes too long for reading a configuration.
 Durability = Literal["fsync", "os", "none"]
 
 # The SASL mechanisms. Kafka also supports GSSAPI (Kerberos).
@@ -91,22 +91,22 @@ _TOPIC_KEY: Final = {name: key for key, names in BROKER_SYNONYMS.items() for nam
 
 
 def _topic_default(name: str, *, no_effect: str = "", **changed: Any) -> ConfigKey:
-    """Return the key for the default of a topic key, with its type and bounds unless `changed`
-    overrides them."""
+    """Return the broker key that sets a topic key's default. The topic key's type and bounds apply,
+    unless `changed` overrides them."""
     key = TOPIC_KEYS[_TOPIC_KEY[name]]
     doc = f"Default of the topic key `{key.name}`. {key.doc}"
     return replace(key, name=name, no_effect=no_effect, **{"doc": doc, **changed})
 
 
 def _group_default(name: str, *, dynamic: bool = False) -> ConfigKey:
-    """Return the key for the default of a consumer group key, with its type and bounds."""
+    """Return the broker key that sets a group key's default, with the same type and bounds."""
     key = GROUP_KEYS[name.removeprefix("group.")]
     doc = f"Default of the group key `{key.name}`. {key.doc}"
     return replace(key, name=name, doc=doc, read_only=not dynamic)
 
 
 def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
-    """Return the keys for the bounds of a group's value."""
+    """Return the broker keys for the lower and upper bound of a group key."""
     kind, _, name = key.partition(".")
     check = GROUP_KEYS[key].validator
     return (
@@ -116,8 +116,7 @@ def _group_bounds(key: str, low: int, high: int) -> tuple[ConfigKey, ConfigKey]:
 
 
 def _required(allowed: Callable[[int], bool], condition: str) -> Validator:
-    """Return a validator for a condition that Kafka checks with Scala's `require`, with its
-    message."""
+    """Return a validator that fails with the message of Scala's `require`, which Kafka uses."""
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, int)
@@ -268,9 +267,9 @@ NETWORK: Final = (
     _long(
         "queued.max.request.bytes",
         -1,
-        "Bytes of requests in memory that are incomplete or wait to be handled, over all "
-        "connections. Above this limit, the connection that has sent no data for the longest time "
-        "is closed. -1 means twice socket.request.max.bytes.",
+        "Maximum size in bytes of all requests in memory that are incomplete or wait to be "
+        "handled. Above this limit, the connection that has sent no data for the longest time is "
+        "closed. -1 means twice socket.request.max.bytes.",
         at_least(-1),
     ),
     _int(
@@ -290,8 +289,8 @@ NETWORK: Final = (
         "max.connections",
         INT_MAX,
         "Maximum number of connections of a node. A listener can have a lower limit. At the limit, "
-        "only `inter.broker.listener.name` accepts connections, for which the least recently used "
-        "connections of other listeners are closed.",
+        "only `inter.broker.listener.name` accepts connections. Each new connection closes the "
+        "least recently used connection of another listener.",
         at_least(0),
         dynamic=True,
     ),
@@ -321,7 +320,7 @@ NETWORK: Final = (
         "inter.broker.listener.name",
         None,
         "The listener to which limits of the whole node do not apply, if there are several "
-        "listeners. kohort's nodes do not use it themselves. Default: PLAINTEXT.",
+        "listeners. kohort's nodes do not send requests to each other. Default: PLAINTEXT.",
     ),
 )
 

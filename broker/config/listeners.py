@@ -52,8 +52,7 @@ class Listener(NamedTuple):
 
     @property
     def prefix(self) -> str:
-        """The prefix of the keys that apply only to this listener: `listener.name.client.`
-        (KIP-103)."""
+        """Prefix of keys that apply only to this listener (KIP-103): `listener.name.client.`"""
         return f"listener.name.{self.name.lower()}."
 
 
@@ -66,7 +65,7 @@ def parse_listeners(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
 ) -> tuple[Listener, ...]:
     """Parse the client listeners, of which there must be at least one. `ignored` contains the names
-    of controller listeners; `where` is the key of the endpoints with its origin. Names are in upper
+    of controller listeners. `where` names the key and its origin in errors. Names are in upper
     case, as in Kafka. Raises ConfigError."""
     protocols = _parse_protocols(protocol_map)
     parsed = [

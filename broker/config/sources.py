@@ -41,8 +41,8 @@ class RawSetting(NamedTuple):
 
 
 def key_of(variable: str) -> str:
-    """Return the key of a variable as in Kafka's images: KAFKA_NUM_PARTITIONS stands for
-    num.partitions, and `__` for `_`."""
+    """Return the key that an environment variable sets, as in Kafka's images: KAFKA_NUM_PARTITIONS
+    sets num.partitions. `__` stands for `_`."""
     name = variable.removeprefix(VARIABLE_PREFIX).lower().replace("___", "-").replace("__", "\0")
     return name.replace("_", ".").replace("\0", "_")
 

@@ -17,7 +17,7 @@ THREADS = 8
 
 
 class SyncPool:
-    """Syncs files in threads, and calls back on the event loop (log/write_ahead.py: SyncAll)."""
+    """Implements SyncAll (log/write_ahead.py) with threads."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._loop = asyncio.get_running_loop()
@@ -31,7 +31,8 @@ class SyncPool:
         """Sync all `files`, then call `done` with the error of each or None."""
         errors: list[OSError | None] = [None] * len(files)
         shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
-        # Each thread but the last pops an item when it is done; list.pop is atomic.
+        # Each thread pops an item when it has synced its share. The last one finds the list empty
+        # and calls back. list.pop is atomic.
         running = [None] * (len(shares) - 1)
 
         def sync(share: range) -> None:

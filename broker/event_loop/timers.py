@@ -1,6 +1,7 @@
 """The broker's clock, and its timers on the event loop.
 
-All timeouts (group deadlines, long polls, intervals) use them, so that a test can control time.
+All timeouts (group deadlines, long polls, intervals) use this clock and these timers, so that a
+test can control time.
 """
 
 import asyncio
@@ -13,14 +14,14 @@ from .scheduler import SLICE_SECONDS
 from .watchdog import Watchdog, name_of, seconds
 
 # A timer that is this late was delayed by a stall of the event loop (a stopped process, a slow
-# disk, a garbage collection). The sockets may contain heartbeats of live members.
+# disk, a garbage collection). Heartbeats of live members may wait in the sockets.
 STALL_MS: Final = 100
-# Iterations of the event loop after which all sockets have been read: two for open connections, six
-# for a connection that was opened during the stall. The remaining iterations are for requests that
-# continue in a later iteration.
+# Iterations of the event loop after a stall before late timers fire. An open connection is read
+# within two, a connection that was opened during the stall within six. The other two are for
+# requests that are handled over several iterations.
 READ_ITERATIONS: Final = 8
-# If the loop stalls during these iterations, the count starts again. The total is limited, because
-# an overloaded broker, in which every iteration takes this long, must remove silent members too.
+# If the loop stalls again during these iterations, their count starts again, up to this total. An
+# overloaded broker, in which every iteration takes STALL_MS, must also remove silent members.
 READ_ITERATIONS_MAX: Final = 64
 
 
@@ -103,7 +104,7 @@ class Timers:
             while (popped := self._deadlines.pop_due(now)) is not None:
                 popped[0].callback()
         finally:
-            # Arm it even if a callback has raised an exception.
+            # Even if a callback has raised an exception, later deadlines must fire.
             self._arm()
 
     def _fire_slice(self) -> None:
@@ -140,8 +141,8 @@ class Timers:
             )
 
     def _on_time(self, previous_ms: int, iteration: int = 0, fires_at: int = 0) -> None:
-        """Fire in iteration `fires_at`, which is postponed if the loop has stalled since
-        `previous_ms`. An event loop may run timers and callbacks before it reads sockets."""
+        """Fire in iteration `fires_at`. Postpone that iteration if the loop has stalled since
+        `previous_ms`, because an event loop may run timers before it reads sockets."""
         now = self._clock.now_ms()
         postponed = iteration + READ_ITERATIONS
         if now - previous_ms >= STALL_MS and postponed <= READ_ITERATIONS_MAX:

@@ -1,5 +1,5 @@
-"""One file per API key. `handle(context, node)` turns a request of any version into a command, a
-read or a change, and responds. Code behind the handlers is independent of request versions.
+"""One file per API key. `handle(context, node)` handles a request of any version: it submits a
+command to a coordinator, reads, or changes topics, and responds. Other code knows no versions.
 
 kNN_*.py           one API each; the docstring states its key and the changes of each version
 authorization.py   what the client of a request may do

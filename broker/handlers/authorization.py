@@ -111,8 +111,7 @@ def config_denial(
 
 
 def cluster_denial(context: RequestContext, operation: AclOperation) -> tuple[ErrorCode, str]:
-    """Return the error and its message. In Kafka's message, the request is a list of Java
-    objects."""
+    """Return the error and its message, which in Kafka contains the request's Java object."""
     message = f"Request {context.route.api.name} needs {operation.name} permission."
     return ErrorCode.cluster_authorization_failed, message
 

@@ -87,7 +87,7 @@ def fail_unless_durable(
     responses: list[Response], error: OSError | None, *, keys: int = 1
 ) -> list[Response]:
     """Return `responses`, with successes replaced by a storage error if the change did not become
-    durable. A response begins with `keys` identifying fields, error code and error message."""
+    durable. In a response, the error code and message follow the first `keys` fields."""
     if error is None:
         return responses
     new: Any = type(responses[0]) if responses else None

@@ -40,7 +40,7 @@ from .common import (
 from .transactions import VerificationSupport, verify
 
 NO_ACKS = 0
-# The lower byte of a batch's attributes shows which batches are transactional and read twice.
+# Offset of the lower byte of a batch's attributes, which has the transactional flag.
 ATTRIBUTES_AT = 22
 # Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
 VALID_ACKS = (NO_ACKS, 1, -1)
@@ -57,7 +57,7 @@ VERIFICATION_MESSAGES = {
 }
 
 
-@dataclass(slots=True)  # a NamedTuple has a method `index`
+@dataclass(slots=True)  # not a NamedTuple, which has a method `index`
 class PartitionResponse:
     index: int
     error_code: ErrorCode = ErrorCode.none
@@ -124,8 +124,7 @@ class _Produce:
         requested: Any,
         verified: ErrorCode | Verification | None,
     ) -> CooperativeTask[PartitionResponse]:
-        """Append to one partition. `unknown` is the error if there is no topic; for `verified` see
-        `_append_all`."""
+        """Append to one partition. `unknown` is the error if `topic` is None."""
         index = requested.index
         try:
             partition = self._partition(topic, unknown, index)
@@ -146,7 +145,7 @@ class _Produce:
                 rejection.error,
                 log_start_offset=rejection.log_start_offset,
                 record_errors=rejection.record_errors,
-                # As in Kafka, there is no message without invalid records.
+                # As in Kafka, there is a message only with the errors of single records.
                 error_message=rejection.message if rejection.record_errors else None,
             )
         except ApiError as rejection:
@@ -185,8 +184,8 @@ class _Produce:
         if self._node.group_commit.durability == "none":
             return False
         if partition.awaiting_sync:
-            # The batch may duplicate a batch whose sync fails, or follow such a batch and be
-            # truncated with it.
+            # If the sync of an earlier batch fails, the log is truncated from that batch on. This
+            # batch may be a duplicate of that batch, or follow it.
             return done.base_offset >= partition.awaiting_sync[0]
         if self._syncs_all or partition.unflushed_records >= settings.flush_messages:
             return True
@@ -199,9 +198,9 @@ class _Produce:
         return False
 
     def _sync(self, partition: Partition, done: AppendResult, response: PartitionResponse) -> None:
-        """Sync the log. Then make the batch visible to consumers, or truncate it if the sync
-        failed. `done.size` is 0 for the duplicate of a batch that may not be synced yet."""
-        # The object is replaced when the log is closed after a failure.
+        """Sync the log. Then make the batch visible to consumers or, if the sync failed, truncate
+        it by closing the log. `done.size` is 0 for a duplicate, whose original may be unsynced."""
+        # When the log is closed after a failure, the partition gets a new list.
         awaiting_sync = partition.awaiting_sync
 
         def on_synced(error: OSError | None) -> None:
@@ -275,8 +274,7 @@ def _append_all(
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
     """Append all batches, then respond. `verified` contains errors for partitions that are not in
-    the producer's transaction, and verifications for partitions that are. Partitions without an
-    entry already have records of the transaction."""
+    the producer's transaction, and verifications for partitions that are."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -346,8 +344,8 @@ def _support(context: RequestContext) -> VerificationSupport:
 def _begin_verification(
     context: RequestContext, batches: Iterable[tuple[TopicPartition, Partition, BatchHeader]]
 ) -> tuple[dict[TopicPartition, Verification], dict[TopicPartition, ErrorCode]]:
-    """Return the verifications of the partitions that have no records of the producer's transaction
-    yet, and the errors of the partitions in which the producer is fenced."""
+    """Begin to verify the partitions without records of the producer's transaction. Return these
+    verifications, and the errors of the partitions in which the producer is fenced."""
     verifications: dict[TopicPartition, Verification] = {}
     rejected: dict[TopicPartition, ErrorCode] = {}
     adds = _support(context) is VerificationSupport.ADD_PARTITION
@@ -372,7 +370,7 @@ def _verify(
     rejected: Mapping[TopicPartition, ErrorCode],
 ) -> None:
     """Verify that the partitions are in the producer's transaction, or add them, then append.
-    `header` belongs to one of the producer's batches."""
+    `header` is the header of one of the producer's batches."""
     support = _support(context)
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
@@ -394,7 +392,6 @@ def _verify(
 
 
 def _reject(context: RequestContext, error: ErrorCode, message: str | None = None) -> None:
-    """Reject all batches."""
     if context.request.acks == NO_ACKS:
         context.close_connection(f"Produce with acks=0 failed ({error.name})")
         return
@@ -433,7 +430,6 @@ def _append_time(done: AppendResult) -> datetime | None:
 
 
 def _sync_at_deadline(node: Node, partition: Partition) -> None:
-    """Sync because flush.ms has elapsed."""
     partition.flush_is_scheduled = False
     if partition.opened_log is not None and partition.unflushed_records:
         partition.unflushed_records = 0

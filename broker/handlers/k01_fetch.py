@@ -45,15 +45,15 @@ from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoint
 FETCH = 1
 CONSUMER_REPLICA_ID = -1
 ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-# Responses with more bytes of records are sent without copying. Fewer bytes are cheaper to copy
-# than to send in pieces, and uvloop sends this many at once, without another iteration.
+# The records of a longer response are not copied, but sent in pieces. Copying fewer bytes is
+# cheaper, and uvloop sends this many at once, without another iteration of the event loop.
 JOINED_BYTES_MAX = 64 * 1024
 # Number of partitions that are looked up or read in one step, which takes about 0.25 ms.
 PARTITIONS_PER_STEP = 100
 # Errors for which the client needs the new leader (KIP-951).
 MOVED = (ErrorCode.not_leader_or_follower, ErrorCode.fenced_leader_epoch)
 UNKNOWN_PARTITION = ErrorCode.unknown_topic_or_partition
-# Module globals are faster than looking up a member of the enum for every partition.
+# Reading a module global is faster than looking up an enum member for every partition.
 NONE = ErrorCode.none
 
 _Result: TypeAlias = tuple[CachedPartition, PartitionRequest, PartitionData]
@@ -113,8 +113,8 @@ class _Fetch:
         self.poll: DelayedFetch | None = None
         self.timer: Timer | None = None
         self.parked = 0
-        # Number of partitions that existed when the delayed fetch started. Errors of other
-        # partitions may be returned when the fetch ends.
+        # The number of existing partitions when the fetch began to wait. The deletion of one ends
+        # the wait; an unknown partition does not.
         self.known = 0
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
@@ -126,7 +126,7 @@ class _Fetch:
         self.session: FetchSession | None = None
         self.epoch = NO_EPOCH
         self.partitions: list[CachedPartition] = []
-        # Decided only once, because a delayed fetch is not authorized again.
+        # Each topic is authorized once, not on each attempt of a delayed fetch.
         self._authorizes = node.security.authorizer is not None
         self._allowed: dict[str | None, bool] = {}
 
@@ -147,7 +147,6 @@ class _Fetch:
         )
 
     def _new_session(self, data: list[PartitionData]) -> int:
-        """Create a session for a full request and return its id."""
         context, node = self.context, self.node
         if context.version < 7 or context.request.session_epoch != INITIAL_EPOCH:
             return NO_SESSION
@@ -252,8 +251,7 @@ class _Fetch:
         return requests
 
     def _allows(self, name: str | None) -> bool:
-        """Return whether the client may read a topic. `name` is None if the topic's id was never
-        known."""
+        """Return whether the client may read a topic. `name` is None if its id is unknown."""
         context, node = self.context, self.node
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
         key = None if is_follower else name
@@ -267,7 +265,7 @@ class _Fetch:
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
         """Respond if fetch.min.bytes is reached or fetch.max.wait.ms has elapsed; otherwise wait.
-        (Records appended between two slices of a long fetch are noticed at its deadline.)"""
+        (Records appended between two slices of a long fetch are found only at its deadline.)"""
         data: list[PartitionData] = []
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):
@@ -278,8 +276,7 @@ class _Fetch:
             data += read
             yield
         if self.context.is_disconnected:
-            # The connection was lost between two slices. The fetch must not wait, because nothing
-            # would cancel it.
+            # The connection was lost between two slices. Nothing would cancel a waiting fetch.
             self._cancel()
             return
         # The response cannot become larger than bytes_max.
@@ -310,8 +307,8 @@ class _Fetch:
             self.context.on_disconnect(self._cancel)
 
     def _park(self, partitions: int) -> bool:
-        """Return whether the request may wait. A waiting request uses memory, and a waiting long
-        request (protocol/budgets.py) would block other long requests."""
+        """Return whether the request may wait, and count its partitions if so. A waiting request
+        uses memory, and a waiting long request (protocol/budgets.py) would block others."""
         cluster = self.node.cluster
         parked = cluster.parked_partitions - self.parked + partitions
         if self.context.is_long or parked > PARKED_PARTITIONS_MAX:
@@ -351,8 +348,7 @@ class _Fetch:
         if self.meter is not None:
             results = list(results)
             if (yield from self._is_over_quota(self.meter, results)):
-                # Respond without records, and leave the session as if the partitions had not been
-                # read.
+                # Respond without records, and without changing the session.
                 session_id = NO_SESSION if session is None else session.id
                 context.respond(FetchResponse(NONE, [], session_id))
                 return
@@ -380,7 +376,7 @@ class _Fetch:
     def _is_over_quota(
         self, meter: RequestMeter, results: Iterable[_Result]
     ) -> Generator[None, None, bool]:
-        """Record the size of the response, and return whether it must be empty instead."""
+        """Record the response's size, and return whether the client is over a quota."""
         if self.session is not None:
             results = [each for each in results if each[2].records or each[0].has_news(each[2])]
         topics = yield from _topic_responses(self.context, results)
@@ -422,8 +418,8 @@ def forgotten_partitions(context: RequestContext) -> list[PartitionKey]:
 def _without_topic(
     context: RequestContext, node: Node, partition: CachedPartition
 ) -> tuple[Partition | None, ErrorCode]:
-    """Return the error for an unknown topic, and the partition of the topic that now has its name,
-    if any. If the id was resolved before, the name decides the error (upstream:
+    """Return the error for an unknown topic. If the session had resolved the topic id to a name,
+    also return the partition of the topic that now has this name, if any (upstream:
     FetchSession.maybeResolveUnknownName, ReplicaManager.readFromLog)."""
     if not is_by_id(context):
         return None, UNKNOWN_PARTITION

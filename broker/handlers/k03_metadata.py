@@ -124,15 +124,14 @@ def _respond(
 
 
 def _check_ids(context: RequestContext) -> ErrorCode | None:
-    """Return the error of a request that uses topic ids before v12, or has a topic with neither
-    name nor id."""
+    """Return the error for topic ids before v12, or for a topic with neither name nor id."""
     topics = context.request.topics
     # v10 and v11 have the field, but topic ids are not supported before v12 (KAFKA-14391).
     if context.version in (10, 11) and any(
         each.name is None or each.topic_id is not None for each in topics
     ):
         return ErrorCode.invalid_request
-    # If any topic has an id, topics without a name are ignored. Otherwise, Kafka throws.
+    # If any topic has an id, topics without a name are ignored. Otherwise, the request fails.
     if all(getattr(each, "topic_id", None) is None for each in topics) and any(
         each.name is None for each in topics
     ):
@@ -214,7 +213,7 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
     except ApiError:
         return None
     if len(created) >= AUTO_CREATED_MAX:
-        return None  # until the client retries
+        return None  # created when the client retries
     partitions, overrides = default_partitions(node.topics), dict[str, str]()
     if name == SHARE_TOPIC:
         partitions, overrides = share_topic(node.config)

@@ -63,7 +63,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class Resolved(NamedTuple):
-    """The topics of a request, grouped as the response needs them."""
+    """The topics of a request, by who decides their errors: this handler or the coordinator."""
 
     rejected: list[TopicResponse]
     """Unknown topics, and the unknown partitions of known topics."""
@@ -72,7 +72,8 @@ class Resolved(NamedTuple):
 
 
 class Commit:
-    """The part that repeated OffsetCommits have in common: all fields except the offsets."""
+    """All fields of an OffsetCommit except the offsets. The request cache keeps this object for
+    requests that differ only in their offsets."""
 
     def __init__(self, request: Any, version: int) -> None:
         self._request = request
@@ -88,8 +89,7 @@ class Commit:
             None if retention_ms == -1 else retention_ms,
             version >= 9,
         )
-        # The encoded response without errors, or None until it is needed. The response does not
-        # depend on which topics exist.
+        # The encoded response if no partition has an error, or None until it is needed.
         self._success: EncodedResponse | None = None
 
     def submit_first(self, context: RequestContext, node: Node) -> Iterator[None]:
@@ -100,9 +100,9 @@ class Commit:
         self.submit(context, node, offsets)
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
-        """Commit pipelined requests in order. Those that fit into a batch are one command, which
-        the log contains entirely or not at all. `offsets` contains each partition's offsets, in
-        request order."""
+        """Commit one or more pipelined requests in order. Requests that fit into one batch become
+        one command, whose records are stored atomically. `offsets` contains a list for each
+        partition, with the offset from each request."""
         if self._topics_version != node.topics.version:
             for _ in self._resolve(context, node):
                 pass
@@ -150,7 +150,7 @@ class Commit:
             requested = names[0] if found is None else found.name
             if not (requested is None or allows_topic(context, node, AclOperation.READ, requested)):
                 found, missing = None, ErrorCode.topic_authorization_failed
-                context.prepared = None  # not cached, because each denial is reported
+                context.prepared = None  # not cached, so that each denial is logged
             name, topic_id, count = "", b"", 0
             if found is not None:
                 name, topic_id, count = found.name, found.id.bytes, len(found.partitions)
@@ -175,7 +175,7 @@ class Commit:
             if existing:
                 known.append((*names, existing))
             yield
-        # If topics have changed in the meantime, the request is resolved again.
+        # The version before the first step, so that changes during the steps are noticed.
         self._topics_version = topics_version
         self._entries = entries
         # The indexes of the offsets that belong to `entries`, or None if all offsets do.
@@ -183,10 +183,10 @@ class Commit:
         self._pipelined_max = 0
 
     def _command_max(self, node: Node) -> int:
-        """Return how many requests fit into one batch, but at least 1. Pipelining must not cause an
-        error that a single request would not get."""
+        """Return how many requests fit into one batch, but at least 1. A larger batch would fail,
+        although each of its requests alone would succeed."""
         if node.group_config.reports_commits:
-            return 1  # each accepted request is an event
+            return 1  # each accepted request produces an event
         if not self._pipelined_max:
             group_id, entries = self._ids[0], self._entries
             partition = node.topics.partition(
@@ -208,8 +208,7 @@ class Commit:
         size: int,
         results: Sequence[CommitResult],
     ) -> None:
-        """Distribute the results to the requests. Each result except the last covers `size`
-        requests."""
+        """Respond to all requests. Each result except the last is for `size` requests."""
         responses = (_response(resolved, result.errors) for result in results)
         context.respond_each([response for response in responses for _ in range(size)])
 

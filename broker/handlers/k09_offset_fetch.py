@@ -40,7 +40,7 @@ class GroupResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     fetch: Fetch | None = context.prepared
     if fetch is None:
-        # Topic ids may have changed when the request is repeated.
+        # Not cached: topic ids and permissions may have changed when the request is repeated.
         if context.version >= 10 or not _allows_all(context, node):
             _fetch_uncached(context, node)
             return
@@ -49,9 +49,9 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _allows_all(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe all groups and topics that the request names. Also False for
-    a request for all topics, because the topics may have changed when the request is repeated, and
-    for too many names to authorize at once."""
+    """Whether the client may describe all groups and topics that the request names. With an
+    authorizer, this is False for a request for all topics, because the topics may have changed when
+    the request is repeated, and for more than AUTHORIZED_MAX names."""
     if node.security.authorizer is None:
         return True
     request, describe = context.request, AclOperation.DESCRIBE

@@ -75,8 +75,7 @@ def _find(
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe any of the keys. As in Kafka, other clients create no
-    topic."""
+    """Whether the client may describe any of the keys, which Kafka requires to create the topic."""
     request = context.request
     keys = request.coordinator_keys if context.version >= 4 else (request.key,)
     return any(_denied(context, node, key, reports=False) is None for key in keys)

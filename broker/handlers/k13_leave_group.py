@@ -53,7 +53,7 @@ def _leaving(member: Any) -> LeavingMember:
 
 
 def _confirm(context: RequestContext, node: Node, results: list[LeaveResult]) -> None:
-    """Remove all members that the parts of the request found valid, in one decision, which takes 20
+    """Submit the last step of a large request (see LeaveGroup), with all valid members. It takes 20
     ms for 1,000 members of a consumer group."""
     if any(each.error_code is not ErrorCode.none for each in results):
         _respond(context, results)

@@ -26,7 +26,6 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _respond_with_described(node: Node, context: RequestContext, result: ListResult) -> None:
-    """Respond with the groups that the client may describe."""
     groups = tuple(
         group
         for group in result.groups

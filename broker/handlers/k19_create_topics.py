@@ -139,7 +139,6 @@ def _new_topic(requested: Any) -> NewTopic:
 
 
 def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -> UUID:
-    """Create the topic unless `validate_only`, and return its id."""
     if validate_only:
         return node.topics.new_topic_id()  # a new id that belongs to no topic, as in Kafka
     try:

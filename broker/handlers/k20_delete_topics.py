@@ -45,7 +45,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if milliseconds(context.request.timeout) <= 0 and any(
         count == 1 and each.is_valid for each, count in counts.items()
     ):
-        # As in CreateTopics.
+        # As in CreateTopics, nothing is done after the timeout.
         late = [
             TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in requested
         ]

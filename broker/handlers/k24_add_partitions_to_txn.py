@@ -116,8 +116,7 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
-    """Return the response with the request's topics and partitions, including empty and repeated
-    ones."""
+    """Return the response, with all topics and partitions of the request, even repeated ones."""
     responses = [
         TopicResponse(
             topic.name,

@@ -39,7 +39,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses = []
             for each in partitions:
                 responses.append(_response(each))
-                yield  # the size of a log that is not open is the size of its files
+                yield  # reading the file sizes of a log that is not open takes long
             topics.append(Message(name=name, partitions=responses))
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:
@@ -57,8 +57,7 @@ def _response(partition: Partition) -> Message:
 def _requested(
     context: RequestContext, node: Node
 ) -> Generator[None, None, list[tuple[str, list[Partition]]]]:
-    """Return the requested partitions by topic, without partitions that do not exist, as in
-    Kafka."""
+    """Return the requested partitions that exist, by topic."""
     topics = context.request.topics
     if topics is None:
         return [(topic.name, topic.partitions) for topic in node.topics]

@@ -32,7 +32,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if milliseconds(request.timeout) <= 0 and any(
         count == 1 and name not in denied for name, count in counts.items()
     ):
-        # As in CreateTopics.
+        # As in CreateTopics, nothing is done after the timeout.
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(results=late))
         return

@@ -31,7 +31,7 @@ from .authorization import allows_cluster
 from .common import ERROR_MESSAGES, fail_unless_durable
 
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
-# The order of a response, as in Kafka.
+# The order of an entity's names in a response, as in Kafka.
 TYPES = (CLIENT_ID, USER, IP)
 # The largest rounding error with which a float still counts as a whole number.
 EPSILON = 1e-6
@@ -119,7 +119,7 @@ def changed_quotas(
     stored: Mapping[str, float],
     changes: Mapping[str, float | None],
 ) -> dict[str, float]:
-    """Return an entity's quotas after the changes (None: removed). Raises ApiError."""
+    """Return an entity's quotas after the changes. None removes a quota. Raises ApiError."""
     keys = IP_KEYS if IP in names else CLIENT_KEYS
     quotas = dict(stored)
     for key, value in changes.items():

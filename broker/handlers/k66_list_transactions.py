@@ -76,8 +76,7 @@ def _is_selected(filters: Filters, transaction: Transaction, now_ms: int) -> boo
         return False
     if producer_ids and metadata.producer_id not in producer_ids:
         return False
-    # As in Kafka, the state does not matter. A transaction that has not begun has the start time
-    # -1.
+    # As in Kafka, this includes transactions that have not begun, whose start time is -1.
     return duration_ms < 0 or now_ms - metadata.start_ms > duration_ms
 
 

@@ -105,7 +105,7 @@ class KeepAlive:
         if count == 1:
             node.coordinators.submit(self._command, self._respond, context)
             return
-        # The first of several pipelined heartbeats may change the member.
+        # Pipelined heartbeats are decided one by one, because the first may change the member.
         results = Gather(count, partial(_respond_each, context))
         for index in range(count):
             node.coordinators.submit(self._command, results.put, index)

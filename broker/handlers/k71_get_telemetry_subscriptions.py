@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (key 71, KIP-714): which metrics the client should push.
+"""GetTelemetrySubscriptions (key 71, KIP-714): returns which metrics the client should push.
 
 ApiVersions does not list this API, because there is no receiver of metrics.
 """

@@ -31,7 +31,7 @@ class VerificationSupport(IntEnum):
 
 
 Done = Callable[[Mapping[TopicPartition, ErrorCode]], None]
-"""done(errors): called with the errors of the partitions that may not be written."""
+"""done(errors): called with the errors of the partitions that the producer may not write to."""
 
 
 def coordinator_of(node: Node, transactional_id: str) -> Node | None:
@@ -42,7 +42,7 @@ def coordinator_of(node: Node, transactional_id: str) -> Node | None:
 def submit(
     node: Node, command: TransactionCommand, respond: Callable[[Any, Any], None], request: Any
 ) -> None:
-    """Submit a command to the coordinator of this node, which the client has chosen."""
+    """Submit a command to the coordinator of this node, or reject an empty transactional id."""
     if not command.transactional_id:
         respond(request, transaction_error(command, ErrorCode.invalid_request))
         return

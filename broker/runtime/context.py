@@ -1,5 +1,4 @@
-"""The state of the coordinator runtime for one offsets partition, and the codec that coordinators
-use."""
+"""The coordinator runtime's state of one offsets partition, and the codec of coordinators."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum, auto
@@ -44,8 +43,7 @@ class CoordinatorState(Enum):
     CLOSED = auto()
 
 
-# A module constant, because every command needs it, and looking up an enum member costs as much as
-# ten calls.
+# A module constant, because looking up an enum member for every command is slow.
 ACTIVE: Final = CoordinatorState.ACTIVE
 
 # Minimum time between attempts to open a partition whose log could not be opened.
@@ -135,7 +133,7 @@ class CoordinatorContext:
         self.failed_ms = 0
         # The records still to be replayed while the partition is loading, by batch.
         self.replay: Iterator[list[OffsetsRecord]] | None = None
-        # Token of the running cleanup of the offsets of deleted topics; None if there is none.
+        # Identifies the running cleanup of deleted topics' offsets; None if no cleanup is running.
         self.cleanup: object | None = None
         # The timers of the coordinator's next deadline and of the deletion of expired offsets.
         self.timer: Timer | None = None

@@ -1,7 +1,7 @@
 """Loads offsets partitions by replaying their logs into their coordinators.
 
-Partitions are loaded one at a time, first those that a request needs, in steps between which
-requests are served. Upstream: CoordinatorLoaderImpl.
+Partitions are loaded one at a time, beginning with those that a request needs. Requests are served
+between the steps of a load. Upstream: CoordinatorLoaderImpl.
 """
 
 from collections import deque
@@ -16,8 +16,8 @@ from ...offsets.store import OffsetsStore
 from ..event_loop.scheduler import ScheduledTask, Scheduler
 from .context import CoordinatorContext, CoordinatorState
 
-# Logs of at most this many records are loaded in one step, which takes about 50 ms, so that no
-# client has to retry.
+# Shorter logs are loaded in one step, which takes up to 50 ms, so that clients need not retry
+# (COORDINATOR_LOAD_IN_PROGRESS).
 EAGER_RECORDS = 10_000
 # Number of records in one step for longer logs, which takes about 5 ms.
 STEP_RECORDS = 1_000

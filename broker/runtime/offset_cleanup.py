@@ -1,10 +1,9 @@
-"""Tracks the cleanup of the committed offsets of deleted topics.
+"""Tracks which offsets partitions have removed the committed offsets of deleted topics.
 
-The deletion of a topic is durable before its cleanup begins, and the name can be reused only after
-the cleanup is durable on all partitions (topics/registry.py). A cleanup that a crash or a failed
-write interrupts is repeated when the partition is next loaded, before it serves requests, so that a
-commit never refers to a newer topic of the same name. A partition that cannot be loaded does not
-block reuse, because it serves no requests.
+The removal, here called cleanup, begins when the deletion of the topic is durable. The topic's name
+can be reused once the cleanup is durable on all offsets partitions (topics/registry.py), so that no
+offset is mistaken for an offset of the new topic. A partition repeats an interrupted cleanup before
+it serves requests again. A partition that cannot be loaded therefore does not block reuse.
 """
 
 from collections.abc import Iterable
@@ -13,9 +12,9 @@ from ...topics.topic import Partition
 
 
 class DeletedTopics:
-    """Deleted topics in order of deletion, and how many of them each offsets partition has cleaned
-    up. `names` are topics that were deleted in an earlier run and may still have offsets. Counts
-    include names that were released."""
+    """The names of deleted topics in order of deletion. Each offsets partition has cleaned up the
+    first n names; these counts include released names. `names` are topics that an earlier run of
+    the broker deleted and that may still have offsets."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = list(names)

@@ -46,8 +46,7 @@ from .transaction_markers import Written, marker_error
 
 _log = logging.getLogger("kohort.coordinator")
 
-# Maximum number of expired deadlines that are handled in a row, in about 50 µs each. Some of them
-# start a rebalance.
+# Maximum number of expired deadlines per iteration of the event loop. Each takes about 50 µs.
 DEADLINES_PER_ITERATION: Final = 40
 
 
@@ -161,8 +160,7 @@ class CoordinatorRuntime:
     def end_transaction(
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        """Write a marker, which commits or drops the offsets of the producer's transaction, to an
-        offsets partition."""
+        """Write a marker to an offsets partition, and commit or drop the transaction's offsets."""
         context = self._contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)
@@ -228,14 +226,14 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # A flush in progress accepts no more replies, so collect replies for the next one.
+                # The earlier replies wait for a flush that has begun. Collect for the next flush.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._on_flushed, context, context.coordinator, waiting)
                 store.on_durable(log, on_durable)
             waiting.extend(replies)
         elif replies:
-            # All pending records of this log belong to this coordinator.
+            # These replies wait for pending records, which are all in `context.flush`.
             if context.replies is not None:
                 context.replies.extend(replies)
             else:
@@ -321,8 +319,7 @@ class CoordinatorRuntime:
             if waiting is not None:
                 command, respond, request = waiting
                 respond(request, error_result(command, FAILED_WRITE_ERROR))
-        # Several flushes may depend on the lost bytes. Only the first failure reloads the
-        # partition.
+        # If several flushes fail, only the first failure reloads the partition.
         if context.coordinator is coordinator:
             self._reload(context, error)
 
@@ -370,7 +367,7 @@ class CoordinatorRuntime:
         """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
         for context in self._contexts.values():
             self._deliver(context.coordinator.fail_waiting().replies)
-            # The members are still alive, so their sessions must not expire any more.
+            # The members are alive but can send no more heartbeats, so no session may expire.
             context.cancel_timers()
 
     def close(self) -> None:
@@ -439,8 +436,7 @@ class CoordinatorRuntime:
     # --- failures
 
     def _reload(self, context: CoordinatorContext, error: OSError) -> None:
-        """Load the partition again after a failed flush, because its state in memory is ahead of
-        the disk."""
+        """Reload the partition after a failed flush, because its records are only in memory."""
         _log.debug(  # GroupCommit has logged the error
             "Reloading partition %d of __consumer_offsets after a failed flush: %s",
             context.partition,
@@ -456,7 +452,7 @@ class CoordinatorRuntime:
         lost = self._reset(context)
         self._store.fail_pending(context.log, error)
         if was_loading:
-            # A flush failed while loading (the cleanup of deleted topics). Do not retry forever.
+            # The flush of a cleanup of deleted topics failed while loading. Do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)
@@ -471,8 +467,7 @@ class CoordinatorRuntime:
         )
         log = context.log
         assert log is not None
-        # The log itself has not failed, and must not be recovered, which would truncate an unsynced
-        # flush.
+        # The log itself has not failed, so `begin` must not truncate its unsynced records.
         lost = self._reset(context)
         context.log = None
         try:
@@ -572,8 +567,7 @@ class CoordinatorRuntime:
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
-        """Carry out the steps of a sweep. Return False if the partition was reloaded or
-        unloaded."""
+        """Carry out a sweep. Return False if the partition was reloaded or unloaded."""
         coordinator = context.coordinator
         try:
             step = next(sweep)

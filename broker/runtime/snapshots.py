@@ -53,7 +53,7 @@ class Snapshots:
 
     def schedule(self, context: CoordinatorContext) -> None:
         """Schedule a snapshot, unless one is pending. Called when the log has grown by
-        `every_records` since the last one."""
+        `every_records` since the last snapshot."""
         if not self._store.is_persistent:
             return
         if context.snapshot is None and context.snapshot_timer is None:

@@ -28,8 +28,8 @@ from ..network.gather import Gather
 
 _log = logging.getLogger("kohort.transactions")
 
-# Time between attempts to write a marker that could not be written because the disk fails or the
-# partition has no leader (upstream: request.timeout.ms and retries of the sender).
+# Time between attempts to write a marker while the disk fails or the partition has no leader
+# (upstream: request.timeout.ms and retries of the sender).
 RETRY_MS: Final = 100
 
 # Number of partitions that are synced or get their marker in one step, which takes about 2 ms if
@@ -41,8 +41,8 @@ Written = Callable[[ErrorCode], None]
 
 
 class Done(Protocol):
-    """Called with True once all markers are written; before that, with False after each failed
-    attempt, if the markers are held back, and when they are given up."""
+    """Called with True once all markers are written, and with False after each failed attempt, when
+    a test holds the markers back, and when they are no longer needed."""
 
     def __call__(self, *, is_complete: bool) -> None: ...
 
@@ -250,7 +250,7 @@ class MarkerWriter:
             written(ErrorCode.kafka_storage_error)
             return
         if self._group_commit.durability == "fsync" or partition.settings.flush_messages == 1:
-            # The object is replaced when the log is closed after a failure.
+            # When the log is closed after a failure, the partition gets a new list.
             awaiting_sync = partition.awaiting_sync
             awaiting_sync.append(base_offset)
 

@@ -80,8 +80,9 @@ class TransactionRuntime:
     """Drives the coordinators of the partitions of __transaction_state that a node leads.
 
     `leads(partition)` returns whether this node leads the partition. When the leader changes, call
-    `load` or `unload`. No command is decided while the next id of `producer_ids` is not durable,
-    because a crash could otherwise leave a record with an id that is allocated again.
+    `load` or `unload`. A decision that may allocate a producer id waits until the next id of
+    `producer_ids` is durable. Otherwise, a crash could leave a record with an id that is allocated
+    again.
     """
 
     def __init__(
@@ -291,7 +292,7 @@ class TransactionRuntime:
 
         def write_all() -> CooperativeTask[None]:
             for place, markers in enumerate(outcome.markers):
-                if place:  # only after a log was loaded
+                if place:  # only a loaded log has several prepared transactions
                     yield None
                 self._write_markers(context, coordinator, markers, outcome.replies)
 
@@ -312,11 +313,11 @@ class TransactionRuntime:
         replies: Sequence[tuple[int, TransactionResult]] = (),
     ) -> None:
         """Write the markers, then complete the transaction. The client gets its reply when the
-        markers have been written or the first attempt has failed, before the completion is durable,
-        so that its next transaction can begin.
+        markers have been written or the first attempt has failed. The reply does not wait until the
+        Complete record is durable.
 
-        Once the partition has moved or is loaded again, only the new coordinator writes markers,
-        because a retry by the old one could end the producer's next transaction."""
+        Once the partition has moved or is loaded again, only the new coordinator writes markers. A
+        retry by the old coordinator could end the producer's next transaction."""
 
         def is_current() -> bool:
             return context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
@@ -344,8 +345,7 @@ class TransactionRuntime:
                 self._open(partition)
 
     def unload(self, partition: int) -> None:
-        """Unload a partition that another node leads now. Waiting requests fail with
-        NOT_COORDINATOR."""
+        """Unload a partition that another node leads now."""
         context = self._contexts.pop(partition, None)
         if context is not None:
             self._close(context)
@@ -445,8 +445,7 @@ class TransactionRuntime:
         context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     def _reload(self, context: TransactionContext, error: OSError) -> None:
-        """Load the partition again after a failed flush, because its state in memory is ahead of
-        the disk."""
+        """Reload the partition after a failed flush, because its records are only in memory."""
         assert context.log is not None
         is_closed = context.state is CoordinatorState.CLOSED
         context.coordinator = self._new_coordinator()

@@ -69,8 +69,7 @@ class Denial(NamedTuple):
     rule: Acl | None
 
     def __str__(self) -> str:
-        """Return the line that Kafka writes to `kafka.authorizer.logger`, without the number of
-        references."""
+        """Return Kafka's line for `kafka.authorizer.logger`, without the number of references."""
         rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
         type_, name = self.resource
         return (
@@ -97,8 +96,7 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allows_by_default = allows_by_default
         self._seconds = seconds
-        # The second in which denials were last logged, the number logged in it, and the number not
-        # logged since.
+        # The current second, the denials logged in it, and the denials not logged since.
         self._logged_at, self._logged, self._unlogged = 0, 0, 0
         self.on_denied: Callable[[Denial], None] = lambda _denial: None
         """Hook: called with each denied request."""
@@ -133,8 +131,8 @@ class Authorizer:
     ) -> CooperativeTask[bool]:
         """Return whether the client may perform the operation on any resource of the type, existing
         or not. Yields after each ACL of the client."""
-        # As in Kafka, this name stands for any resource without ACLs, on which super users and
-        # clients allowed by default may perform the operation.
+        # As in Kafka, first check a resource of this name, which has no ACLs. Super users, and
+        # clients that are allowed by default, may perform the operation on it.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
             return True
         allowed: set[tuple[str, PatternType]] = set()
@@ -175,7 +173,7 @@ class Authorizer:
             has_acls = True
             for acl in _applying_to(rules, principal, host):
                 if acl.permission is AclPermission.DENY:
-                    # Denying an operation does not deny the operations that it would imply.
+                    # Denying READ, for example, does not deny DESCRIBE, although READ implies it.
                     if acl.operation in (operation, AclOperation.ALL):
                         return False, acl
                 elif acl.operation in allowing:

@@ -133,8 +133,8 @@ class ConnectionLimits:
     # --- before a connection is accepted
 
     def delay_ms(self, name: str) -> int:
-        """Record a new connection of a listener, and return how long to wait before it accepts
-        the connection, at most for one sample of the rate."""
+        """Record a new connection of a listener. Return how long to delay its acceptance, which is
+        at most one sample of the rate."""
         state, now_ms = self._listeners[name], self._timers.now_ms()
         delays = [_delay_ms(state.rate, state.rate_max, now_ms)]
         if not self._is_protected(name):
@@ -212,8 +212,8 @@ class ConnectionLimits:
         return name == self._protected and len(self._listeners) > 1
 
     def _close_excess(self) -> None:
-        """Close the least recently used connections if there are more than `max.connections`, after
-        the limit was lowered or a protected listener has accepted another connection."""
+        """Close the least recently used connections if there are more than `max.connections`. This
+        happens when the limit is lowered, or a protected listener has accepted a connection."""
         excess = self._total - self._total_max
         if excess <= 0:
             return

@@ -21,7 +21,7 @@ from .principal import INTERNAL
 from .quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, Client
 
 PRODUCE: Final = 0
-# Authentication is not limited, because it precedes quotas in Kafka.
+# Authentication is not throttled, because Kafka authenticates clients before quotas apply.
 UNTHROTTLED: Final = frozenset({SASL_HANDSHAKE, SASL_AUTHENTICATE})
 
 
@@ -101,7 +101,7 @@ class Meter(WrappedChannel):
     def response_ready(self, context: RequestContext) -> None:
         self._record_request()
         throttle_ms, response, route = self._throttle_ms, context.response, context.route
-        # Only Fetch responses are in buffers, and these have no records if the client is throttled.
+        # Only Fetch responses with records are not bytes. A throttled client gets no records.
         if throttle_ms and response and isinstance(response, bytes):
             context.response = with_throttle_time(
                 route.api.key, route.version, response, throttle_ms

@@ -95,7 +95,7 @@ def _template(replacement: str, pattern: "re.Pattern[str]") -> str:
             raise ValueError(f"invalid replacement '{replacement}': $ without a group")
         escaped, name, digits, text = match.groups()
         position = match.end()
-        # Take as many digits as form the number of an existing group.
+        # As in Java, take as many digits as possible, provided that a group of this number exists.
         while digits and len(digits) > 1 and int(digits) > pattern.groups:
             digits, position = digits[:-1], position - 1
         if (name and name in pattern.groupindex) or (digits and int(digits) <= pattern.groups):

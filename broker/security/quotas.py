@@ -117,7 +117,7 @@ class ClientQuotas:
         self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
         self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # with the keys of its quotas
-        # How many entities of these types have a quota with the key.
+        # Number of entities by quota key and entity types.
         self._counts = Counter[tuple[str, tuple[str, ...]]]()
         # The addresses of IP entities; None stands for all addresses without separate quotas. If
         # several entities have the same address, the one that changed last counts.
@@ -130,8 +130,7 @@ class ClientQuotas:
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
-        """Apply the changed quotas of an entity, or of all entities if it is None. The rates are
-        kept."""
+        """Apply changed quotas of an entity, or of all if it is None. The rates are kept."""
         self._limits.clear()
         if entity is None:
             self._of_clients.clear()
@@ -170,8 +169,7 @@ class ClientQuotas:
         return None
 
     def record(self, key: str, client: Client, value: float) -> int:
-        """Record what a request has used, and return how many milliseconds to throttle its
-        client."""
+        """Record what a request has used, and return the client's throttle time in milliseconds."""
         limit = self._limit(key, client)
         if limit is None:
             return 0
@@ -181,8 +179,7 @@ class ClientQuotas:
         if limit.value == math.inf:
             return 0
         throttle_ms = rate.throttle_ms(limit.value, now_ms)
-        # Only request_percentage has a bound. Other throttle times last until the rate is back at
-        # the limit.
+        # Only request_percentage has a maximum throttle time.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
 
     def unrecord(self, key: str, client: Client, value: float) -> None:
@@ -229,9 +226,9 @@ class ClientQuotas:
         return self._unlimited(key, client)
 
     def _unlimited(self, key: str, client: Client) -> Limit | None:
-        """Return the rate of a client without a quota, which is measured as long as other clients
-        have a quota (upstream: quotaTypesEnabled), so that a quota that is set later applies to it.
-        Token buckets need no earlier measurements, because they start full."""
+        """Return an infinite limit for a client without a quota, if other clients have a quota
+        (upstream: quotaTypesEnabled). The client's rate is then measured, for a quota that is set
+        later. Token buckets start full and need no earlier measurements."""
         both = tuple(sorted((USER, CLIENT_ID)))
         found = [types for types in ((USER,), (CLIENT_ID,), both) if self._counts[key, types]]
         if not found or key == CONTROLLER_MUTATION_RATE:
@@ -256,7 +253,7 @@ def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
 
 
 def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTask[T]:
-    """Call a function that uses `addresses_of` in a thread, and return its result."""
+    """Call `function`, which uses `addresses_of`, in a thread, and return its result."""
     yield from begin(limit)
     try:
         return (yield from in_thread(function))

@@ -57,7 +57,6 @@ class Rate:
         return sample
 
     def measure(self, now_ms: int) -> float:
-        """Return the rate."""
         self._remove_obsolete(now_ms)
         total = sum(each.total for each in self._samples)
         return total / (self._length_ms(now_ms) / 1000)
@@ -110,8 +109,7 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return the time until the number of tokens is no longer negative, or 0 if it is not
-        negative."""
+        """Return for how many milliseconds the number of tokens will remain negative."""
         missing = -self._refilled(limit, now_ms)
         return min(math.floor(missing / limit * 1000 + 0.5), INT_MAX) if missing > 0 else 0
 

@@ -84,8 +84,7 @@ class SaslAuthenticator:
         self._has_versions = False
         self._mechanism = ""
         self._exchange: Exchange | None = None
-        # The mechanism of the previous authentication, if a client re-authenticates with another
-        # one.
+        # The previous mechanism, if the client re-authenticates with a different one.
         self._other_mechanism = ""
         self._expires_ms: int | None = None
         self._reauthenticated_ms: int | None = None

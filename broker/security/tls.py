@@ -70,8 +70,7 @@ MISSING: Final = (
 
 
 handshaking_client: Final[ContextVar[socket.socket]] = ContextVar("handshaking_client")
-"""The socket of the connection that is being opened, in its task and in the callbacks of its
-transport."""
+"""The socket of the connection being opened, for its task and its transport's callbacks."""
 
 
 class _Handshake(ssl.SSLObject):
@@ -108,8 +107,8 @@ class _Context(ssl.SSLContext):
 
 class ServerTls:
     """The TLS configuration of a listener. `folder` contains the broker's own authority; `now_ms`
-    is the broker's clock. When this clock has passed the end of the broker's own certificate,
-    clients get a certificate that has also expired by their own clocks."""
+    is the broker's clock. If a test sets this clock past the end of the broker's own certificate,
+    clients get a certificate that has also expired by the system clock."""
 
     def __init__(
         self,

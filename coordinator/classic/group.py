@@ -1,7 +1,7 @@
 """A classic group and its members.
 
 `Group.stored` is the durable state, which only `settle` and `restore` write. Everything else is
-soft state: the current rebalance and its waiting requests. Between rebalances, both states agree.
+soft state: the current rebalance and its waiting requests. Between rebalances, it matches `stored`.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
@@ -64,15 +64,14 @@ class Member:
 
     @property
     def has_waiting_request(self) -> bool:
-        """Whether a join or sync of the member is waiting, which suspends session expiration. New
-        members never count as waiting, because clients that gave up would keep the join phase open
-        forever."""
+        """Whether a join or sync of the member is waiting, which suspends session expiration. A new
+        member never counts as waiting. Otherwise, a client that has given up would keep the join
+        phase open forever."""
         waits = self.join_ticket is not None or self.sync_ticket is not None
         return waits and not self.is_new
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Return the member's metadata for a protocol. Raises KeyError if the member does not list
-        it, which is a bug, because a group selects only protocols that all members list."""
+        """Return the member's metadata for the group's protocol, which every member lists."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -80,15 +79,14 @@ class Member:
 
 
 class Group:
-    """A classic group. Counters are updated instead of recomputed, because a thousand members may
-    join in one rebalance."""
+    """A classic group. Counters avoid loops over all members, of which there may be a thousand."""
 
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
         # --- durable
         # None if the log has no record of the group, only offsets.
         self.stored: GroupMetadata | None = None
-        # --- since the last transition
+        # --- state and pending record
         self.state = EMPTY
         self.previous_state = DEAD
         self.state_timestamp_ms = now
@@ -127,8 +125,7 @@ class Group:
 
     @property
     def in_initial_rebalance(self) -> bool:
-        """Whether the join phase started from Empty. Such a phase ends only when its timer
-        expires."""
+        """Whether the join phase started from Empty. Only its timer ends such a phase."""
         return self.previous_state is EMPTY
 
     @property
@@ -201,8 +198,7 @@ class Group:
         self.state = state
 
     def settle(self, value: GroupMetadata) -> None:
-        """Apply the group's own pending record. The record of the leader's SyncGroup makes the
-        group Stable."""
+        """Apply the proposed record. The record of a leader's SyncGroup makes the group Stable."""
         self.stored = value
         self.proposed = self.replaced = None
         if self.state is COMPLETING and value.generation == self.generation:
@@ -237,8 +233,7 @@ class Group:
         self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, old: Member, new: Member) -> None:
-        """Replace `old` with `new`, which has the same instance id, and move it to the end of the
-        member order."""
+        """Replace `old` with `new`, which has the same instance id and becomes the last member."""
         instance_id = new.group_instance_id
         assert instance_id is not None
         self._count_protocols(new, 1)

@@ -161,8 +161,7 @@ def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id:
 def _prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_id: str, command: JoinGroup
 ) -> None:
-    """Start a rebalance with Kafka's reason `text`, followed by the client's own reason
-    (KIP-800)."""
+    """Start a rebalance. The reason is `text`, followed by the client's reason (KIP-800)."""
     text = f"{text}; client reason: {command.reason or 'not provided'}"
     prepare_rebalance(decision, group, cause, text, (member_id,))
 
@@ -197,8 +196,7 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
 
 def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
     """Return the current generation if nothing has changed, otherwise start a rebalance. The leader
-    of a Stable group always starts one, because it may need a new assignment for reasons that the
-    broker cannot see."""
+    of a Stable group always starts one, because its reasons may be unknown to the broker."""
     changed = member.protocols != command.protocols
     is_leader = member.member_id == group.leader
     if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):
@@ -236,8 +234,8 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
     if was.owned_partitions - now.owned_partitions:
         # The member has revoked partitions, and reports the remaining ones (KIP-429).
         return Cause.COOPERATIVE_FOLLOWUP
-    # The remaining subscription fields (generation, owned partitions) differ between rebalances
-    # anyway. For followers, Kafka treats such a difference as changed metadata.
+    # Only the generation or added partitions differ, as after every rebalance. The rejoin of a
+    # leader always starts a rebalance; for a follower, Kafka gives changed metadata as the reason.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 

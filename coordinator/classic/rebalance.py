@@ -149,8 +149,7 @@ def _complete_join_phase(decision: Decision, group: Group) -> None:
 
 
 def _remove_absent_members(decision: Decision, group: Group) -> None:
-    """Remove dynamic members that have not rejoined. Static members stay until their sessions
-    expire."""
+    """Remove dynamic members that have not rejoined. Static members stay in the group."""
     if group.awaiting_joins == len(group.members):
         return
     absent = [m for m in group.members.values() if m.join_ticket is None and not m.is_static]
@@ -172,8 +171,7 @@ def _remove_absent_members(decision: Decision, group: Group) -> None:
 
 
 def _elect_leader(decision: Decision, group: Group) -> bool:
-    """Keep or elect a leader among the members that have rejoined. Return False if none has
-    rejoined."""
+    """Keep or elect a leader that has rejoined. Return False if no member has rejoined."""
     assert group.leader is not None
     leader = group.members[group.leader]
     if leader.join_ticket is not None:
@@ -295,8 +293,7 @@ def _is_inconsistent(requested: str | None, known: str | None) -> bool:
 
 def _store_assignment(decision: Decision, group: Group, command: SyncGroup) -> None:
     """Write the generation's record, which makes the group Stable, and respond to all waiting
-    syncs. Members missing from the leader's request get an empty assignment; unknown members are
-    ignored."""
+    syncs. A member that is missing from the leader's request gets an empty assignment."""
     decision.log(
         "Assignment received from leader %s for group %s for generation %d. "
         "The group has %d members, %d of which are static.",
@@ -342,8 +339,7 @@ def _assigned(group: Group, assignment: bytes) -> SyncResult:
 
 
 def sync_timer_expired(decision: Decision, group: Group) -> None:
-    """Remove the members that have not sent SyncGroup, even if the leader's SyncGroup made the
-    group Stable."""
+    """Remove the members that have not sent SyncGroup, even if the group is Stable."""
     assert group.state in (COMPLETING, STABLE)
     assert group.pending_syncs, "the timer is cancelled when the last member has synced"
     late = list(group.pending_syncs)

@@ -1,4 +1,5 @@
-"""Consumer groups (KIP-848): the coordinator assigns partitions; each member reconciles on its own.
+"""Consumer groups (KIP-848): the coordinator computes a target assignment, towards which each
+member reconciles independently of the others.
 
 group             ConsumerGroup and its members: their state, and how records change it
 heartbeat         ConsumerGroupHeartbeat: start reading here

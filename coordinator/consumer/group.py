@@ -184,16 +184,16 @@ class ConsumerGroup:
         # The largest number of members since the group was loaded, which determines the order of
         # Kafka's hash tables.
         self.members_max = 0
-        # Whether all members have the same subscription. As in Kafka, a regular expression that was
-        # resolved counts only after the next record of a member.
+        # Whether all members have the same subscription. As in Kafka, this takes the topics of a
+        # regular expression into account only after the next record of a member.
         self.is_homogeneous = True
         self._has_new_subscriptions = False
-        # The version of the topics with which the metadata hash was last compared, and the group
-        # epoch after the comparison. If the group epoch is lower, the records were not stored.
+        # The version of the topics whose metadata hash was last compared with the group's, and the
+        # group epoch after the comparison. If the group epoch is lower, its record was not stored.
         self.checked: tuple[int, int] | None = None
-        # The subscription orders of the last assignment, by the ids of the lists of names and
-        # matched topics, which the values keep alive. Hashing and comparing thousands of names for
-        # each member would take seconds.
+        # The subscription orders of the last assignment. The key is the id() of the subscribed
+        # names and of the matched topics, because hashing thousands of names for each member would
+        # take seconds. The value keeps both objects alive.
         self.orders: dict[tuple[int, int], SubscriptionOrder] = {}
         self.orders_version = 0
         """The version of the topics for which `orders` was computed."""
@@ -213,9 +213,8 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Return the static member with this instance id, or None. Raises ApiError if the member
-        was removed after it had changed its instance id, because the group remembers the old one,
-        as in Kafka."""
+        """Return the static member with this instance id, or None. Raises ApiError if the id still
+        maps to a member that changed its instance id and was removed, as in Kafka."""
         member_id = None if instance_id is None else self.static_members.get(instance_id)
         if member_id is not None and member_id not in self.members:
             raise unknown_member(self.group_id, member_id)
@@ -263,8 +262,7 @@ class ConsumerGroup:
         )
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a client with these protocols may join, that is, whether all classic members list
-        one of them."""
+        """Whether all classic members list one of these protocols, so that a client may join."""
         counts, members = self.classic_protocol_counts, self.classic_members
         return protocol_type == self.protocol_type and any(
             counts.get(name, 0) == members for name in names
@@ -294,8 +292,8 @@ class ConsumerGroup:
             yield current_assignment_record(group_id, member)
 
     def tombstones(self) -> Iterator[ConsumerGroupRecord]:
-        """Yield the tombstones of the group, in Kafka's order. As in Kafka, the old partition
-        metadata always gets a tombstone."""
+        """Yield the tombstones of the group, in Kafka's order. As in Kafka, there is always one for
+        partition metadata, which older versions wrote."""
         type_ = ConsumerRecordType
         for record_type, names in (
             (type_.CURRENT_MEMBER_ASSIGNMENT, self.members),

@@ -66,8 +66,7 @@ def _leave_temporarily(decision: Decision, group: ConsumerGroup, member: Member)
 
 
 def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str, Cause]) -> None:
-    """Remove members by id. If only members of the classic protocol remain, the group becomes a
-    classic group."""
+    """Remove members by id. If only classic members remain, the group becomes a classic group."""
     if not causes:
         return
     removed = [group.members[member_id] for member_id in causes]
@@ -149,9 +148,8 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
 
 
 def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
-    """Fence a member of the consumer protocol, for tests. The next heartbeat gets
-    FENCED_MEMBER_EPOCH, as if a newer Kafka had written the state. The member recovers by
-    rejoining."""
+    """Fence a member of the consumer protocol, for tests. Its state becomes UNKNOWN, so the next
+    heartbeat gets FENCED_MEMBER_EPOCH. The member recovers by rejoining."""
     member = group.members.get(member_id)
     if member is not None and not member.uses_classic_protocol:
         fenced = member._replace(state=MemberState.UNKNOWN)

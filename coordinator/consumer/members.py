@@ -1,5 +1,4 @@
-"""The member of either protocol that sent a request: its lookup or creation, its next assignment
-and its deadlines."""
+"""Finds or creates the member that sent a request, updates its assignment, sets its deadlines."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -176,8 +175,7 @@ def update_assignment(
     *,
     subscription_changed: bool,
 ) -> Member:
-    """Move the member towards its target assignment, and write the changes. Upstream:
-    maybeReconcile."""
+    """Move the member towards its target, and write the changes (upstream: maybeReconcile)."""
     if not subscription_changed and member.is_reconciled_to(target.epoch):
         return member
     names = member.metadata.subscribed_topic_names + group.topics_of(member.regex)
@@ -244,8 +242,8 @@ def cancel_deadlines_of_replaced(
 
 
 def restore_deadlines(decision: Decision, group: ConsumerGroup) -> None:
-    """Start missing sessions and deadlines of revocations, after a load or when records that would
-    have removed members could not be stored."""
+    """Start missing session and revocation deadlines, after a load or if the records that remove a
+    member could not be stored."""
     group_id, pending = group.group_id, decision.deadlines.pending
     # Upstream gives members of the classic protocol the group's session timeout here.
     session_ms = decision.partition.consumer_config(group_id).session_timeout_ms

@@ -139,11 +139,10 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
 def _to_consumer_member(
     decision: Decision, group: Group, member: ClassicMember
 ) -> tuple[Member, Target]:
-    """Return the member and its target assignment, which is the assignment that it already owns.
-    Raises ApiError."""
+    """Return the member and its target, which is its current assignment. Raises ApiError."""
     codec, epoch = decision.partition.codec, group.generation
     if group.protocol_name is None:
-        # Upstream expects a protocol, but there is none before the first generation.
+        # Upstream also fails, because the group has no protocol before its first generation.
         raise ApiError(ErrorCode.unknown_server_error)
     encoded = member.metadata(group.protocol_name)
     subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
@@ -226,8 +225,7 @@ def downgrade(
     cause: Cause,
 ) -> None:
     """Convert the group to a classic group, without the members `removed`. `joining` replaces the
-    static member with the same instance id. `rebalance_reason` is None if the group does not
-    rebalance immediately."""
+    static member with the same instance id. Without a `rebalance_reason`, no rebalance starts."""
     replaced = None if joining is None else group.static_member(joining.group_instance_id)
     for record in group.tombstones():
         if joining is not None and replaced is not None and record.name == replaced.member_id:

@@ -46,8 +46,7 @@ def next_assignment(
 
 
 def _owns_any(reported: Partitions | None, owned: Owned) -> bool:
-    """Whether the member may still own some of these partitions. True if the request does not
-    report its partitions."""
+    """Whether the member reports that it owns one of these partitions, or reports nothing."""
     if reported is None:
         return True
     return any(

@@ -1,7 +1,7 @@
 """What changes the group epoch: subscriptions, regular expressions, and the topics they select.
 
-A timer that fires immediately resolves all regular expressions of a group together, at most every
-ten seconds. Upstream: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions,
+All regular expressions of a group are resolved together, by a timer with delay 0, at most every ten
+seconds. Upstream: hasMemberSubscriptionChanged, maybeUpdateRegularExpressions,
 updateSubscriptionMetadata, handleRegularExpressionsResult.
 """
 
@@ -69,8 +69,7 @@ def update_regex(
     describes_topic: TopicFilter | None,
 ) -> RegexChange:
     """Handle a changed regular expression. If a resolution of the group's expressions is due,
-    schedule it for the topics that the client may describe. Raises ApiError if the new expression
-    is invalid."""
+    schedule it for the topics that the client may describe. Raises ApiError."""
     old, new = before.regex, after.regex
     change, is_due = RegexChange.NONE, False
     if before.metadata.subscribed_topic_regex != after.metadata.subscribed_topic_regex:
@@ -102,8 +101,8 @@ def _check_regex(decision: Decision, regex: str) -> None:
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
-    """Schedule a resolution of the group's expressions if `is_due`. Return whether it was
-    scheduled."""
+    """Schedule a resolution of the group's expressions if `is_due`, or if the last one is obsolete
+    (other expressions, new topics, refresh interval). Return whether one was scheduled."""
     key = DeadlineKey("regex", group.group_id)
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
@@ -137,8 +136,7 @@ def resolve_regexes(
     matched: Mapping[str, tuple[str, ...]],
     topics_version: int,
 ) -> None:
-    """Write the topics that match the group's regular expressions, and bump the group epoch if they
-    have changed."""
+    """Write the topics that match the regular expressions. Bump the group epoch if they changed."""
     topics = decision.partition.topics
     before = group.subscriptions()
     resolved = {

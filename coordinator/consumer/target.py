@@ -76,8 +76,7 @@ def _assignor_members(
     sent_names: Sequence[str] | None,
     topics: TopicMetadata,
 ) -> dict[str, AssignorMember]:
-    """Return the members in Kafka's order. The member that sent the request takes the place of its
-    predecessor."""
+    """Return the members in Kafka's order, with `after` in the place of its predecessor."""
     predecessor = group.static_member(after.group_instance_id)
     replaced = None if predecessor is None else predecessor.member_id
     if replaced == after.member_id:
@@ -138,6 +137,6 @@ def preferred_assignor(
             counts.pop(name, None)
         elif name in counts:
             counts[name] = count
-        else:  # Both are in the same bucket, and HashMap.compute adds at the front of a bucket.
+        else:  # HashMap.compute adds at the front of a bucket, and both names are in one bucket.
             counts = {name: count, **counts}
     return max(counts, key=counts.__getitem__, default=None)

@@ -1,5 +1,5 @@
-"""The coordinator of the transactional ids of one partition of __transaction_state. It uses no
-bytes, no clock and no I/O.
+"""The coordinator of the transactional ids in one partition of __transaction_state. It encodes
+nothing, reads no clock and does no I/O.
 
 `handle`, `tick` and `markers_written` make decisions, and return a TransactionOutcome. Only `apply`
 changes durable state, both live and on load. The Prepare record decides a transaction: once it is
@@ -240,8 +240,7 @@ class TransactionCoordinator:
         tickets: tuple[int, ...] = (),
         replies: tuple[tuple[int, TransactionResult], ...] = (),
     ) -> TransactionOutcome:
-        """Commit or abort the transaction. `tickets` get the producer id and epoch of the next
-        transaction."""
+        """Commit or abort. `tickets` get the producer id and epoch of the next transaction."""
         next_producer_id = NO_PRODUCER_ID
         if client_version >= EPOCH_BUMP_VERSION and transaction.is_epoch_exhausted:
             next_producer_id = self._new_producer_id()

@@ -129,8 +129,7 @@ class Transaction:
     def with_partitions(
         self, added: Set[TopicPartition], client_version: int, now: int
     ) -> TransactionMetadata:
-        """Return the metadata after AddPartitionsToTxn, which begins the transaction unless it is
-        ongoing."""
+        """Return the metadata after AddPartitionsToTxn, which may begin the transaction."""
         metadata = self.metadata
         self.next_last_epoch = self.last_epoch
         return metadata._replace(

@@ -73,8 +73,7 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
     operation = Operation(change.operation)
     if key is None or key.type is not ConfigType.LIST:
         raise ApiError(ErrorCode.invalid_config, _not_a_list(keys, change.key, operation))
-    # Without a dynamic value, the change starts from the default, not from the broker's static
-    # value.
+    # Without a dynamic value, the default is changed, not the broker's static value.
     current = before.get(key.name, format_value(key.default)) or ""
     items = dict.fromkeys(filter(None, current.split(",")))
     for item in _split(change.text or ""):
@@ -96,8 +95,7 @@ def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Like Java's String.split, which drops empty trailing items. An empty string yields one
-    item."""
+    """Like Java's String.split: empty items at the end are dropped, but "" yields one item."""
     if not text:
         return [""]
     items = text.rstrip(",")

@@ -146,8 +146,7 @@ def broker_synonym(key: str) -> str | None:
 
 
 class GroupBound(NamedTuple):
-    """The broker keys that bound a group key. `low` and `high` are the bounds if kohort lacks these
-    keys."""
+    """The broker keys that bound a group key. Without these keys, `low` and `high` bound it."""
 
     key: str
     low_key: str

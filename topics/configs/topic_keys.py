@@ -63,7 +63,7 @@ _NO_TIERS: Final = "Accepted without effect, because there is no tiered storage.
 _ONE_REPLICA: Final = "Accepted without effect, because all nodes share one copy of the data."
 _NOT_RECOMPRESSED: Final = "Accepted without effect, because batches are stored as they were sent."
 
-# In the order of upstream's LogConfig, in which the first invalid value is reported.
+# In the order of upstream's LogConfig, because the first invalid value in this order is reported.
 TOPIC_KEYS: Final = config_def(
     (
         _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
