@@ -351,7 +351,7 @@ class TransactionRuntime:
             self._close(context)
 
     def fail_waiting(self) -> None:
-        """Stop all timers, before the broker stops."""
+        """Stop all timers and the writing of markers, before the broker stops."""
         for context in self._contexts.values():
             context.cancel_timers()
         self._markers.close()
