@@ -146,7 +146,7 @@ class Broker:
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
                 node.coordinators.fail_waiting()
-                node.transactions.fail_waiting()
+                node.transactions.stop()
             self._parts.outbox.send()
         await self._stop_servers()
         cluster, self._cluster = self._cluster, None

@@ -115,7 +115,7 @@ class _Fetch:
         self.parked = 0
         # The number of existing partitions when the fetch began to wait. The deletion of one ends
         # the wait; an unknown partition does not.
-        self.known = 0
+        self.existing_count = 0
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
         self.replica_id: int = state.replica_id
@@ -290,13 +290,13 @@ class _Fetch:
             for request, data in known
         ]
         missing_bytes = bytes_min - sum(sizes)
-        was_deleted = len(known) < self.known
+        was_deleted = len(known) < self.existing_count
         failed = any(data.error is not NONE or data.diverging for _, data in known)
         must_respond = not known or missing_bytes <= 0 or was_deleted or failed
         if must_respond or not self._park(len(known)):
             yield from self._finish(requests, data, size)
             return
-        self.known = len(known)
+        self.existing_count = len(known)
         self.poll = DelayedFetch(missing_bytes, self.attempt)
         for (request, _), size in zip(known, sizes, strict=True):
             assert request.partition is not None

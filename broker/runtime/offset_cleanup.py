@@ -33,9 +33,9 @@ class DeletedTopics:
 
     def due(self, partition: int) -> frozenset[str]:
         """Return the names that this partition has not cleaned up."""
-        return frozenset(self._names[max(self.cleaned(partition) - self._released, 0) :])
+        return frozenset(self._names[max(self.cleaned_count(partition) - self._released, 0) :])
 
-    def cleaned(self, partition: int) -> int:
+    def cleaned_count(self, partition: int) -> int:
         """Return how many of the names this partition has cleaned up."""
         return self._cleaned.get(partition, 0)
 

@@ -529,7 +529,7 @@ class CoordinatorRuntime:
         """Whether every partition has removed the offsets of the first `count` deleted topics."""
         return not self._has_unopened() and all(
             context.state is CoordinatorState.FAILED
-            or self._deleted_topics.cleaned(partition) >= count
+            or self._deleted_topics.cleaned_count(partition) >= count
             for partition, context in self._contexts.items()
         )
 

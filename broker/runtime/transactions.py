@@ -350,7 +350,7 @@ class TransactionRuntime:
         if context is not None:
             self._close(context)
 
-    def fail_waiting(self) -> None:
+    def stop(self) -> None:
         """Stop all timers and the writing of markers, before the broker stops."""
         for context in self._contexts.values():
             context.cancel_timers()

@@ -37,7 +37,8 @@ def next_assignment(
         )
         raise ApiError(ErrorCode.fenced_member_epoch, message)
     is_waiting = (state is MemberState.STABLE and member.epoch == goal.epoch) or (
-        state is MemberState.UNREVOKED_PARTITIONS and _owns_any(reported, member.pending_revocation)
+        state is MemberState.UNREVOKED_PARTITIONS
+        and _may_own_any(reported, member.pending_revocation)
     )
     if not is_waiting:
         epoch = goal.epoch if state is MemberState.UNKNOWN else member.epoch
@@ -45,7 +46,7 @@ def next_assignment(
     return _without_unsubscribed(member, goal, reported) if subscription_changed else member
 
 
-def _owns_any(reported: Partitions | None, owned: Owned) -> bool:
+def _may_own_any(reported: Partitions | None, owned: Owned) -> bool:
     """Whether the member reports that it owns one of these partitions, or reports nothing."""
     if reported is None:
         return True
@@ -64,7 +65,7 @@ def _without_unsubscribed(member: Member, goal: Goal, reported: Partitions | Non
     revoked = {topic: owned for topic, owned in member.assigned.items() if topic not in kept}
     pending = merge(member.pending_revocation, revoked)
     changed = member._replace(previous_epoch=member.epoch, assigned=kept)
-    if not pending or not _owns_any(reported, pending):
+    if not pending or not _may_own_any(reported, pending):
         return changed
     return changed._replace(state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
 
@@ -88,7 +89,7 @@ def _towards_target(member: Member, goal: Goal, reported: Partitions | None, epo
                 free.setdefault(topic_id, set()).add(partition)
             else:
                 has_unreleased = True
-    if revoked and _owns_any(reported, revoked):
+    if revoked and _may_own_any(reported, revoked):
         return member._replace(
             epoch=epoch,
             previous_epoch=member.epoch,
