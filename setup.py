@@ -13,7 +13,8 @@ from setuptools import Extension, setup
 
 # These modules are compiled into one library, so that they call each other directly.
 COMPILED = {
-    "broker/network": "connection gather outbox request request_cache",
+    "broker": "gather",
+    "broker/network": "connection outbox request request_cache",
     "broker/runtime": "context runtime snapshots",
     "coordinator": "commands coordinator deadlines decision offsets outcome",
     "coordinator/classic": "group join members rebalance states",

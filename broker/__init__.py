@@ -11,6 +11,7 @@ broker.py           start and stop;  build.py: the parts of a node
 cluster.py          the nodes of one process
 maintenance.py      compaction and retention
 topic_metadata.py   topics for consumer groups: ids, hashes, regular expressions
+gather.py           combines several results into one response
 event_log.py        events of the coordinators, as log lines and as JSON lines in files
 fetch_sessions.py   fetch sessions (KIP-227);  client_telemetry.py: client instances (KIP-714)
 """

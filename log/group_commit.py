@@ -1,8 +1,8 @@
 """Group commit: appends during a flush are batched into the next flush.
 
-A flush writes one batch per log and then makes it durable. With durability `fsync`, all written
-logs are synced in parallel, or a single sync of the write-ahead log replaces the syncs of several
-logs (write_ahead.py). With `os`, only logs for which a sync was requested are synced
+A flush writes the batches of each log and then makes them durable. With durability `fsync`, all
+written logs are synced in parallel, or a single sync of the write-ahead log replaces the syncs of
+several logs (write_ahead.py). With `os`, only logs for which a sync was requested are synced
 (flush.messages of a topic). With `none`, no log is synced. Then the callbacks of each log are
 called with None or the error. There are no coroutines: the event loop's `call_soon` and a function
 that syncs in threads are passed in.
@@ -59,7 +59,8 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after the callbacks of a flush. `seconds` is a clock."""
+        """`on_flush_end` is called after callbacks: those of the logs that need no sync, and later
+        those of the synced logs. `seconds` is a clock."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all
@@ -250,6 +251,7 @@ class GroupCommit:
         errors = dict(zip(targets, results, strict=True))
         ahead_error = None
         ahead = self.write_ahead
+        # An unusable write-ahead log becomes usable when it has been rotated.
         if ahead is not None and (written_ahead or not ahead.is_usable):
             ahead_error = errors.get(ahead)
             self._on_written_ahead(ahead, ahead_error, written_ahead)

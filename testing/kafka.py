@@ -83,15 +83,20 @@ class Kafka(SuggestsAttributes):
         with Kafka() as kafka:
             ...  # kafka.bootstrap_servers
 
+    `nodes`: the number of nodes.
     `preset`: `instant` (no rebalance waits for further members) or `kafka` (Kafka's own times).
     `profile`: the Kafka release whose API versions the broker serves: `kafka-2.8`, `kafka-3.9` or
-    `kafka-4.x`. `config`: Kafka's keys (docs/configuration.md), which override the preset, or a
-    complete BrokerConfig. `evict_disconnected`: remove a member as soon as its connection is lost,
-    rather than after its session timeout. `durability`: when the in-memory disk (`kafka.disk`) is
-    synced, as in `kohort serve --durability`. `security`: how clients connect: PLAINTEXT, SSL,
-    SASL_PLAINTEXT or SASL_SSL. `users`: the password of each user, for SASL; `kafka.security` has
-    the settings for clients. `loop`: an event loop thread that the broker shares with others.
-    `port`: the port of the first node; 0 selects free ports for all nodes.
+    `kafka-4.x`.
+    `config`: Kafka's keys (docs/configuration.md), which override the preset, or a complete
+    BrokerConfig, which also contains `nodes`, `profile`, `security` and `users`.
+    `evict_disconnected`: remove a member as soon as its connection is lost, rather than after its
+    session timeout.
+    `durability`: when the in-memory disk (`kafka.disk`) is synced, as in `kohort serve
+    --durability`.
+    `security`: how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+    `users`: the password of each user, for SASL; `kafka.security` has the settings for clients.
+    `loop`: an event loop thread that the broker shares with others.
+    `host`, `port`: the address of the first node; port 0 selects free ports for all nodes.
 
     Call all methods from the test's thread. Waits take a `timeout` in seconds of wall-clock time.
     """
@@ -124,6 +129,11 @@ class Kafka(SuggestsAttributes):
             config = new_config(preset, nodes, profile, secured)
             for message in config.warnings():  # keys without effect
                 warnings.warn(message, stacklevel=2)
+        elif nodes != 1 or profile != NEWEST or security != "PLAINTEXT" or users:
+            raise ValueError(
+                "nodes, profile, security and users have no effect with a BrokerConfig: set its "
+                "keys, or pass config as a dict"
+            )
         else:
             config = with_preset(config, preset)
         check_durability(durability)
@@ -302,8 +312,8 @@ class Kafka(SuggestsAttributes):
         count: int = 1,
         timeout: float = TIMEOUT_SECONDS,
     ) -> RecordedRequest:
-        """Wait until `count` requests of this API (such as `OffsetCommit`) have arrived since the
-        broker was created, or after the request with number `after`. Return the last of them."""
+        """Wait for `count` requests of this API (such as `OffsetCommit`), and return the last of
+        them. Requests count from the broker's creation, or after the one with number `after`."""
         api = find_api_name(api)
         found, seen = list[RecordedRequest](), after
 
@@ -378,7 +388,7 @@ class Kafka(SuggestsAttributes):
 
     def start_node(self, node_id: int) -> None:
         """Start a stopped node at its previous address. Raises OSError if another process has taken
-        the address, LookupError and ValueError like `stop_node`."""
+        the address, LookupError for an unknown node, ValueError for a node that is up."""
         self._host.start_node(node_id)
 
     def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:

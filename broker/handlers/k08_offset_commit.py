@@ -16,7 +16,7 @@ from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..network.gather import Gather, merge_topics
+from ..gather import Gather, merge_topics
 from ..network.request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
 from .authorization import allows_group, allows_topic
 

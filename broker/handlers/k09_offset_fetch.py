@@ -13,7 +13,7 @@ from ...coordinator.commands import FetchedOffset, FetchResult, OffsetFetch
 from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_group, allows_topic
 

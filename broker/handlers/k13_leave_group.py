@@ -12,7 +12,7 @@ from ...coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import RequestContext, in_slices
 from .authorization import allows_group
 

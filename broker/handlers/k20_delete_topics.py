@@ -15,7 +15,7 @@ from ...topics.acls import AclOperation
 from ...topics.admin import check_not_reserved
 from ...topics.topic import Topic
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
 from .common import ERROR_MESSAGES

@@ -13,7 +13,7 @@ from ...log.producer_state import ABORT, COMMIT, EndMarker
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
 

@@ -20,7 +20,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
-from ..network.gather import merge_topics
+from ..gather import merge_topics
 from ..network.request import RequestContext, in_slices
 from .authorization import allows_group, allows_topic, allows_transactional_id
 from .transactions import VerificationSupport, verify

@@ -7,7 +7,7 @@ from ...coordinator.commands import DeleteGroup, DeleteGroupResult
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_group
 

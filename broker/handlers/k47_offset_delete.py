@@ -8,7 +8,7 @@ from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import merge_topics
+from ..gather import merge_topics
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_group, allows_topic
 

@@ -8,7 +8,7 @@ from ...coordinator.transactions.commands import DescribeTransaction, Transactio
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .transactions import submit

@@ -18,7 +18,7 @@ from ...offsets.records import TargetAssignment, TopicPartitions
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import EncodedResponse, Message, RequestContext, milliseconds
 from .authorization import allows_group, allows_topic, topic_filter
 

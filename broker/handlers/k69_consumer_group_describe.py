@@ -15,7 +15,7 @@ from ...coordinator.commands import (
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.gather import Gather
+from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import NOT_REQUESTED, allows_group, allows_topic, group_operations
 

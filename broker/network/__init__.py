@@ -8,5 +8,4 @@ request.py          routes (decoder, handler and encoder of an API version) and 
 request_cache.py    recognizes repeated requests by their bytes
 wrapped_channel.py  base class of channels that wrap a connection: request log, quotas, tests
 request_log.py      log lines per request and response, for --log-level debug
-gather.py           responses combined from several results
 """

@@ -34,10 +34,10 @@ from .turns import Turns
 
 _log: Final = logging.getLogger("kohort.connection")
 
-# Maximum number of requests in flight per connection; further requests stay in the socket buffer.
-# Clients have few requests in flight, whatever their limits are (the default of
-# max.in.flight.requests.per.connection is 5 in Java and a million in librdkafka). Pipelined
-# requests that are handled together count once.
+# Maximum number of requests in flight per connection. Further requests wait in the backlog, and
+# then in the socket buffer. Clients have few requests in flight, whatever their limits are (the
+# default of max.in.flight.requests.per.connection is 5 in Java and a million in librdkafka).
+# Pipelined requests that are handled together count once.
 IN_FLIGHT_MAX: Final = 4096
 # A connection with more unsent response bytes than this waits for the next iteration of the event
 # loop, because small requests can cause large responses (Fetch) and other clients must be served
@@ -58,8 +58,10 @@ RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A client's connection, with which `opened` and `closed` are called. All connections of an
-    event loop share `inbox`, because no other one runs between `get_buffer` and `buffer_updated`.
+    """A client's connection. It calls `opened` and `closed` with itself.
+
+    All connections of an event loop share the receive buffer `inbox`, because no other connection
+    runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
     write buffer is full, or until a connection that sends much has its next turn. The socket
@@ -94,7 +96,6 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes = self._decoding_bytes = 0
         self._cache, self._interceptor = cache, interceptor
         self._opened, self._closed = opened, closed
-        self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self.client, self._tls = client, tls
         self.is_disconnected = False
@@ -105,15 +106,18 @@ class Connection(asyncio.BufferedProtocol):
         # The unsent part of a large response, and how many bytes of its first buffer were written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position = self._unsent_bytes = 0
-        # Whether a write is scheduled, by the current call or by the outbox, or `_resume`.
-        self._will_stream = self._will_send = self._will_resume = False
-        # What mutes the channel (a request or quotas), and the frames received since then.
+        self._will_stream = False  # whether the outbox will call `write_stream`
+        self._will_send = False  # whether the outbox, or the current call at its end, will `send`
+        self._will_resume = False  # whether `_resume` is scheduled
+        # What mutes the channel: a request, or `_throttled`, the end of a quota violation.
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
+        # Received frames that must wait: the channel is muted, or `_handle_frames` has stopped.
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
-        self._is_ended = self._is_half_closed = False  # after the end, no frame is handled
+        # Whether frames after the current one are ignored, and after an EOF with pending responses.
+        self._drops_frames = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 
     # --- called by the transport
@@ -178,13 +182,13 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._backlog.extend(frames)
         except ProtocolError as error:
-            self._end(error)
+            self._close_because(error)
         if self._framer.error is not None:
-            self._end(self._framer.error)
+            self._close_because(self._framer.error)
         self.send()
         if self._framer.partial_bytes or self._backlog or self._held_bytes:
-            self._hold_requests()
-        self._turn_ended(begin, frames)
+            self._charge_requests()
+        self._report_duration(begin, frames)
 
     def eof_received(self) -> bool:
         """After a half-close, the client can still read, so pending requests get their responses.
@@ -198,16 +202,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
-        self._hold_responses()
+        self._charge_responses()
         self._control_flow()
 
     def resume_writing(self) -> None:
         self._is_writing_paused = False
-        self._hold_responses()
+        self._charge_responses()
         self._stream_soon()
         self._control_flow()
 
-    def _turn_ended(self, begin: float, frames: list[Frame]) -> None:
+    def _report_duration(self, begin: float, frames: list[Frame]) -> None:
         duration = seconds() - begin
         if duration < SHORT_SECONDS:
             self._watchdog.short += 1
@@ -237,21 +241,21 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- memory
 
-    def _hold_requests(self) -> None:
+    def _charge_requests(self) -> None:
         size = self._framer.partial_bytes + self._decoding_bytes
         size += sum(end - start for _, start, end in self._backlog)
         self._held_bytes = size
         self._budgets.requests.hold(self, size)
         self._check(self._budgets.requests, "requests", "queued.max.request.bytes")
 
-    def _hold_responses(self) -> None:
+    def _charge_responses(self) -> None:
         """Charge the bytes that wait for the client, whether the transport or the stream has them.
         Buffers in files do not count."""
         size = sum(len(each) for each in self._stream if isinstance(each, bytes))
         if self._is_writing_paused and self._transport is not None:
             size += self._transport.get_write_buffer_size()
         self._budgets.responses.hold(self, size)
-        self._check(self._budgets.responses, "responses", "its limit")
+        self._check(self._budgets.responses, "responses", "the limit")
 
     def _check(self, budget: "MemoryBudget[Connection]", what: str, limit: str) -> None:
         while (connection := budget.excess()) is not None:
@@ -288,7 +292,7 @@ class Connection(asyncio.BufferedProtocol):
                     RequestContext(self, route, ids, client_id, request, prepared, numbers)
                 )
                 index += len(ids)
-            if self._is_ended or index == count:
+            if self._drops_frames or index == count:
                 return
             if (
                 self._muted_by is not None
@@ -304,11 +308,11 @@ class Connection(asyncio.BufferedProtocol):
                 return
 
     def _authenticate(self, sasl: SaslAuthenticator, frames: list[Frame]) -> list[Frame]:
-        """Handle frames one after the other until the client has authenticated and the next frame
-        is not a SaslHandshake. Return the remaining frames, which need no authentication."""
+        """Handle frames one after the other until the client has authenticated and no frame is a
+        SaslHandshake. Return the remaining frames, which need no authentication."""
         keys = [api_key_of(*frame) for frame in frames]
         for index, frame in enumerate(frames):
-            if self._is_ended:
+            if self._drops_frames:
                 return []
             if self._muted_by is not None:
                 self._backlog.extend(frames[index:])
@@ -386,7 +390,9 @@ class Connection(asyncio.BufferedProtocol):
             self._end_long(context)
             return
         decode = context.route.decode_long
-        decoding = self._loop.run_in_executor(codec_thread, decode, buffer, body, end)
+        decoding = asyncio.get_running_loop().run_in_executor(
+            codec_thread, decode, buffer, body, end
+        )
         decoding.add_done_callback(partial(self._decoded, context))
 
     def _end_long(self, context: RequestContext) -> None:
@@ -408,10 +414,10 @@ class Connection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self._end_long(context)
             self._backlog.clear()
-            self._end(error)
+            self._close_because(error)
         else:
             self._handle(context)
-            if context.is_long and (context.is_parked or self._is_ended):
+            if context.is_long and (context.is_parked or self._drops_frames):
                 self._end_long(context)
         self.send()
         self._watchdog.ended(seconds() - begin, context.__str__)
@@ -429,10 +435,10 @@ class Connection(asyncio.BufferedProtocol):
         except Exception:
             # This is a bug in the broker. The connection is dropped, so that the client retries.
             _log.exception("Handling %s v%d failed", route.api.name, route.version)
-            self._is_ended = True
+            self._drops_frames = True
             self.abort()
 
-    def _end(self, error: ProtocolError) -> None:
+    def _close_because(self, error: ProtocolError) -> None:
         """Close after the pending responses, because the stream cannot be parsed after a bad frame.
         As in Kafka, no error response is sent."""
         if self._error is not None:
@@ -446,7 +452,7 @@ class Connection(asyncio.BufferedProtocol):
             _log.warning("Closing the connection from %s: %s", host, reason)
         self.client.on_failed(self.client, reason)
 
-    # --- responses (RequestContext and its Meter call the first four)
+    # --- responses: the methods of Channel, then sending
 
     def response_ready(self, context: RequestContext) -> None:
         response = context.response
@@ -488,8 +494,8 @@ class Connection(asyncio.BufferedProtocol):
         self._control_flow()
 
     def close_after_responses(self, reason: str) -> None:
-        self._is_ended = True
-        self._end(ProtocolError(reason))
+        self._drops_frames = True
+        self._close_because(ProtocolError(reason))
 
     def send(self) -> None:
         """Write all responses that are ready, up to the first pending one. Called by the outbox."""
@@ -514,7 +520,7 @@ class Connection(asyncio.BufferedProtocol):
                 else:
                     self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
                 if self._is_writing_paused:
-                    self._hold_responses()
+                    self._charge_responses()
             self._unsent_bytes = 0
             self._stream_soon()
         if self._error is not None or self._is_half_closed:
@@ -572,7 +578,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stream.popleft()
                 self._stream_position = 0
         if not self._stream:
-            self._hold_responses()
+            self._charge_responses()
             self.send()
 
     # --- flow control
@@ -591,7 +597,7 @@ class Connection(asyncio.BufferedProtocol):
             and not self._will_resume
         ):
             self._will_resume = True
-            self._loop.call_soon(self._resume)
+            asyncio.get_running_loop().call_soon(self._resume)
         pause = bool(self._backlog) or self._is_writing_paused or self._will_resume
         if pause != self._is_reading_paused:
             self._is_reading_paused = pause
@@ -624,8 +630,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             self._handle_frames(frames)
         except ProtocolError as error:
-            self._end(error)
+            self._close_because(error)
         self.send()
         if self._held_bytes:
-            self._hold_requests()
-        self._turn_ended(begin, frames)
+            self._charge_requests()
+        self._report_duration(begin, frames)

@@ -21,8 +21,8 @@ class Sender(Protocol):
 
 
 class Outbox:
-    """Connections with responses that are ready to be sent. Each iteration of the event loop
-    flushes all of them, but only one connection that sends records from files."""
+    """Connections with responses that are ready to be sent. Each iteration of the event loop sends
+    all ready responses, but only one part of a large response."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon

@@ -368,7 +368,8 @@ class RequestContext:
         self.channel.mute(self)
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
-        """Call `callback`, if any, if the connection is lost before the response has been sent."""
+        """Call `callback` if the connection is lost before the response has been sent. None
+        removes the previous callback."""
         self._on_disconnect = callback
 
     def disconnected(self) -> None:
@@ -401,6 +402,7 @@ def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> 
         scheduler = node.cluster.scheduler
         if count == 1:
             end = scheduler.seconds() + SLICE_SECONDS
+        # A step that is not None needs a thread, or waits.
         if count == FIRST_STEPS_MAX or step is not None or scheduler.seconds() >= end:
             context.mute_channel()
             rest = cast("Generator[Step, None, None]", steps)

@@ -62,10 +62,11 @@ class RequestCache:
             self._acls_version = acls.version
             self._clear()
         buffer, start, end = frames[index]
-        start -= 4
+        start -= 4  # the length field; a layout begins with 8 bytes: length, API key, version
         layout = self._layouts.get(buffer[start : start + 8])
         if layout is None:
             return None
+        # Constant bytes alternate with numbers, of which the first is the correlation id.
         pieces = layout.unpack_from(buffer, start)
         entry = self._entries.get(pieces[::2])
         if entry is None:
@@ -108,8 +109,8 @@ class RequestCache:
 
 
 def _count_same_size(frames: Sequence[Frame], size: int) -> int:
-    """Estimate how many consecutive frames have the same size, from the end of the last frame. A
-    frame in between may differ, which the comparison of the constant bytes detects."""
+    """Return the largest n for which the first n frames have n × `size` bytes. If their sizes
+    differ nevertheless, the comparison of the constant bytes detects it."""
     buffer, _, end = frames[0]
     count = len(frames)
     while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * size:

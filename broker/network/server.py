@@ -47,7 +47,7 @@ class Server:
         self._limits: ConnectionLimits | None = None
         self._idle: IdleConnections | None = None
         self._name = ""
-        # Accepted sockets that have no connection yet.
+        # Tasks that open a connection, and wait for its TLS handshake.
         self._connecting: set[asyncio.Task[None]] = set()
         # Accepted sockets that wait until the limits allow a connection, or until they are closed.
         self._waiting: set[socket.socket] = set()

@@ -37,7 +37,7 @@ from ...protocol.budgets import REGEX_MATCHES_MAX, ConcurrencyLimit
 from ...protocol.errors import ErrorCode
 from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timers
-from ..network.gather import Gather
+from ..gather import Gather
 from .context import ACTIVE, RETRY_FAILED_MS, CoordinatorContext, CoordinatorState, Respond
 from .loader import PartitionLoader
 from .offset_cleanup import DeletedTopics
@@ -100,7 +100,7 @@ class CoordinatorRuntime:
         self.on_log_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
             resume()
         )
-        # Called when a partition has cleaned up deleted topics, or is unloaded.
+        # Called when a partition has cleaned up deleted topics, is unloaded, or fails to load.
         self.on_cleaned_up: Callable[[], None] = lambda: None
 
     # --- commands
@@ -111,7 +111,8 @@ class CoordinatorRuntime:
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
         """Decide `command` and call `respond(request, result)` once, now or later, or never if a
-        later request of the same member supersedes this one. Return the ticket, for `forget`."""
+        later request of the same member supersedes this one. Return the ticket for `forget`, or 0
+        if `respond` has been called already."""
         partition = self._store.partition_of(command.group_id)
         context = self._contexts.get(partition)
         if context is None or context.state is not ACTIVE:
@@ -334,7 +335,7 @@ class CoordinatorRuntime:
                 try:
                     respond(request, result)
                 except Exception as error:
-                    failed = error
+                    failed = failed or error
         if failed is not None:
             raise failed
 
@@ -459,7 +460,8 @@ class CoordinatorRuntime:
         self._unload(context, lost)
 
     def _invalidate(self, context: CoordinatorContext, error: OSError | CorruptBatch) -> None:
-        """Remove the corrupted cache files of the partition and load it from its log."""
+        """Remove the partition's cache files, which are corrupted or cannot be read, and load the
+        partition from its log."""
         _log.error(
             "Removing the corrupted cache files of partition %d of __consumer_offsets: %s",
             context.partition,
@@ -467,8 +469,8 @@ class CoordinatorRuntime:
         )
         log = context.log
         assert log is not None
-        # The log itself has not failed, so `begin` must not truncate its unsynced records.
         lost = self._reset(context)
+        # The log itself has not failed, so `begin` must not truncate its unsynced records.
         context.log = None
         try:
             self._store.invalidate(context.partition, log, error)

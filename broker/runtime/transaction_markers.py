@@ -24,7 +24,7 @@ from ...topics.registry import TopicRegistry
 from ...topics.topic import Partition
 from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timer, Timers
-from ..network.gather import Gather
+from ..gather import Gather
 
 _log = logging.getLogger("kohort.transactions")
 

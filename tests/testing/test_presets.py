@@ -1,8 +1,11 @@
 """Presets: the keys that they set, below the keys of a test."""
 
+from typing import Any
+
 import pytest
 from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.protocol.apis import NEWEST
+from kohort.testing.kafka import Kafka
 from kohort.testing.presets import PRESETS, new_config, with_preset
 
 SESSION = "group.consumer.session.timeout.ms"
@@ -29,3 +32,10 @@ def test_the_bounds_of_a_preset_apply_to_the_keys_of_a_test() -> None:
         new_config("kafka", 1, NEWEST, given)
     with pytest.raises(ConfigError, match=r"they are 100 \(from preset instant\) and 90 \(from"):
         new_config("instant", 1, NEWEST, {SESSION: 90})
+
+
+def test_arguments_that_a_broker_config_contains_are_rejected() -> None:
+    each: list[dict[str, Any]] = [{"nodes": 3}, {"security": "SSL"}, {"users": {"alice": "secret"}}]
+    for arguments in each:
+        with pytest.raises(ValueError, match="have no effect with a BrokerConfig"):
+            Kafka(config=BrokerConfig(), **arguments)

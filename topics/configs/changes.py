@@ -87,6 +87,7 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
 def _not_a_list(keys: ConfigDef, name: str, operation: Operation) -> str:
     """Return the error message. In Kafka, the controller validates topic and group configs, and the
     broker validates broker configs, with different messages."""
+    # `keys` is empty for client metrics, whose types Kafka's controller does not know.
     if keys is TOPIC_KEYS or keys is GROUP_KEYS or not keys:
         return f"Can't {operation.name} to key {name} because its type is not LIST."
     if name not in keys or name in _QUOTAS:

@@ -57,7 +57,7 @@ def validate_subscription(overrides: Mapping[str, str]) -> None:
             message = f"Unknown client metrics configuration: {name}"
             raise ApiError(ErrorCode.invalid_request, message)
     values = {name: CLIENT_METRICS_KEYS[name].parse(text) for name, text in overrides.items()}
-    interval_ms = values.get("interval.ms", INTERVAL_MS_MIN)
+    interval_ms = values.get("interval.ms", INTERVAL_MS_DEFAULT)
     assert isinstance(interval_ms, int)
     if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
         raise ApiError(

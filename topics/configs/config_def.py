@@ -1,7 +1,7 @@
 """Typed configuration keys: parsing, validation, and messages for invalid values.
 
-Topics and the broker each have a `ConfigDef`, a set of keys. The error messages are taken from
-Kafka's ConfigDef.
+Each kind of resource (broker, topics, groups, client metrics) has a `ConfigDef`, a set of keys. The
+error messages are taken from Kafka's ConfigDef.
 """
 
 import math

@@ -117,7 +117,8 @@ class Configs:
         return other
 
     def with_dynamic(self, resource: str, texts: Mapping[str, str]) -> "Configs":
-        """Return a copy with these dynamic values of a node, or of EVERY_BROKER."""
+        """Return the broker's configuration with these dynamic values of a node, or of
+        EVERY_BROKER; without the overrides of groups and client metrics."""
         changed = Configs(self.broker, self.node_id)
         changed.dynamic = {**self.dynamic, resource: dict(texts)}
         return changed
@@ -170,7 +171,7 @@ class Configs:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The data folder, as configured."""
+        """The configured data folders; kohort uses one."""
         folders = self.broker["log.dirs"] or self.broker["log.dir"]
         assert isinstance(folders, tuple)
         return folders
@@ -203,13 +204,13 @@ class Configs:
         return _listed(name, self._sources(next(related, ((name, 1),))))
 
     def effective(self, source: ConfigSynonym) -> Value:
-        """Return the effective value. A dynamic value of the broker is capped, because the bounds
-        may have been different when it was stored (upstream:
+        """Return the effective value. A broker's value is moved to the nearest bound, because the
+        bounds may have been different when it was stored (upstream:
         GroupCoordinatorConfig.clampDynamicConfigs)."""
         bound = BOUNDS_OF_BROKER_KEYS.get(source.name)
         if bound is None or not isinstance(source.value, int):
             return source.value
-        return self._capped(bound, source.value)
+        return self._clamped(bound, source.value)
 
     # --- topics
 
@@ -289,7 +290,7 @@ class Configs:
         stored = GROUP_KEYS[key].parse(text)
         assert isinstance(stored, int)
         # The bounds may have changed since the value was set (upstream: GroupConfig.evaluate).
-        effective = self._capped(BOUNDS_OF_BROKER_KEYS[f"group.{key}"], stored)
+        effective = self._clamped(BOUNDS_OF_BROKER_KEYS[f"group.{key}"], stored)
         if effective != stored:
             _log.warning(
                 "Group config %s=%d of group %s is outside the broker's bounds: "
@@ -298,7 +299,7 @@ class Configs:
             )
         return effective
 
-    def _capped(self, bound: GroupBound, value: int) -> int:
+    def _clamped(self, bound: GroupBound, value: int) -> int:
         low, high = limits(self.broker, bound)
         return min(max(value, low), high)
 

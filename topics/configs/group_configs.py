@@ -205,7 +205,8 @@ def validate_group_overrides(broker: StaticBrokerConfig, overrides: Mapping[str,
 
 
 def validate_dynamic_bounds(broker: StaticBrokerConfig, values: Mapping[str, Value]) -> None:
-    """Raise InvalidConfigValue for values of broker keys outside the bounds of group keys."""
+    """Raise InvalidConfigValue if a value of a broker key, which is the default of a group key, is
+    outside of the group key's bounds."""
     for name, value in values.items():
         if (bound := BOUNDS_OF_BROKER_KEYS.get(name)) is not None:
             _check_bound(broker, bound, name, value)

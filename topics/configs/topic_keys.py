@@ -30,7 +30,7 @@ def gzip_level(name: str, value: Value) -> None:
 
 def _throttled_replicas(name: str, value: Value) -> None:
     assert isinstance(value, tuple)
-    # Only this key allows empty items (upstream: ThrottledReplicaListValidator).
+    # Only lists of replicas allow empty items (upstream: ThrottledReplicaListValidator).
     if "".join(value) != "*" and not all(re.fullmatch("([0-9]++:[0-9]++)?", i) for i in value):
         reason = (
             f"{name} must be the literal '*' or a list of replicas in the following format: "

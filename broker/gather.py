@@ -29,9 +29,9 @@ def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[An
     """Merge topics that a handler rejected, entirely or in part, with the coordinator's result.
     Topics are tuples whose last item is their partitions.
 
-    As in upstream's OffsetCommitResponse.Builder and OffsetDeleteResponse.Builder, rejected
-    partitions come first, and so do their topics. The entries of a topic that is requested twice
-    are merged only if something was rejected.
+    As in upstream's OffsetCommitResponse.Builder and OffsetDeleteResponse.Builder, topics with
+    rejected partitions come first, and in a topic its rejected partitions. The entries of a topic
+    that is requested twice are merged only if something was rejected.
     """
     if not rejected:
         return decided
