@@ -106,8 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         # The unsent part of a large response, and how many bytes of its first buffer were written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position = self._unsent_bytes = 0
-        # Whether calls of `write_stream`, `send` (or the end of the current call) and `_resume` are
-        # scheduled.
+        # Whether `write_stream`, `send` (perhaps by the current call) and `_resume` are scheduled.
         self._will_stream = self._will_send = self._will_resume = False
         # What mutes the channel: a request, or `_throttled`, the end of a quota violation.
         self._muted_by: RequestContext | Timer | None = None
