@@ -422,7 +422,7 @@ class Kafka(SuggestsAttributes):
     def fork(self, snapshot: Snapshot | None = None) -> Self:
         """Return another broker, not started, with the disk of the snapshot (None: the current
         disk), the same configuration and time, and a separate history: `with kafka.fork() as
-        other:`. Stop the fork before this broker."""
+        other:`. Stop the fork before this broker, whose event loop it uses."""
         files = (snapshot or self.snapshot()).files.copy()
         files.faults = []
         other = copy.copy(self)

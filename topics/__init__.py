@@ -12,7 +12,7 @@ topic_deletion.py  removes the folders of deleted topics
 admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
 broker_configs.py  validation of changed broker keys and their values
-security_state.py  SCRAM credentials, ACLs and client quotas
+security_state.py  SCRAM credentials, ACLs and client quotas, which the registry also stores
 acls.py            ACLs, and an index that finds the ACLs that apply to a resource
 kafka_import.py    imports a data folder written by Kafka
 kafka_metadata.py  the metadata in Kafka's data folder: topics, users, ACLs, quotas

@@ -203,14 +203,14 @@ class Configs:
         related = (names for names in BROKER_SYNONYMS.values() if (name, 1) in names)
         return _listed(name, self._sources(next(related, ((name, 1),))))
 
-    def effective(self, source: ConfigSynonym) -> Value:
+    def effective(self, synonym: ConfigSynonym) -> Value:
         """Return the effective value. A broker's value is moved to the nearest bound, because the
         bounds may have been different when it was stored (upstream:
         GroupCoordinatorConfig.clampDynamicConfigs)."""
-        bound = BOUNDS_OF_BROKER_KEYS.get(source.name)
-        if bound is None or not isinstance(source.value, int):
-            return source.value
-        return self._clamped(bound, source.value)
+        bound = BOUNDS_OF_BROKER_KEYS.get(synonym.name)
+        if bound is None or not isinstance(synonym.value, int):
+            return synonym.value
+        return self._clamped(bound, synonym.value)
 
     # --- topics
 
