@@ -87,7 +87,7 @@ class Broker:
         self._routes = Routes(PROFILES[config.str("kohort.profile")])
         self._listener = listener
         self.security_folder: Path | None = None
-        """Folder of the broker's own certification authority: by default `security` in the data
+        """Folder of the broker's own certificate authority: by default `security` in the data
         folder, or a temporary folder if the broker is in memory. May be set before the start."""
         self.tls: dict[str, ServerTls] = {}
         """The TLS configuration of the listeners that use TLS, by listener name."""

@@ -159,7 +159,7 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
 
 
 class _FinalReads:
-    """Steps that are attempted until they succeed, all of them within FINAL_SECONDS."""
+    """Steps that are retried until they succeed. Together they may take FINAL_SECONDS."""
 
     def __init__(self, cluster: Cluster, history: History) -> None:
         self._cluster, self._history = cluster, history

@@ -60,8 +60,8 @@ async def play(
 class Player:
     """Plays scenarios on one broker, each with its own groups and topics. `settings`: the broker's
     settings; `run`: part of the names of groups; `restore`: undoes the changes of a scenario that
-    is played alone; `limit`: limits the number of concurrent scenarios, for several players if they
-    share it."""
+    is played alone; `limit`: limits the number of concurrent scenarios; several players can share
+    it."""
 
     def __init__(
         self,

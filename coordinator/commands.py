@@ -29,7 +29,7 @@ class JoinGroup(NamedTuple):
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]  # (name, metadata), in order of preference
     requires_known_member_id: bool  # v4 and above: dynamic members join in two steps (KIP-394)
-    # V9 and above: a static leader may skip the assignment (KIP-814).
+    # v9 and above: a static leader may skip the assignment (KIP-814).
     supports_skip_assignment: bool
     reason: str | None  # KIP-800
     client_software: str | None = None  # "name/version" from ApiVersions (KIP-511)

@@ -29,7 +29,7 @@ class Part(NamedTuple):
     at: str = ""
     """The expression by which a test obtains one."""
     is_constructed: bool = False
-    """Whether tests construct it: its arguments are then shown."""
+    """Whether tests construct it. If so, its arguments are shown."""
 
 
 # In the order in which a user encounters them: heading -> introduction, parts.
@@ -326,7 +326,7 @@ class _OptionParser:
         self.rows.append((f"{name}={value}", help))
 
     def addini(self, *_: str, **__: Any) -> None:
-        """Record it like an option."""
+        """Ignore options of the ini file."""
 
 
 def _plugin() -> Iterator[str]:

@@ -55,7 +55,7 @@ def recover(
     same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data not
     known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps` (for logs that
     were never compacted), missing offsets are logged. They may be the only sign of a corrupt base
-    offset, which no checksum covers. `producers` receives the batches of producers.
+    offset, which no checksum covers. `producers` is updated from batches that have a producer id.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """

@@ -46,8 +46,9 @@ def write_indexes(
     segments: Iterable[Segment],
     aborted: Sequence[AbortedTransaction],
 ) -> None:
-    """Write the index files of segments that are missing or do not match `aborted` (in the order of
-    the markers), and remove other index files. Errors are only logged."""
+    """Write each segment's index file if it is missing or does not match `aborted` (which is in the
+    order of the markers), and remove index files of segments without aborted transactions. Errors
+    are only logged."""
     try:
         stale = {name for name in files.list(folder) if name.endswith(SUFFIX)}
         if not stale and not aborted:

@@ -80,7 +80,8 @@ def open_snapshot(
 
 
 def _read(file: File) -> tuple[Snapshot, int] | None:
-    """Return the snapshot and the log end offset at the time it was completed. Raises OSError."""
+    """Return the snapshot and the log end offset when the snapshot was completed. Raises
+    OSError."""
     size = _FOOTER.size + FRAME_OVERHEAD_BYTES
     try:
         footer = unframe(_MAGIC, file.read(max(file.size - size, 0), size))

@@ -41,7 +41,8 @@ class Security:
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that clients must trust, in PEM. Raises RuntimeError without TLS."""
+        """The certificate that clients must trust, in PEM. Raises RuntimeError if no listener uses
+        TLS."""
         return self._folder / CA_FILE
 
     @property

@@ -39,8 +39,8 @@ class Member:
     """The previous target assignment of the member, or of the static member that it replaces."""
     group_instance_id: str | None = None
     unknown: int = 0
-    """The number of topics in the subscription that do not exist. Kafka's tables have room for
-    them."""
+    """The number of topics in the subscription that do not exist. They affect the sizes of
+    Kafka's hash tables, and therefore the order of topics."""
 
 
 Members: TypeAlias = Mapping[str, Member]

@@ -745,7 +745,7 @@ SASL: Final = (
         "sasl.oauthbearer.jwks.endpoint.url",
         None,
         "A file with the keys of signed tokens (JWKS), as a URL: `file:///etc/jwks.json`. It is "
-        "read when the broker starts. Without this file, tokens are not signed.",
+        "read when the broker starts. Without this file, only unsigned tokens are accepted.",
     ),
     _list(
         "sasl.oauthbearer.expected.audience",

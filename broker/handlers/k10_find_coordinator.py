@@ -75,7 +75,8 @@ def _find(
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:
-    """Whether the client may describe any of the keys, which Kafka requires to create the topic."""
+    """Whether the client may describe at least one key. Otherwise, Kafka does not create the
+    topic."""
     request = context.request
     keys = request.coordinator_keys if context.version >= 4 else (request.key,)
     return any(_denied(context, node, key, reports=False) is None for key in keys)

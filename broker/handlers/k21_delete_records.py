@@ -19,7 +19,7 @@ from .authorization import allows_topic
 
 HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
-# Maximum number of start offsets that are stored on the event loop, which takes 1 ms.
+# Maximum number of start offsets that are stored on the event loop. Storing this many takes 1 ms.
 INLINE_OFFSETS_MAX: Final = 100
 
 

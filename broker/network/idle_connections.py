@@ -13,7 +13,7 @@ from .connection import Connection
 _log: Final = logging.getLogger("kohort.server")
 
 # Maximum number of checks per idle time, so that many idle connections wake the event loop rarely.
-# A connection may therefore be closed late by 1/100 of the idle time.
+# A connection may therefore be closed up to 1/100 of the idle time late.
 CHECKS_PER_IDLE_TIME: Final = 100
 
 

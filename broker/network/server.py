@@ -19,7 +19,7 @@ from .idle_connections import IdleConnections
 _log: Final = logging.getLogger("kohort.server")
 
 # How long a stopping server waits for clients to receive the responses already written, before it
-# aborts their connections, so that `kohort serve` stops within two seconds.
+# aborts their connections. `kohort serve` must stop within two seconds.
 CLOSE_SECONDS_MAX: Final = 1.0
 # All clients of a test suite may connect at once. Kafka's backlog is 50.
 BACKLOG: Final = 1024

@@ -19,7 +19,7 @@ from .context import CoordinatorContext, CoordinatorState
 # Shorter logs are loaded in one step, which takes up to 50 ms, so that clients need not retry
 # (COORDINATOR_LOAD_IN_PROGRESS).
 EAGER_RECORDS = 10_000
-# Number of records in one step for longer logs, which takes about 5 ms.
+# Number of records per step for longer logs. A step takes about 5 ms.
 STEP_RECORDS = 1_000
 
 

@@ -234,7 +234,8 @@ class CoordinatorRuntime:
                 store.on_durable(log, on_durable)
             waiting.extend(replies)
         elif replies:
-            # These replies wait for pending records, which are all in `context.flush`.
+            # Replies without records wait for pending records, if any, which are all in
+            # `context.flush`.
             if context.replies is not None:
                 context.replies.extend(replies)
             else:

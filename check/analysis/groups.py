@@ -130,11 +130,11 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _given_up(facts: Facts) -> dict[tuple[str, str, int], list[Heartbeat]]:
-    """Return the accepted heartbeats of the consumer protocol in which a member did not own a
-    partition, the first of each epoch, by group, member and partition. The member can own the
-    partition again only in the epoch of the response or a later one. Kafka accepts commits with any
-    epoch since the one in which the partition was assigned (KIP-1251); before 4.3, only with the
-    current epoch."""
+    """Return, by group, member and partition, the accepted heartbeats (consumer protocol) in which
+    the member did not own the partition. Only the first such heartbeat of each epoch is included.
+    The member can own the partition again only in the epoch of the response or a later one. Kafka
+    accepts commits with any epoch since the one in which the partition was assigned (KIP-1251);
+    before 4.3, only with the current epoch."""
     partitions = {each.partition for each in facts.of(Commit)}
     found: dict[tuple[str, str, int], list[Heartbeat]] = defaultdict(list)
     for each in facts.of(Heartbeat):

@@ -137,7 +137,7 @@ class _LazySession:
 
 
 class StopSignals:
-    """Handlers of Ctrl-C and SIGTERM. The first signal stops after the current batch, or raises
+    """Handlers for Ctrl-C and SIGTERM. The first signal stops after the current batch, or raises
     KeyboardInterrupt if `in_batch` is False. The second signal stops immediately."""
 
     def __init__(self) -> None:

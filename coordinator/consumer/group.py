@@ -57,7 +57,7 @@ class MemberState(IntEnum):
     """The state of a member, with its number in records.
 
     STABLE                 owns its target assignment, or has not begun to reconcile with a new one
-    UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed it
+    UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed this yet
     UNRELEASED_PARTITIONS  waits for partitions that other members have not released
     UNKNOWN                written by a newer Kafka version: the member must rejoin
     """

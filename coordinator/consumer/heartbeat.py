@@ -210,7 +210,7 @@ def _partitions(owned: tuple[TopicPartitions, ...] | None) -> Partitions | None:
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
-    """Return the member with the fields of the request. Null fields have not changed."""
+    """Return the member, updated from the fields of the request. Null fields have not changed."""
     known = member.metadata
     names = command.subscribed_topic_names
     timeout_ms = command.rebalance_timeout_ms

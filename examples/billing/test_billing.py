@@ -35,7 +35,7 @@ class Till:
             self._changed.notify_all()
 
     def wait(self, count: int) -> list[bytes]:
-        """Wait until `count` orders are charged."""
+        """Wait until `count` orders have been charged."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.charged) >= count, 10), self.charged
             return self.charged

@@ -49,8 +49,9 @@ AMBIGUOUS_RATIO: Final = 1.5
 """If the ratio of two timeouts is at most this, both may explain a silence."""
 
 LATE_MS: Final = 5_000
-"""How long after a timeout the rebalance may be in the log, in addition to the usual commit gap.
-The other members are informed of the rebalance by their next heartbeat (3 s) and then rejoin."""
+"""How long after a timeout the rebalance may appear in the log, in addition to the usual commit
+gap. The other members are informed of the rebalance by their next heartbeat (3 s) and then
+rejoin."""
 
 DEFAULT_GAP_MS: Final = 5_000
 """Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""
@@ -77,8 +78,9 @@ def _revocation_timeout(exit_: Exit) -> Explanation | None:
 def _slow_poll(exit_: Exit) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
-    Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member
-    plus two thirds of its session timeout), unless it fits a similar session timeout (_ambiguous).
+    Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member,
+    two thirds of its session timeout are added). The rule does not apply if the two timeouts are
+    close and the silence also fits the session timeout (_ambiguous).
     Confidence: high if there were records to read and the client returned, else medium or low.
     """
     member, silence = exit_.member, exit_.silence

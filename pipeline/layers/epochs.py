@@ -127,7 +127,8 @@ class _Group:
                 _set(self._topics_of_regex, record.key["regularExpression"], topics)
 
     def content(self) -> Row | None:
-        """Return the columns that do not depend on the log position, or None without a group."""
+        """Return the columns that do not depend on the log position, or None if there is no
+        group."""
         if self._group is None:
             return None
         return {

@@ -45,8 +45,8 @@ def _pace(commits: pa.Table) -> Any:
 
 
 def count_deltas(commits: pa.Table, before: pa.Table) -> pa.Table:
-    """Return state_delta after the rows `commits` of silver_commit: the number of paces in
-    [2^(magnitude-1), 2^magnitude)."""
+    """Return state_delta, updated from `commits` (rows of silver_commit). `deltas` is the number of
+    paces in [2^(magnitude-1), 2^magnitude)."""
     grown = commits.filter(pc.greater(commits["delta"], 0))
     magnitude = pa.array(np.frexp(_pace(grown))[1], INT)
     names = ["cluster", *_TOPIC]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .batch import Batch
 
-# The newest intervals kept per partition; limited because every batch rewrites the table. They
-# cover hours if a partition moves every minute, and years if it moves only with deployments.
+# The number of intervals kept per partition (the newest), because every batch rewrites the table.
+# They cover hours if a partition moves every minute, and years if it moves only with deployments.
 INTERVALS_MAX: Final = 200
 
 _GROUP: Final = ["cluster", "group"]

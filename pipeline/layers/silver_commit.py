@@ -215,7 +215,7 @@ def _assigned(generations: pa.RecordBatch) -> pa.Table:
 # --- transactions: the rules of offsets/pending.py, on columns
 #
 # A commit takes effect at the marker of its transaction, unless a newer record of its partition has
-# taken effect before. Every commit is therefore the newest of its partition when it takes effect,
+# already taken effect. Every commit is therefore the newest of its partition when it takes effect,
 # and the commits that take effect remain in log order.
 
 # The position of a marker that has not been written yet: after all others.

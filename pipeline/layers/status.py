@@ -117,7 +117,7 @@ def _parts(batch: "Batch", now_ms: int) -> DataFrame:
 
 
 def _current_samples(samples: DataFrame, now: datetime) -> DataFrame:
-    """Return, by time, the samples of each partition from which its status is computed."""
+    """Return the samples from which each partition's status is computed, sorted by time."""
     newest_first = Window.partitionBy(*_TOPIC).orderBy(F.desc("sampled_at"))
     age_ms = F.unix_millis(F.lit(now)) - F.unix_millis("sampled_at")
     doubling = F.floor(F.log2(F.greatest(age_ms, F.lit(60_000)) / 60_000))

@@ -129,11 +129,11 @@ class PartitionLog:
         self._anchor: Anchor | None = None
 
     def start(self) -> int | None:
-        """Return the log start offset, or None without segments."""
+        """Return the log start offset, or None if there are no segments."""
         return min(self._segments(), default=None)
 
     def end(self) -> int | None:
-        """Return the offset after the last record, or None if the log is empty."""
+        """Return the offset after the last record, or None if the log never had a record."""
         for base, file in self._opened(max(self._segments(), default=0)):
             last = self._last(file, base)
             if last is None:

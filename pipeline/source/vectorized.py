@@ -5,9 +5,8 @@ batches can be walked together: record 0 of all batches in one numpy operation, 
 batches that have one, and so on. Then each field is decoded for all records in one operation.
 
 Keys and values in the layouts of `_read_keys` and `_read_values` are decoded here; all other
-records are left to records.py, which would decode both kinds to the same rows. Irregular records
-are only marked.
-"""
+records are only marked (`is_commit` is False), and records.py decodes them. It would decode both
+kinds to the same rows."""
 
 from typing import Any, Final, NamedTuple
 

@@ -213,8 +213,8 @@ class CoordinatorClient:
         self._on_lost = on_lost
         self._connection: Connection | None = None
         self.activity = 0
-        """A count of everything that happens on the connections, by which FakeMembers.is_idle
-        recognizes that nothing is in progress."""
+        """Increases with everything that happens on the connections. FakeMembers.is_idle uses it to
+        detect that nothing is in progress."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
         """Whether `request` is waiting for a response, possibly to its FindCoordinator."""

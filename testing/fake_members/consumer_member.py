@@ -1,4 +1,4 @@
-"""A fake member of the consumer protocol (KIP-848): its heartbeats join, confirm and leave.
+"""A fake member of the consumer protocol (KIP-848), which joins, confirms and leaves by heartbeats.
 
 Like the background thread of Java's consumer, but without delay, the member revokes partitions and
 confirms the revocation as soon as a response requires it, unless it has stopped polling.

@@ -129,7 +129,7 @@ def trickle(request: InterceptedRequest) -> bool:
 
 def throttle(ms: int) -> Action:
     """Handle the request, set the throttle time of the response, and stop reading requests from the
-    connection for this time (KIP-219)."""
+    connection for that long (KIP-219)."""
 
     def action(request: InterceptedRequest) -> bool:
         def respond() -> None:

@@ -22,8 +22,8 @@ from ...log.memory_files import ByPath, MemoryFile, MemoryFiles
 
 # Records of disk calls must not fill the memory of a broker that runs for days.
 CALLS_MAX = 100_000
-# The maximum number of pending renames to one name. A crash applies one of them, and each is half
-# as likely as the next.
+# The maximum number of pending renames to one name. A crash applies each with probability 1/2, and
+# the last one applied wins, so the oldest hardly ever does.
 RENAMES_MAX = 32
 
 SECTOR_BYTES = 512

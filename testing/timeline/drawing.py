@@ -221,7 +221,7 @@ class _Figure:
         return (each for each in self._all_marks() if each.wall_s >= self.begin)
 
     def _draw_test_actions(self) -> None:
-        """Draw changes of the clock and the broker by the test, as lines through all rows."""
+        """Draw the test's changes to the clock and the broker as lines through all rows."""
         history = self._history
         actions = [
             (each.wall_s, _label(each), format_clock_change(each, self._member_names))

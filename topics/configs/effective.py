@@ -340,8 +340,9 @@ def _override(
 
 
 def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
-    """Drop sources before the first one with exactly this name. For example, log.retention.hours is
-    listed only if log.retention.ms is set (upstream: ConfigHelper.configSynonyms)."""
+    """Drop sources before the first one with exactly this name. For example, among the sources of
+    log.retention.ms, log.retention.hours is listed only if log.retention.ms itself is set
+    (upstream: ConfigHelper.configSynonyms)."""
     return list(dropwhile(lambda source: source.name != name, sources))
 
 
