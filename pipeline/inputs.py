@@ -175,7 +175,7 @@ class Samples:
 
     @property
     def has_news(self) -> bool:
-        """Whether a topic with committed offsets has a newer sample. From a broker, it always has."""
+        """Whether a topic with committed offsets has a newer sample; always true with a broker."""
         return bool(self._new(_of_topics(self._current, self._known)).num_rows)
 
     def of(self, batch: Batch) -> pa.Table:
