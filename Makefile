@@ -15,7 +15,7 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; \
 	done)
 
-.PHONY: help demo test coverage uncached compiled check cluster parity conformance languages soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
+.PHONY: help demo test checks coverage uncached compiled compiled-build check cluster parity conformance languages soak truth crash hostile mutants structure lint types lock format site docs serve bench clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -37,11 +37,16 @@ demo: $(STAMP)
 # CI runs everything; elsewhere slow tests are skipped, and those that need a JVM or another toolchain.
 QUICK = not spark$(if $(filter true,$(CI)),, and not slow and not java and not parity and not toolchain)
 SPARK = -m "spark and not cluster" tests/pipeline tests/cli/pipeline
-test: lint types site coverage
+test: checks
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" $(COVERING:%=--ignore=%) || $(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none
 	$(if $(filter true,$(CI)),$(MAKE) uncached)
-	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py)
+	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py test)
 	$(if $(filter true,$(CI)),$(BIN)/pytest -q -n 2 $(SPARK) || $(BIN)/pytest -q --lf --lfnf none $(SPARK))
+
+# The compiler needs one core for two minutes: meanwhile, the types are checked and the coverage is
+# measured.
+checks: $(STAMP)
+	@$(MAKE) --jobs=2 $(if $(filter true,$(CI)),compiled-build) lint types site coverage
 
 # The tests of the packages that decode, decide and store. `make test` runs them only here, because
 # a second run without measuring would take as long again. Lines and branches of each package count
@@ -68,8 +73,10 @@ uncached: $(STAMP)
 		$(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none $(UNCACHED)
 
 # The tests of the hot path, on a build in which the hot path is compiled to C extensions.
-compiled: $(STAMP)
-	@$(BIN)/python tests/compiled.py
+compiled: compiled-build
+	@$(BIN)/python tests/compiled.py test
+compiled-build: $(STAMP)
+	@$(BIN)/python tests/compiled.py build
 
 # The pipeline on a Spark cluster: seven JVMs for three minutes.
 cluster: $(STAMP)

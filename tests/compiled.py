@@ -1,7 +1,12 @@
-"""Build kohort with compiled modules (setup.py) and test them: `make compiled`."""
+"""Build kohort with compiled modules (setup.py) and test them: `make compiled`.
+
+python tests/compiled.py build      unpack the built wheel into build/compiled
+python tests/compiled.py test       run the tests on it
+"""
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from support.builds import ROOT, built_wheel, run
 
+INSTALLED = ROOT / "build" / "compiled"
 TESTS = (
     "tests/broker",
     "tests/clients/test_commits.py",
@@ -57,11 +63,11 @@ def has_compiler() -> bool:
     return done.returncode == 0
 
 
-def passed(installed: Path) -> bool:
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
+def passed() -> bool:
+    environment = {**os.environ, "PYTHONPATH": str(INSTALLED)}
     chosen = " and ".join(f"not {mark}" for mark in LEFT_OUT)
     pytest = [Path(sys.executable).with_name("pytest"), "-q", "-m", chosen]
-    pytest += ["-o", f"cache_dir={installed / 'pytest_cache'}"]
+    pytest += ["-o", f"cache_dir={INSTALLED / 'pytest_cache'}"]
     pytest += [f"--ignore={path}" for path in NOT_AFFECTED]
     # Without this, tests of a build that does not work would wait for an hour.
     smoke = subprocess.run([*pytest, "-x", SMOKE_TEST], cwd=ROOT, env=environment)
@@ -75,21 +81,29 @@ def passed(installed: Path) -> bool:
     )
 
 
-def main() -> int:
+def build() -> None:
+    shutil.rmtree(INSTALLED, ignore_errors=True)
     if not has_compiler():
-        print("NOT RUN: no C compiler with the headers of this Python, so nothing was compiled.")
-        return 0
+        return
     with TemporaryDirectory() as folder:
-        installed = Path(folder, "installed")
         # No behavior depends on optimization, and the compiler is faster without it.
         built = built_wheel(Path(folder), KOHORT_COMPILE="1", MYPYC_OPT_LEVEL="0")
         with zipfile.ZipFile(built) as wheel:
-            wheel.extractall(installed)
-        version = (sys.executable, "-m", "kohort", "--version")
-        says = run(*version, cwd=ROOT, PYTHONPATH=str(installed))
-        assert says.endswith("(compiled)\n"), says
-        return 0 if passed(installed) else 1
+            wheel.extractall(INSTALLED)
+
+
+def main(step: str) -> int:
+    if step == "build":
+        build()
+        return 0
+    if not INSTALLED.exists():
+        print("NOT RUN: no C compiler with the headers of this Python, so nothing was compiled.")
+        return 0
+    version = (sys.executable, "-m", "kohort", "--version")
+    says = run(*version, cwd=ROOT, PYTHONPATH=str(INSTALLED))
+    assert says.endswith("(compiled)\n"), says
+    return 0 if passed() else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

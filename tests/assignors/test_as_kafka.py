@@ -25,7 +25,7 @@ from support.java import run_oracle
 ORACLE = Path(__file__).with_name("KafkaAssignors.java")
 VECTORS = Path(__file__).with_name("vectors.jsonl")
 RECORDED = 100  # of each strategy
-GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
+GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "250"))
 REBALANCES_MAX = 12
 EXACT = ("range", "roundrobin")
 STICKY = ("sticky", "cooperative-sticky")

@@ -15,8 +15,7 @@ from support.transactions import ClusterHarness, Producer, Story, read_committed
 E = ErrorCode
 
 
-@pytest.mark.parametrize("durability", ["fsync", "os"])
-@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize(("version", "durability"), [(0, "fsync"), (2, "os")])
 @pytest.mark.parametrize("topic", [TRANSACTION_TOPIC, OFFSETS_TOPIC, "orders"])
 def test_a_partition_moves_at_any_step(topic: str, version: int, durability: Durability) -> None:
     step = 0

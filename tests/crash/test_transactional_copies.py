@@ -94,17 +94,13 @@ def copied(broker: BrokerProcess) -> list[int]:
         found.append(int(message.value() or b""))
 
 
-@pytest.mark.parametrize("durability", ["os", "fsync"])
-def test_each_message_is_copied_exactly_once(
-    durability: str, tmp_path: Path, kafka_jars: Path
-) -> None:
+def test_each_message_is_copied_exactly_once(tmp_path: Path, kafka_jars: Path) -> None:
     data, output = tmp_path / "data", tmp_path / "progress"
     output.touch()
     port = "0"
 
     def start() -> contextlib.AbstractContextManager[BrokerProcess]:
-        where = ("--port", port, "--data-dir", data, "--durability", durability)
-        return start_broker(tmp_path, *where)
+        return start_broker(tmp_path, "--port", port, "--data-dir", data)
 
     with start() as broker:
         prepare(broker)

@@ -277,9 +277,9 @@ def run_workload(files: FaultyFiles, on_sync: Callable[[Log], None]) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_crash_at_any_operation_leaves_a_correct_manifest_or_none(seed: int) -> None:
-    """With seed 0 all unsynced bytes are lost, with other seeds a random part of them."""
+    """With seed 0 all unsynced bytes are lost, with seed 1 a random part of them."""
     whole = FaultyFiles()
     run_workload(whole, lambda log: None)
     for number in range(len(whole.operations)):

@@ -1,6 +1,7 @@
-"""Builds an offsets log of one partition, as rows of bronze, and lakes from it."""
+"""Builds an offsets log of one partition, as rows of bronze, and lakes from it or from a
+data folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from kohort.log.records import Record
+from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import LAYERS
+from kohort.pipeline.run import LAYERS, RECORDS_MAX, BatchDone, load_layers, run
 from kohort.pipeline.source.records import content_of
 from kohort.pipeline.tables import TABLES
 
@@ -219,3 +221,26 @@ def make_lake(spark: "SparkSession", path: Path, log: LogBuilder, cuts: Sequence
             for module in modules:
                 batch.write(module.tables(batch))
             writer.commit(cluster=log.cluster, positions={0: end}, inputs={}, as_of=batch.now)
+
+
+def run_pipeline(
+    spark: "SparkSession",
+    data: Path,
+    lake: Path,
+    *,
+    failpoint: Callable[[str], None] = lambda _step: None,
+    records_max: int = RECORDS_MAX,
+    layers: Collection[str] = LAYERS,
+) -> list[BatchDone]:
+    """Process the log of a data folder as `kohort pipeline run` does; return its batches."""
+    done: list[BatchDone] = []
+    with Writer(lake, failpoint=failpoint) as writer:
+        run(
+            lambda: spark,
+            writer,
+            Inputs({"path": str(data)}, cluster="east"),
+            records_max=records_max,
+            report=lambda each: done.append(each) if isinstance(each, BatchDone) else None,
+            layers={name: layer for name, layer in load_layers().items() if name in layers},
+        )
+    return done

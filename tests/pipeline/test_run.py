@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,8 @@ from kohort.offsets.records import (
     MemberMetadata,
     OffsetCommitRecord,
 )
-from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.reader import Lake
-from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import LAYERS, BatchDone, load_layers, run
+from kohort.pipeline.run import BatchDone
 from kohort.pipeline.tables import STATE_TABLES, TABLES
 from kohort.protocol.consumer_protocol import (
     Assignment,
@@ -28,6 +26,7 @@ from kohort.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
+from log_builder import run_pipeline
 
 NOON_MS = 1_700_000_000_000
 GROUPS = {"orders": 3, "billing": 7}
@@ -77,29 +76,8 @@ def append_records(log: Any, number: int) -> None:
             log.append(partition, OffsetCommitRecord(group, "clicks", 0, commit), at_ms=commit_ms)
 
 
-def run_pipeline(
-    spark: Any,
-    log: Path,
-    lake: Path,
-    *,
-    failpoint: Callable[[str], None] = lambda _step: None,
-    records_max: int = 1_000,
-    names: Collection[str] = FEW,
-) -> list[BatchDone]:
-    done: list[BatchDone] = []
-    with Writer(lake, failpoint=failpoint) as writer:
-        inputs = Inputs({"path": str(log)}, cluster="east")
-        run(
-            lambda: spark,
-            writer,
-            inputs,
-            records_max=records_max,
-            report=lambda progress: (
-                done.append(progress) if isinstance(progress, BatchDone) else None
-            ),
-            layers={name: layer for name, layer in load_layers().items() if name in names},
-        )
-    return done
+def run_few(*args: Any, **settings: Any) -> list[BatchDone]:
+    return run_pipeline(*args, layers=FEW, **settings)
 
 
 def contents(path: Path) -> dict[str, list[str]]:
@@ -121,11 +99,11 @@ def kill_at(wanted: str) -> Callable[[str], None]:
 def test_a_second_run_reads_only_new_records(spark: Any, offsets_log: Any, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     append_records(offsets_log, 1)
-    assert [batch.records for batch in run_pipeline(spark, offsets_log.path, lake)] == [12]
-    assert run_pipeline(spark, offsets_log.path, lake) == []
+    assert [batch.records for batch in run_few(spark, offsets_log.path, lake)] == [12]
+    assert run_few(spark, offsets_log.path, lake) == []
     append_records(offsets_log, 2)
     # Two batches, as each may have at most seven records.
-    done = run_pipeline(spark, offsets_log.path, lake, records_max=7)
+    done = run_few(spark, offsets_log.path, lake, records_max=7)
     assert [(batch.batch_id, batch.records, batch.left) for batch in done] == [(1, 8, 4), (2, 4, 0)]
     read_to = {str(at): end for at, end in Lake(lake).positions.items()}
     assert Lake(lake).manifest.inputs["read_to"] == read_to
@@ -143,19 +121,18 @@ def test_killed_runs_lead_to_the_same_lake_as_an_uninterrupted_one(
 ) -> None:
     append_records(offsets_log, 1)
     for lake in ("complete", "killed"):
-        run_pipeline(spark, offsets_log.path, tmp_path / lake)
+        run_few(spark, offsets_log.path, tmp_path / lake)
     append_records(offsets_log, 2)
-    run_pipeline(spark, offsets_log.path, tmp_path / "complete")
+    run_few(spark, offsets_log.path, tmp_path / "complete")
     for step in (
-        "before bronze_commit",
-        "after bronze_log_end",
+        "after bronze_commit",
         "after silver_generation",
         "before the manifest",
         "after the manifest",
     ):
         with pytest.raises(Killed, match=step):
-            run_pipeline(spark, offsets_log.path, tmp_path / "killed", failpoint=kill_at(step))
-    assert run_pipeline(spark, offsets_log.path, tmp_path / "killed") == []
+            run_few(spark, offsets_log.path, tmp_path / "killed", failpoint=kill_at(step))
+    assert run_few(spark, offsets_log.path, tmp_path / "killed") == []
     assert contents(tmp_path / "killed") == contents(tmp_path / "complete")
 
 
@@ -183,28 +160,18 @@ with Writer(lake, failpoint=failpoint) as writer:
 
 @pytest.mark.spark
 @pytest.mark.crash
-@pytest.mark.parametrize(
-    ("step", "names"),
-    [
-        ("after bronze_commit", FEW),
-        # With all layers.
-        ("before the manifest", LAYERS),
-        ("after the manifest", FEW),
-    ],
-)
 def test_the_run_after_a_killed_process_completes_the_lake(
-    step: str, names: Collection[str], spark: Any, offsets_log: Any, tmp_path: Path
+    spark: Any, offsets_log: Any, tmp_path: Path
 ) -> None:
     append_records(offsets_log, 1)
     log, killed, complete = offsets_log.path, tmp_path / "killed", tmp_path / "complete"
     ended = subprocess.run(
-        [sys.executable, "-c", KILLED, str(log), str(killed), step, *names],
+        [sys.executable, "-c", KILLED, str(log), str(killed), "before the manifest", *FEW],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         timeout=900,  # half a minute on an idle machine
         check=False,
     )
     assert ended.returncode == -signal.SIGKILL
-    done = run_pipeline(spark, log, killed, names=names)
-    assert [batch.records for batch in done] == ([] if step == "after the manifest" else [12])
-    run_pipeline(spark, log, complete, names=names)
+    assert [batch.records for batch in run_few(spark, log, killed)] == [12]
+    run_few(spark, log, complete)
     assert contents(killed) == contents(complete)

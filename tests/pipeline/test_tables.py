@@ -18,13 +18,3 @@ def test_bronze_has_all_columns_of_the_source() -> None:
     assert {field.name: field.type for field in SOURCE if field.name != "kind"} == {
         name: type_ for name, type_ in fields.items() if name not in {"cluster", "source"}
     }
-
-
-@pytest.mark.spark
-def test_spark_supports_every_column(spark) -> None:  # type: ignore[no-untyped-def]
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    for table in TABLES.values():
-        empty = spark.createDataFrame([], from_arrow_schema(table.schema))
-        assert empty.columns == table.schema.names
-        assert empty.count() == 0

@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.reader import Lake
-from kohort.pipeline.lake.writer import Writer
-from kohort.pipeline.run import load_layers, run
+from log_builder import run_pipeline
 from support.broker_thread import BrokerThread
 
 pytestmark = [pytest.mark.spark, pytest.mark.clients]
@@ -35,10 +33,7 @@ def transactional(broker: BrokerThread, name: str) -> Producer:
 
 def committed(spark: Any, data: Path, lake: Path) -> dict[str, int]:
     """Run the pipeline; return group -> offset of the commits in the lake."""
-    with Writer(lake) as writer:
-        inputs = Inputs({"path": str(data)}, cluster="east")
-        layers = {name: each for name, each in load_layers().items() if name in LAYERS}
-        run(lambda: spark, writer, inputs, records_max=1_000, report=lambda _: None, layers=layers)
+    run_pipeline(spark, data, lake, layers=LAYERS)
     rows = Lake(lake).read("silver_commit").to_pylist()
     return {row["group"]: row["offset"] for row in rows}
 

@@ -1,4 +1,5 @@
-"""Encoding of requests and responses, with kio as the oracle, in every version that is served."""
+"""Encoding of requests and responses, and decoding of responses, in every version that is served,
+with kio as the oracle."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -18,6 +19,7 @@ from kohort.protocol.messages import (
     request_encoder,
     request_module,
     response_buffers_encoder,
+    response_decoder,
     response_encoder,
     response_module,
     with_throttle_time,
@@ -53,28 +55,28 @@ every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=v
 
 
 @every_version
-def test_response_frames_are_those_of_kio(api: Api, version: int) -> None:
+def test_response_frames_are_those_of_kio_and_are_decoded(api: Api, version: int) -> None:
+    encode, decode = response_encoder(api.key, version), response_decoder(api.key, version)
     for make in (smallest, largest):
         message = make(response_class(api, version))
-        assert response_encoder(api.key, version)(message, -7) == kio_frame(message, -7)
-
-
-@every_version
-def test_objects_of_other_classes_are_encoded_by_their_attributes(api: Api, version: int) -> None:
-    message = largest(response_class(api, version))
-    assert response_encoder(api.key, version)(loose(message), 1) == kio_frame(message, 1)
+        frame = kio_frame(message, -7)
+        assert encode(message, -7) == frame
+        assert encode(loose(message), -7) == frame  # attributes of objects of other classes
+        assert decode(frame) == message
+        assert decode(frame[4:], 4) == message
 
 
 # Fewer examples than elsewhere, because each runs for about 190 schemas.
 @every_version
 @settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data(), correlation_id=st.integers(-(2**31), 2**31 - 1))
-def test_any_response_frame_is_that_of_kio(
+def test_any_response_frame_is_that_of_kio_and_is_decoded(
     api: Api, version: int, data: st.DataObject, correlation_id: int
 ) -> None:
     message = data.draw(messages(response_class(api, version)))
     frame = response_encoder(api.key, version)(message, correlation_id)
     assert frame == kio_frame(message, correlation_id)
+    assert response_decoder(api.key, version)(frame) == message
 
 
 def test_response_header_versions_are_those_of_kio() -> None:

@@ -360,7 +360,7 @@ def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
         """
         import pytest
 
-        @pytest.mark.parametrize("n", range(8))
+        @pytest.mark.parametrize("n", range(4))
         def test_orders(kafka, n):
             topic = kafka.topic("orders", partitions=1)
             topic.produce([str(n)])
@@ -368,9 +368,9 @@ def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
         """
     )
     with Kafka() as elsewhere:
-        options = ("--kafka-cluster", elsewhere.bootstrap_servers, "-n", "3")
+        options = ("--kafka-cluster", elsewhere.bootstrap_servers, "-n", "2")
         result = pytester.runpytest_subprocess(*options)
-    result.assert_outcomes(passed=8)
+    result.assert_outcomes(passed=4)
 
 
 def test_records_of_a_real_cluster_are_read_with_read_committed(elsewhere: Kafka) -> None:

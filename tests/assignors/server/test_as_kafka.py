@@ -24,7 +24,7 @@ SUBTLE = (
 )  # fmt: skip
 RECORDED = 120
 RECORDED_BYTES_MAX = 2_000  # of the other histories with their records: the file stays small
-GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "1000"))
+GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "250"))
 
 
 def test_recorded_groups_have_kafkas_records() -> None:

@@ -29,73 +29,10 @@ def delete_offsets(
     ]
 
 
-@pytest.mark.parametrize("version", range(7))
-def test_a_group_is_described(version: int) -> None:
-    broker = BrokerHarness()
-    broker.join("orders")
-    broker.sync("orders")
-    (group,) = describe(broker, version, "orders")
-    assert (group.error_code, group.group_state) == (E.none, "Stable")
-    assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
-    (member,) = group.members
-    assert (member.member_id, member.client_id) == ("tester-id", "tester")
-    assert (member.member_metadata, member.member_assignment) == (b"subscription", b"assigned")
-    assert member.client_host == "/10.0.0.5"
-    assert getattr(group, "authorized_operations", 3400) == 3400
-    (unasked,) = describe(broker, version, "orders", asked=False)
-    assert getattr(unasked, "authorized_operations", NOT_ASKED) == NOT_ASKED
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_an_unknown_group_is_dead_before_v6_and_not_found_since(version: int) -> None:
-    broker = BrokerHarness()
-    broker.create_topic("t")
-    broker.commit("simple", "t", 0)
-    missing, simple, again = describe(broker, version, "missing", "simple", "missing")
-    assert missing == again
-    assert (missing.group_state, missing.members) == ("Dead", ())
-    assert (simple.group_state, simple.protocol_type) == ("Empty", "")
-    if version < 6:
-        assert missing.error_code is E.none
-        assert getattr(missing, "authorized_operations", 3400) == 3400
-    else:
-        assert missing.error_code is E.group_id_not_found
-        assert missing.error_message == "Group missing not found."
-        assert missing.authorized_operations == NOT_ASKED
-        assert simple.error_message is None
-
-
 def test_an_empty_request_describes_and_deletes_nothing() -> None:
     broker = BrokerHarness()
     assert describe(broker, 5) == ()
     assert broker.call("DeleteGroups", 2, groups_names=()).results == ()
-
-
-@pytest.mark.parametrize("version", range(6))
-def test_groups_of_all_partitions_are_listed(version: int) -> None:
-    broker = BrokerHarness()
-    extra: dict[str, Any] = {"states_filter": ()} if version >= 4 else {}
-    extra |= {"types_filter": ()} if version >= 5 else {}
-    assert broker.call("ListGroups", version, **extra).groups == ()
-    broker.create_topic("t")
-    names = [f"group-{number}" for number in range(20)]
-    for name in names:
-        broker.commit(name, "t", 0)
-    broker.join("joined")
-    response = broker.call("ListGroups", version, **extra)
-    assert response.error_code is E.none
-    found = {group.group_id: group for group in response.groups}
-    assert sorted(found) == sorted([*names, "joined"])
-    assert len(response.groups) == len(found)
-    assert (found["joined"].protocol_type, found["group-1"].protocol_type) == ("consumer", "")
-    if version >= 4:
-        assert found["joined"].group_state == "CompletingRebalance"
-        extra["states_filter"] = ("completingrebalance",)
-        (only,) = broker.call("ListGroups", version, **extra).groups
-        assert only.group_id == "joined"
-    if version >= 5:
-        assert {group.group_type for group in response.groups} == {"classic"}
-        assert broker.call("ListGroups", 5, states_filter=(), types_filter=("share",)).groups == ()
 
 
 def test_a_list_waits_until_the_groups_are_durable() -> None:
@@ -165,23 +102,6 @@ def test_offset_delete_lists_unknown_partitions_first() -> None:
         [("u", [(0, E.none)]), ("u", [(0, E.none)])],
     )
     assert delete_offsets(broker, "g") == (E.none, [])
-
-
-def test_an_error_of_the_group_comes_without_topics() -> None:
-    broker = BrokerHarness()
-    assert delete_offsets(broker, "", ("no", (0,))) == (E.invalid_group_id, [])
-    assert delete_offsets(broker, "missing", ("no", (0,))) == (E.group_id_not_found, [])
-
-
-def test_subscribed_topics_keep_their_offsets() -> None:
-    broker = BrokerHarness()
-    broker.create_topic("t")
-    broker.join("joined")
-    subscribed = E.group_subscribed_to_topic
-    assert delete_offsets(broker, "joined", ("t", (0,)), ("no", (0,))) == (
-        E.none,
-        [("no", [(0, E.unknown_topic_or_partition)]), ("t", [(0, subscribed)])],
-    )
 
 
 @pytest.mark.parametrize("leads", [True, False])

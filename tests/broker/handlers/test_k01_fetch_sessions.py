@@ -101,120 +101,12 @@ def orders(client: SessionClient, broker: BrokerHarness) -> Any:
     return id_of(broker) if client.by_id else "orders"
 
 
-def test_a_full_request_creates_a_session_and_gets_all_partitions(
-    client: SessionClient, orders: Any
-) -> None:
-    result = client.fetch({orders: {0: 0, 1: 0, 9: 0}})
-    assert result == [(orders, 0, 0), (orders, 1, 0), (orders, 9, UNKNOWN)]
-    assert client.session_id > 0
-
-
 def test_the_final_epoch_and_old_versions_create_no_session(broker: BrokerHarness) -> None:
     client = SessionClient(broker, 12)
     client.fetch({"orders": {0: 0}}, session=(0, -1))
     assert client.session_id == 0
     assert broker.send_fetch("orders", {0: 0}, version=6, max_wait_ms=0).is_done
     assert len(broker.node.fetch_sessions) == 0
-
-
-def test_an_incremental_response_contains_only_changed_partitions(
-    broker: BrokerHarness, client: SessionClient, orders: Any
-) -> None:
-    client.fetch({orders: {0: 0, 1: 0, 2: 0}})
-    assert client.fetch() == []
-    broker.produce("orders", batch(b"x"), 1)
-    assert client.fetch() == [(orders, 1, 1)]
-    assert client.fetch() == [(orders, 1, 1)], "the session requests the old offset again"
-    assert client.fetch({orders: {1: 1}}) == []
-
-
-def test_a_new_start_offset_is_a_change(
-    broker: BrokerHarness, client: SessionClient, orders: Any
-) -> None:
-    broker.produce("orders", batch(b"x"))
-    client.fetch({orders: {0: 1, 1: 0}})
-    assert client.fetch() == []
-    parts = {"partition_index": 0, "offset": 1}
-    topic = {"name": "orders", "partitions": (parts,)}
-    broker.call("DeleteRecords", 2, topics=(topic,), timeout=1000)
-    assert client.fetch() == [(orders, 0, 0)]
-    assert client.fetch() == []
-
-
-def test_records_beyond_the_limit_show_in_the_high_watermark(
-    broker: BrokerHarness, client: SessionClient, orders: Any
-) -> None:
-    client.fetch({orders: {0: 0, 1: 0}})
-    for index in (0, 1):
-        broker.produce("orders", batch(b"x"), index)
-    assert client.fetch(max_bytes=SIZE) == [(orders, 0, 1), (orders, 1, 0)]
-    # Partitions without records are now read first.
-    assert client.fetch(max_bytes=SIZE) == [(orders, 1, 1)]
-    assert client.fetch(max_bytes=SIZE) == [(orders, 0, 1)]
-
-
-def test_partitions_are_added_and_forgotten(
-    broker: BrokerHarness, client: SessionClient, orders: Any
-) -> None:
-    client.fetch({orders: {0: 0}})
-    assert client.fetch({orders: {1: 0}}) == [(orders, 1, 0)]
-    broker.produce("orders", batch(b"x"), 0)
-    assert client.fetch((), {orders: [0]}) == []
-    assert client.fetch({orders: {0: 0}}) == [(orders, 0, 1)]
-
-
-def test_a_session_without_partitions_is_closed_and_the_request_is_full(
-    client: SessionClient, orders: Any
-) -> None:
-    client.fetch({orders: {0: 0}})
-    last = client.session_id
-    result = client.fetch({orders: {1: 0}}, {orders: [0, 1]})
-    assert result == [(orders, 1, 0)]
-    assert client.session_id == 0
-    response = client.send(session=(last, 2)).response
-    assert response.error_code is ErrorCode.fetch_session_id_not_found
-
-
-@pytest.mark.parametrize("epoch", [0, -1])
-def test_a_full_request_closes_the_session_that_it_names(
-    client: SessionClient, orders: Any, epoch: int
-) -> None:
-    client.fetch({orders: {0: 0}})
-    last = client.session_id
-    client.fetch({orders: {0: 0}}, session=(last, epoch))
-    assert (client.session_id == 0) == (epoch == -1)
-    assert client.session_id != last or epoch == -1
-    assert len(client.broker.node.fetch_sessions) == (epoch == 0)
-
-
-@pytest.mark.parametrize(
-    ("session_id", "epoch", "error"),
-    [
-        (None, 3, ErrorCode.invalid_fetch_session_epoch),
-        (None, -2, ErrorCode.invalid_fetch_session_epoch),
-        (0, 1, ErrorCode.fetch_session_id_not_found),
-        (12345, 1, ErrorCode.fetch_session_id_not_found),
-    ],
-)
-def test_a_rejected_request_changes_nothing(
-    client: SessionClient, orders: Any, session_id: int | None, epoch: int, error: ErrorCode
-) -> None:
-    client.fetch({orders: {0: 0}})
-    named = client.session_id if session_id is None else session_id
-    response = client.send({orders: {1: 0}}, session=(named, epoch)).response
-    assert (response.error_code, response.session_id, response.responses) == (error, 0, ())
-    assert client.fetch() == []
-
-
-@pytest.mark.parametrize(("created", "used"), [(12, 13), (13, 12)])
-def test_a_session_cannot_mix_topic_names_and_ids(
-    broker: BrokerHarness, created: int, used: int
-) -> None:
-    client, other = SessionClient(broker, created), SessionClient(broker, used)
-    client.fetch({id_of(broker) if client.by_id else "orders": {0: 0}})
-    response = other.send(session=(client.session_id, 1)).response
-    assert response.error_code is ErrorCode.fetch_session_topic_id_error
-    assert client.fetch() == []
 
 
 def test_an_unknown_isolation_level_still_uses_up_the_epoch(
@@ -229,16 +121,6 @@ def test_an_unknown_isolation_level_still_uses_up_the_epoch(
 
 
 # --- long polls
-
-
-def test_an_incremental_long_poll_waits_for_all_partitions_of_the_session(
-    broker: BrokerHarness, client: SessionClient, orders: Any
-) -> None:
-    client.fetch({orders: {0: 0, 1: 0}})
-    asked = client.send(max_wait=500)
-    assert not asked.is_done
-    broker.send_produce("orders", {1: batch(b"x")})
-    assert client.receive(asked) == [(orders, 1, 1)]
 
 
 def test_unknown_partitions_do_not_end_a_long_poll(client: SessionClient, orders: Any) -> None:
@@ -347,14 +229,3 @@ def test_unknown_partitions_come_last_with_unknown_ids_first(broker: BrokerHarne
 def test_the_last_entry_of_a_repeated_partition_counts(broker: BrokerHarness) -> None:
     client = SessionClient(broker, 12)
     assert client.fetch([("orders", {0: 99}), ("orders", {0: 0})]) == [("orders", 0, 0)]
-
-
-def test_a_full_cache_creates_no_session(broker: BrokerHarness) -> None:
-    ids = iter(range(100))
-    broker.node.fetch_sessions._new_id = lambda _: next(ids)
-    got = []
-    for _ in range(9):
-        client = SessionClient(broker, 12)
-        client.fetch({"orders": {0: 0}})
-        got.append(client.session_id)
-    assert got == [1, 2, 3, 4, 5, 6, 7, 8, 0]

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 from support.broker import BrokerHarness
 
 
@@ -14,14 +13,6 @@ def listed(version: int, **fields: Any) -> Any:
     if version >= 2:
         wanted.setdefault("transactional_id_pattern", None)
     return BrokerHarness().call("ListTransactions", version, **wanted)
-
-
-@pytest.mark.parametrize("version", range(3))
-def test_no_transaction_is_listed_and_unknown_states_are_reported(version: int) -> None:
-    states = ("Ongoing", "Sleeping", "Asleep", "Ongoing", "Sleeping")
-    response = listed(version, state_filters=states)
-    assert (response.error_code, response.transaction_states) == (ErrorCode.none, ())
-    assert response.unknown_state_filters == ("Sleeping", "Asleep")
 
 
 @pytest.mark.parametrize(
@@ -42,21 +33,3 @@ def test_no_transaction_is_listed_and_unknown_states_are_reported(version: int) 
 )
 def test_a_pattern_must_be_a_regular_expression(pattern: str, error: int) -> None:
     assert listed(2, transactional_id_pattern=pattern).error_code == error
-
-
-def test_unknown_transactional_ids_are_not_described() -> None:
-    response = BrokerHarness().call("DescribeTransactions", 0, transactional_ids=("pay", "", "pay"))
-    assert [(each.transactional_id, each.error_code) for each in response.transaction_states] == [
-        ("pay", ErrorCode.transactional_id_not_found),
-        ("", ErrorCode.invalid_request),
-        ("pay", ErrorCode.transactional_id_not_found),
-    ]
-
-
-def test_a_transactional_id_without_a_transaction_is_described() -> None:
-    broker = BrokerHarness()
-    fields = {"transactional_id": "pay", "transaction_timeout": 1000}
-    broker.call("InitProducerId", 2, **fields)
-    (state,) = broker.call("DescribeTransactions", 0, transactional_ids=("pay",)).transaction_states
-    assert (state.error_code, state.transaction_state) == (ErrorCode.none, "Empty")
-    assert state.transaction_start_time is None

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from kohort.pipeline.lake.reader import Lake
-from kohort.pipeline.run import LAYERS
+from log_builder import run_pipeline
 from support.builds import built_wheel, run
 
-from ..test_run import append_records, contents, run_pipeline
+from ..test_run import append_records, contents
 
 WORKERS = 2
 MASTER_AT = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -49,12 +49,12 @@ def test_a_cluster_writes_the_lake_of_a_single_process(
         append_records(offsets_log, 1)
         kohort = [sys.executable, "-m", "kohort"]
         run(*kohort, *arguments, "--master", master, "--conf", small, cwd=tmp_path, **env)
-        run_pipeline(spark, offsets_log.path, tmp_path / "alone", names=LAYERS)
+        run_pipeline(spark, offsets_log.path, tmp_path / "alone")
         append_records(offsets_log, 2)
         submit = [spark_command("spark-submit"), "--master", master, "--conf", small]
         submit += ["--py-files", str(wheel), str(driver)]
         output = run(*submit, *arguments, cwd=tmp_path, **env)
-        run_pipeline(spark, offsets_log.path, tmp_path / "alone", names=LAYERS)
+        run_pipeline(spark, offsets_log.path, tmp_path / "alone")
     assert wheel.name in output
     executors = list((tmp_path / "work").glob("app-*/*"))
     assert len(executors) == 2 * WORKERS

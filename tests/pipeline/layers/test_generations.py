@@ -134,15 +134,19 @@ def test_records_have_the_changes_since_the_previous_one(spark: "SparkSession") 
 
 
 def test_kept_generations_are_those_of_the_last_hour_and_at_least_three(
-    spark: "SparkSession",
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from kohort.pipeline.layers import generations
+
+    monkeypatch.setattr(generations, "KEPT_MAX", 20)
+    monkeypatch.setattr(generations, "KEPT_MEMBERS_MAX", 40)
     log = LogBuilder()
     for number in range(1, 6):  # a rebalance every two hours
         log.generation("calm", number * 7200, number, M(1, [0]))
-    for number in range(1, 301):  # one every ten seconds
+    for number in range(1, 31):  # one every ten seconds
         log.generation("storm", number * 10, number, M(number, [0]))
-    for number in range(1, 31):  # one every minute, with 1,000 members
-        log.generation("large", number * 60, number, *(M(client) for client in range(1000)))
+    for number in range(1, 31):  # one every minute, with ten members
+        log.generation("large", number * 60, number, *(M(client) for client in range(10)))
     kept = run_batches(spark, log, [])["state_generation"]
     assert {
         row["group"]: (row["count"], row["oldest"])
@@ -152,4 +156,4 @@ def test_kept_generations_are_those_of_the_last_hour_and_at_least_three(
             .toDF("group", "oldest", "count"),
             "group",
         )
-    } == {"calm": (3, 3), "large": (20, 11), "storm": (200, 101)}
+    } == {"calm": (3, 3), "large": (4, 27), "storm": (20, 11)}

