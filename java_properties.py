@@ -1,6 +1,6 @@
 """Two of Java's formats: properties files, and JAAS configurations inside them.
 
-This module never prints values, which may be passwords.
+Error messages never contain values, which may be passwords.
 """
 
 import re

@@ -66,8 +66,8 @@ def _attribute_like(name: str, known: list[str]) -> str:
 
 
 class SuggestsAttributes:
-    """A base of classes whose AttributeError suggests a name, even outside of Python's own
-    tracebacks."""
+    """A base class that adds a suggestion to the message of AttributeError. (Python itself suggests
+    names only when it prints a traceback.)"""
 
     __slots__ = ()
 

@@ -109,7 +109,8 @@ def _owner(owners: Mapping[TopicPartition, tuple[str, ...]], at: TopicPartition)
 
 @dataclass
 class _Explainer:
-    """Explains moves from both assignments, and from assignments under other conditions."""
+    """Explains moves by comparing both assignments, and by computing assignments under other
+    conditions."""
 
     _assignor: Assignor
     _topics: Topics

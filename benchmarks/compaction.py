@@ -210,7 +210,7 @@ def records_per_second(runs: list[tuple[str, ...]]) -> float:
 
 
 def compacted_bytes(data: Path) -> int:
-    """Return the size after a complete compaction."""
+    """Compact the data folder completely, and return its size."""
     command = [sys.executable, "-m", "kohort", "log", "compact", str(data)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:

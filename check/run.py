@@ -30,7 +30,8 @@ FINAL_SECONDS: Final = 60.0
 STABLE_SECONDS: Final = 10.0
 """The wait for the markers of the last transactions, or for the next records of a final read."""
 DELETE_SECONDS: Final = 10.0
-"""The wait for a group to become empty. Members with unknown ids have to expire."""
+"""The wait for a group to become empty. Members whose ids are not in the history cannot be removed,
+so their sessions have to expire."""
 PROTOCOLS: Final = ("classic", "consumer")
 _NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
 # Records that a broker deletes or compacts by its own defaults would look like lost writes.
@@ -208,7 +209,7 @@ class _FinalReads:
 
     async def read(self, reader: Reader) -> bool:
         """Read a partition to its end, or until no more records arrive. Return False if the time
-        was too short."""
+        ran out first."""
         ((partition, _),) = reader.positions.items()
         began = self._history.now()
         end = await reader.end_offset(partition)

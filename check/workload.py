@@ -273,8 +273,8 @@ async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None
 
 
 Membership = tuple[int, str, dict[int, int]]
-"""A member at one time: its generation or member epoch, its member id, its positions by
-partition."""
+"""A member at one point in time: its generation or member epoch, its member id, and its positions
+by partition."""
 
 
 def _as_of(member: Member, before: Membership, partition: int, position: int) -> Commit:
@@ -285,8 +285,8 @@ def _as_of(member: Member, before: Membership, partition: int, position: int) ->
 
 
 def _revoked(member: Member, before: Membership) -> dict[int, Commit]:
-    """Return a commit with the earlier epoch for each partition that a member of the consumer
-    protocol has lost since then."""
+    """For each partition that a member of the consumer protocol has lost since `before`, return a
+    commit with the epoch in `before`."""
     return {
         partition: _as_of(member, before, partition, position)
         for partition, position in before[2].items()

@@ -15,7 +15,8 @@ __all__ = ["KOHORT", "RemoteBroker", "ScriptBroker", "Unusable"]
 STEP_MS: Final = 50  # the resolution of time in scripts
 STARTED_MS: Final = 1_700_000_000_000  # by kohort's clock in tests; other clocks are later
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
-# A request without a response for this long waits for others. On two cores, responses take less.
+# A request that gets no response within this time is considered to be waiting for other requests.
+# On two cores, responses take less.
 QUIET_MS: Final = 150
 KOHORT: Final = "kohort"
 # The node id, and the first member epoch, in recorded transcripts.
@@ -33,7 +34,7 @@ class Unusable(Exception):
 
 
 class ScriptBroker:
-    """A broker with a single node. `host` and `port` accept clients without authentication."""
+    """A broker with a single node. The listener at `host` and `port` requires no authentication."""
 
     host = "127.0.0.1"
     advertised_host = "127.0.0.1"

@@ -56,7 +56,8 @@ def _fields(path: str, kafka: Any, other: Any) -> Iterator[tuple[str, str, str]]
         names = {**kafka, **other}
         both = kafka.keys() & other.keys()
         if "error_code" in both and kafka["error_code"] != other["error_code"]:
-            # With some codes, no other fields are compared (without_details).
+            # The response with an error may have lost its other fields (without_details), so only
+            # common fields are shown.
             names = {key: None for key in names if key in both}
         for key in names:
             inner = f"{path}.{key}" if path else key

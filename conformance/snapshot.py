@@ -266,8 +266,8 @@ class Snapshot:
         for part in parts:
             control = await broker.connect(None)
             if all(control.supports(*each) for each in part.needs.items()):
-                # Kafka does not respond to a client that may not describe SCRAM users, and that
-                # then cannot create any either.
+                # Kafka does not respond to a client that may not describe SCRAM users. Such a
+                # client cannot create any either, so there is nothing to restore.
                 try:
                     states[part] = await part.read(control, broker)
                 except TimeoutError:

@@ -49,8 +49,9 @@ _NONE: Final = ErrorCode.none
 # --- OffsetCommit (hot path)
 
 # Successful results by the number of entries. Clients commit whole assignments, so few different
-# numbers occur. Larger results are not cached.
-_SUCCESS: Final = tuple(CommitResult((_NONE,) * count) for count in range(257))
+# numbers occur.
+_CACHED_RESULTS: Final = 257
+_SUCCESS: Final = tuple(CommitResult((_NONE,) * count) for count in range(_CACHED_RESULTS))
 
 
 def decide_commit(
@@ -75,7 +76,7 @@ def decide_commit(
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             partition.deadlines.set(member.session, now + member.session_timeout_ms)
-    elif not partition.offsets.has_group(group_id):
+    elif not partition.offsets.has_group(group_id):  # this commit creates the group
         events = (
             group_event(
                 EventType.GROUP_CREATED, group_id, state_to=EMPTY, cause=Cause.GROUP_CREATED
@@ -92,7 +93,7 @@ def decide_commit(
             encode(group_id, topic, index, committed, epoch, metadata, now, expire_ms, topic_id)
         )
     count = len(entries)
-    if len(records) == count < 257:
+    if len(records) == count < _CACHED_RESULTS:
         replies = ((ticket, _SUCCESS[count]),)
         outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
@@ -151,13 +152,15 @@ def _validate_commit(
     *,
     is_transactional: bool = False,
 ) -> ErrorCode:
-    """Validate a commit to an existing group, or a commit with a generation to a group that does
-    not exist. The checks are in upstream's order, which clients can observe."""
+    """Validate a commit to an existing group, or a commit with a generation to a group that has
+    only offsets or does not exist. The checks are in upstream's order, which clients can observe.
+    """
     if group is None:
         if partition.offsets.has_group(command.group_id):
             return ErrorCode.unknown_member_id
-        newer, older = ErrorCode.group_id_not_found, ErrorCode.illegal_generation
-        return newer if command.supports_member_epochs else older
+        if command.supports_member_epochs:
+            return ErrorCode.group_id_not_found
+        return ErrorCode.illegal_generation
     generation_id, member_id = command.generation_id, command.member_id
     if generation_id < 0 and group.state is EMPTY:
         # Admin clients and consumers that use assign() send such commits. Ids are not validated.
@@ -186,10 +189,10 @@ def _has_member(command: OffsetCommit) -> bool:
 
 
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
-    """Validate a commit to a consumer group. The member may be an epoch ahead of its client, which
-    may still commit partitions that it owned at the older epoch (KIP-1251). A single partition that
-    the client did not own fails the whole commit. Sessions are not extended. Upstream:
-    ConsumerGroup.validateOffsetCommit."""
+    """Validate a commit to a consumer group. The member's epoch may be newer than its client's. The
+    client may then still commit partitions that were assigned in its own epoch or earlier
+    (KIP-1251). A single other partition fails the whole commit. Sessions are not extended.
+    Upstream: ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
     if epoch < 0 and not group.members:
@@ -197,22 +200,22 @@ def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) 
     member = group.members.get(command.member_id)
     if member is None:
         return ErrorCode.unknown_member_id
-    stale = ErrorCode.illegal_generation
+    mismatch = ErrorCode.illegal_generation
     if not member.uses_classic_protocol:
         if not command.supports_member_epochs:
             return ErrorCode.unsupported_version
-        stale = ErrorCode.stale_member_epoch
+        mismatch = ErrorCode.stale_member_epoch
     if epoch == member.epoch:
         return _NONE
     if epoch > member.epoch:
-        return stale
+        return mismatch
     for entry in command.entries:
         topic_id = partition.topics.id_of(entry.topic)
         if topic_id is None:
-            return stale
+            return mismatch
         assigned_at = member.assignment_epoch(topic_id, entry.partition)
         if assigned_at is None or epoch < assigned_at:
-            return stale
+            return mismatch
     return _NONE
 
 
@@ -264,7 +267,11 @@ def _commit_event(
         instance_id=command.group_instance_id,
         generation=command.generation_id,
         error=error or None,
-        detail={f"{e.topic}-{e.partition}": str(o[-1]) for e, o, each in entries if each is error},
+        detail={
+            f"{entry.topic}-{entry.partition}": str(offsets[-1])  # the last of pipelined requests
+            for entry, offsets, each in entries
+            if each is error
+        },
     )
 
 
@@ -520,12 +527,12 @@ class _ExpirationRule(NamedTuple):
                                              the record has no timestamp
         Stable, of consumers with known      the commit                        those without a
         subscriptions                                                          subscription
-        any other                            never                             -
+        other states and subscriptions       never                             -
         a consumer group (KIP-848)           the commit                        those without a
                                                                                subscription
 
-    Groups of other types are treated as having no protocol type. A commit with a separate retention
-    time (v2 to v4) expires after this time.
+    Share groups and streams groups are treated like groups without a protocol type. A commit with a
+    separate retention time (v2 to v4) expires after this time.
     """
 
     since_ms: int | None  # None: the time of each commit

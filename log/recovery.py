@@ -1,9 +1,9 @@
 """Log recovery after a crash or disk corruption.
 
 `recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the
-truncated bytes to other files. Corrupt batches cannot be skipped, because they would also hide
-later appends. `scan_segment`, for inspection and repair, finds all valid batches, including batches
-after corrupt ones.
+truncated bytes to other files. A corrupt batch cannot stay in the log, because readers stop there
+and would not see later appends. `scan_segment`, for inspection and repair, finds all valid batches,
+including batches after corrupt ones.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class _Recovery:
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
-        """Rename segments after a gap, to keep them without reading them."""
+        """Rename the segments after the corruption, to keep them without reading them."""
         if self._read_only:
             return
         for base_offset in bases:
@@ -273,7 +273,7 @@ def scan_segment(
                     before = lowest
                 held, lowest, position = valid, valid.header.next_offset, valid.end
             break
-        except UnsupportedMagic:
+        except UnsupportedMagic:  # a kind of CorruptBatch
             raise
         except CorruptBatch as error:
             if held is not None:

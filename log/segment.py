@@ -65,7 +65,8 @@ def segment_bytes_in(folder: Path, files: Files) -> int:
 
 
 class BatchLocation(NamedTuple):
-    """A batch in a file. `buffer` contains its header at `start`, and all of it if it fits."""
+    """A batch in a file. `buffer` contains the batch's header at `start`, and the whole batch if it
+    fits."""
 
     position: int
     size: int

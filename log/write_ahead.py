@@ -221,7 +221,8 @@ class WriteAheadLog:
             _append_missing(log, [batch for folder, batch in stored if folder == name])
 
     def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield (name of the log's folder, batch), in the order in which they were written."""
+        """Yield the batches in the order in which they were written, each as (name of the log's
+        folder, batch)."""
         data = self._files.read_bytes(path)
         start = 0
         while len(data) - start > _ENTRY.size:

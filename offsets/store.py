@@ -56,7 +56,7 @@ class OffsetsStore(CoordinatorTopic):
         """Add `records` to the next flush of a log as one batch, and return a token of that flush.
         Raises RecordsTooLarge, and then adds no record."""
         if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
-            _check_bytes_min(records, log.config.max_message_bytes)
+            _reject_too_large(records, log.config.max_message_bytes)
         # Encode first, because a record that cannot be encoded must not leave half a batch.
         first, producer = records[0], None
         if isinstance(first, TransactionEnd):
@@ -81,7 +81,8 @@ class OffsetsStore(CoordinatorTopic):
         except RecordsTooLarge:
             if encoded[0][1] is not None:
                 raise
-            # Never too large, because several batches may hold the tombstones (upstream: isAtomic).
+            # A deletion has only tombstones, which may be split over several batches (upstream:
+            # isAtomic).
             return self._group_commit.append(log, encoded, now_ms)
 
     # --- loading
@@ -103,6 +104,7 @@ class OffsetsStore(CoordinatorTopic):
     def _replay(
         self, log: Log, start_offset: int, metadata: list[tuple[bytes, bytes]]
     ) -> Iterator[list[OffsetsRecord]]:
+        # The snapshot has the groups' metadata, and the table has read their offsets from it.
         yield [decode_record(key, value) for key, value in metadata]
         for header, batch in log.batches(max(start_offset, log.start_offset)):
             # Opening a log with a segment manifest does not check its batches.
@@ -153,7 +155,7 @@ def _in_transaction(header: BatchHeader, record: OffsetsRecord) -> OffsetsRecord
     return TransactionalOffsetCommit(header.producer_id, header.producer_epoch, record)
 
 
-def _check_bytes_min(records: Sequence[OffsetsRecord], bytes_max: int) -> None:
+def _reject_too_large(records: Sequence[OffsetsRecord], bytes_max: int) -> None:
     """Raise RecordsTooLarge for records that cannot fit into a batch, without encoding them,
     because a group of many members can be hundreds of times too large."""
     first = records[0]

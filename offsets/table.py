@@ -28,8 +28,8 @@ _NONE: Final[GroupOffsets] = {}
 
 
 class OffsetsTable:
-    """The offsets of one offsets partition. `grown(count)` (bounded tables only) is called when
-    offsets are added to memory. The table then tracks LRU order for `evict`."""
+    """The offsets of one offsets partition. If `grown` is given, the memory is limited: `grown` is
+    called with the number of added offsets, and the table tracks LRU order for `evict`."""
 
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
         self._groups: dict[str, GroupOffsets] = {}
@@ -54,6 +54,8 @@ class OffsetsTable:
             offsets = self._groups[group_id]
             name = self._names[topic, partition]
         except KeyError:
+            # An evicted group must be loaded first (`load`), or its other offsets would be lost.
+            assert group_id in self._groups or group_id not in self._extents
             offsets = self._groups.setdefault(group_id, {})
             name = self._name(topic, partition)
         before = len(offsets)
@@ -206,7 +208,7 @@ class OffsetsTable:
             self._new_extents = None
 
     def _release(self, file: File) -> None:
-        """Close a file after writing, unless evicted groups use it."""
+        """Close a file that could not be written, unless evicted groups use it."""
         if file in self._files and all(each.file is not file for each in self._extents.values()):
             self._files.remove(file)
             file.close()

@@ -53,8 +53,8 @@ class StageProgress(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch of `records` records was committed; `left` records were planned to remain after it.
-    `seconds`: the duration without Spark's startup."""
+    """A batch of `records` records was committed; according to its plan, `left` records remain
+    after it. `seconds`: the duration without Spark's startup."""
 
     batch_id: int
     records: int
@@ -91,15 +91,16 @@ def run(
     wait: Callable[[float], bool] = lambda _seconds: False,
     layers: Mapping[str, Layer] | None = None,
 ) -> bool:
-    """Process batches until the log is read to its end, or with `every_s` keep following it. Return
-    whether the end was reached.
+    """Process batches until the log is read to its end, or with `every_s` keep following it.
+    `once`: process one batch. Return whether the end was reached.
 
-    `spark` is called when there is work. `wait(seconds)` returns True, possibly early, if the run
-    should end. `layers`: a subset for tests. Raises LakeError, SourceError, OSError,
-    SparkUnavailable, and Spark's exceptions.
+    `spark` returns the session, and is called when there is work. `wait(seconds)` returns True,
+    possibly early, if the run should end. `layers`: a subset for tests. Raises LakeError,
+    SourceError, OSError, SparkUnavailable, and Spark's exceptions.
     """
     while True:
         begun = time.monotonic()
+        is_unreadable = has_more = False
         try:
             done = run_batch(
                 spark, writer, inputs, records_max=records_max, report=report, layers=layers
@@ -109,15 +110,16 @@ def run(
             if every_s is None or text is None:
                 raise
             report(Retrying(text))
-            done = None
-        if done is not None:
-            report(done._replace(compacted=tuple(compact(writer, COMPACT_AT_FOLDERS))))
-        left = done is not None and done.left > 0
-        if once or (every_s is None and not left):
-            return not left
-        pause = 0 if left else (every_s or 0) - (time.monotonic() - begun)
+            is_unreadable = True
+        else:
+            if done is not None:
+                report(done._replace(compacted=tuple(compact(writer, COMPACT_AT_FOLDERS))))
+                has_more = done.left > 0
+        if once or (every_s is None and not has_more):
+            return not has_more
+        pause = 0 if has_more else (every_s or 0) - (time.monotonic() - begun)
         if wait(max(pause, 0)):
-            return not left
+            return not has_more and not is_unreadable
 
 
 def run_batch(

@@ -44,7 +44,7 @@ compresses to a tenth of its size. Above this limit, the client gets INVALID_REC
 such limit."""
 
 DECOMPRESSED_BYTES_MAX: Final = 128 * MIB
-"""Maximum decompressed bytes of any batch: 100 times the default max.message.bytes."""
+"""Maximum decompressed bytes of any batch: 128 times the default max.message.bytes."""
 
 DECOMPRESSIONS_MAX: Final = 2
 """Maximum number of batches over 512 KiB that are decompressed at the same time, to up to 128 MiB

@@ -240,7 +240,7 @@ class History(SuggestsAttributes):
 
     @property
     def clock_changes(self) -> list[ClockChange]:
-        """All changes of the broker's clock by the test."""
+        """All changes that the test made to the broker's clock."""
         return list(self._clock_changes)
 
     @property

@@ -56,7 +56,8 @@ class InterceptedRequest(WrappedChannel):
     # --- for hooks
 
     def hold(self) -> None:
-        """Handle neither this request nor later requests of its connection until `resume`."""
+        """Handle neither this request nor later requests on its connection until `resume` is
+        called."""
         self.connection.mute(self.context)
 
     def resume(self) -> None:

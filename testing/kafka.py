@@ -364,7 +364,8 @@ class Kafka(SuggestsAttributes):
             self._host.wait_until(lambda seen=seen: changes.count > seen, seconds)  # type: ignore[misc]
 
     def _explain_groups(self) -> str:
-        """Return one line for each group, and the hints that these lines do not contain."""
+        """Return one line for each of the first REPORTED_GROUPS_MAX groups, and the hints that
+        these lines do not contain."""
         lines = [group.explain() for group in self.groups[:REPORTED_GROUPS_MAX]]
         shown = "\n".join(lines)
         lines += [each for each in self._hints().splitlines() if not is_shown(each, shown)]

@@ -180,7 +180,8 @@ class BrokerHost:
         return self.loop.run(coroutine, timeout)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Wait for the end of any restart, and call a function on the broker's loop."""
+        """Wait for the end of any restart, and call a function on the broker's loop. On this loop,
+        call the function immediately."""
 
         async def call() -> T:
             await self.wait_until_running()
@@ -244,7 +245,7 @@ class BrokerHost:
         with self._restarting():
             files = self.run(self._crash())
             if power:
-                faults = list(files.faults)  # a power cut heals the disk
+                faults = list(files.faults)  # the power cut removes them, but the test has set them
                 files.crash(None if seed is None else random.Random(seed))
                 files.faults = faults
             self._start_again(files, "lost power" if power else "crashed")
@@ -334,7 +335,7 @@ class BrokerHost:
         )
 
     async def settle(self) -> None:
-        """Wait until all remaining work waits for a client or a deadline."""
+        """Wait until nothing more happens before a client acts or a deadline passes."""
         while True:
             await self.background.settle()
             await self.wait_until_running()
@@ -356,8 +357,8 @@ class BrokerHost:
         deadlines = (
             deadline
             for node in self.broker.cluster.nodes.values()
-            for shard in node.coordinators.contexts.values()
-            for key, deadline in shard.coordinator.deadlines.items()
+            for context in node.coordinators.contexts.values()
+            for key, deadline in context.coordinator.deadlines.items()
             if key.member_id not in extended
         )
         transactions = (
@@ -401,8 +402,8 @@ class BrokerHost:
         self.run(self._start())
 
     def _new_broker(self) -> Broker:
-        """Create a broker on the current disk. The previous broker becomes stale, and its events
-        are ignored."""
+        """Create a broker on the current disk. Events of the previous broker are ignored from now
+        on."""
         self._broker_number += 1
         number = self._broker_number
 

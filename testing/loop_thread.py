@@ -188,8 +188,8 @@ class Changes:
 
 
 def check_may_block() -> None:
-    """Raise RuntimeError in a coroutine, in which a blocking wait would stop the event loop, and
-    with it the consumers for which it may be waiting."""
+    """Raise RuntimeError if called from a coroutine. There, a blocking wait would stop the event
+    loop, including the consumers that the wait may depend on."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop runs in this thread

@@ -170,8 +170,8 @@ def client_checks_mode(config: pytest.Config) -> str:
 
 
 def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]:
-    """Return the arguments of Kafka() in the options and the marker; without `options`, only the
-    marker's."""
+    """Return the arguments for Kafka() from the options and the markers; without `options`, only
+    those from the markers."""
     given = _option_arguments(item.config) if options else {}
     for marker in reversed(list(item.iter_markers("kafka"))):  # the closest marker takes precedence
         if marker.args:

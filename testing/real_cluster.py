@@ -185,7 +185,7 @@ class RealKafka(Kafka):
         description: str = "the condition",
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Wait until `condition()` is true, by polling."""
+        """Poll until `condition()` is true."""
         check_may_block()
         check_callable(condition)
         if not poll(lambda: is_true(condition), timeout):

@@ -143,8 +143,8 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
-            # Retry here, because a request that a client repeats may make no change, but only wait
-            # for an earlier one.
+            # Retry here, because a repeated request may make no change of its own, and only wait
+            # until an earlier change is durable.
             self._recover_again()
             callback(error)
         else:

@@ -44,7 +44,7 @@ __all__ = [
     "similar_key",
 ]
 
-# Also declared in log/group_commit.py, whose import takes too long for reading a configuration.
+# Also declared in log/group_commit.py, which takes too long to import just to read a configuration.
 Durability = Literal["fsync", "os", "none"]
 
 # The SASL mechanisms. Kafka also supports GSSAPI (Kerberos).

@@ -95,8 +95,9 @@ def allows_cluster(
 def config_denial(
     context: RequestContext, node: Node, operation: AclOperation, type_: int, name: str
 ) -> ErrorCode | None:
-    """Return the error if the client may not describe or alter a resource's configuration. The
-    configurations of brokers, their loggers and client metrics belong to the cluster."""
+    """Return the error if the client may not describe or alter a resource's configuration.
+    Configurations of brokers, broker loggers and client metrics require permission on the
+    cluster."""
     match type_:
         case ResourceType.TOPIC:
             allowed = allows_topic(context, node, operation, name)

@@ -208,7 +208,8 @@ class Commit:
         size: int,
         results: Sequence[CommitResult],
     ) -> None:
-        """Respond to all requests. Each result except the last is for `size` requests."""
+        """Respond to all requests. Each result is for `size` requests; the last may be for
+        fewer."""
         responses = (_response(resolved, result.errors) for result in results)
         context.respond_each([response for response in responses for _ in range(size)])
 

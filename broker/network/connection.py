@@ -45,10 +45,6 @@ IN_FLIGHT_MAX: Final = 4096
 UNSENT_BYTES_MAX: Final = 256 * 1024
 # Number of bytes that are read from a file and written in one iteration of the event loop.
 CHUNK_BYTES: Final = 1024 * 1024
-# Time that a connection's requests may take in one iteration of the event loop; less if other
-# connections wait for their turn. A read can contain thousands of small requests of a millisecond
-# each. Ordinary pipelined requests take less.
-FRAMES_SECONDS: Final = 0.01
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request. After a read that fills the buffer, a
 # connection takes turns with other such connections, because libuv would read more from each of
@@ -218,7 +214,8 @@ class Connection(asyncio.BufferedProtocol):
             self._watchdog.ended(duration, lambda: self._describe(frames))
 
     def _describe(self, frames: list[Frame]) -> str:
-        """Return the names of the requested APIs for the log, each only once."""
+        """Describe the frames for the log: the name of each requested API, once, and the client's
+        host."""
         names = dict.fromkeys(describe_request(*frame) for frame in frames)
         return f"{', '.join(names) or 'a part of a request'} from {self.client.host}"
 
@@ -274,7 +271,7 @@ class Connection(asyncio.BufferedProtocol):
             frames = self._authenticate(self.client.sasl, frames)
         cache, interceptor = self._cache, self._interceptor
         index, count = 0, len(frames)
-        end = seconds() + FRAMES_SECONDS / (1 + self._turns.waiting)
+        end = seconds() + self._turns.share_seconds
         while index < count:
             if cache is None:
                 hit = None

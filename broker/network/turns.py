@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
-__all__ = ["Turns"]
+__all__ = ["TURN_SECONDS", "Turns"]
+
+# Time that connections may take in one iteration of the event loop. A read can contain thousands of
+# small requests of a millisecond each. Ordinary pipelined requests take less.
+TURN_SECONDS: Final = 0.01
 
 
 class Turns:
-    """Callbacks in the order of their calls, one per iteration of the event loop."""
+    """Callbacks in the order of their calls, one per iteration of the event loop. `turn_seconds` is
+    the time that the requests of all connections may take before they wait for their turns."""
 
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        turn_seconds: float = TURN_SECONDS,
+    ) -> None:
         self._call_soon = call_soon
+        self._turn_seconds = turn_seconds
         self._waiting: deque[Callable[[], None]] = deque()
 
     @property
-    def waiting(self) -> int:
-        """The number of callbacks that wait for their turn."""
-        return len(self._waiting)
+    def share_seconds(self) -> float:
+        """The time that a connection's requests may take now: less if others are waiting."""
+        return self._turn_seconds / (1 + len(self._waiting))
 
     def wait(self, callback: Callable[[], None]) -> None:
         """Call `callback` in its turn."""

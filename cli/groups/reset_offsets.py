@@ -275,7 +275,8 @@ def _zone(text: str) -> timezone:
 
 
 def parse_duration(text: str) -> int:
-    """Return the milliseconds of `PT1H30M` or `P1DT2.5S`. Raises CommandError."""
+    """Parse a duration such as `PT1H30M` or `P1DT2.5S`, and return it in milliseconds. Raises
+    CommandError."""
     match = DURATION.fullmatch(text)
     if match is None or not any(match.groups()[1:5]):
         raise CommandError("Text cannot be parsed to a Duration")

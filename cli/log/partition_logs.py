@@ -159,7 +159,7 @@ def _has_segments(log: PartitionLog) -> bool:
 
 
 class Anchor(NamedTuple):
-    """A batch that was read. While its header is unchanged, all batches before it are as well."""
+    """A batch that was read. As long as its header is unchanged, so are all batches before it."""
 
     position: int
     header: bytes

@@ -186,7 +186,7 @@ def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
 
 
 def total_of(rows: Sequence[Row]) -> Row:
-    """Return the sums of all columns, and the oldest and newest timestamp."""
+    """Return the row of totals: sums, the oldest and newest timestamp, and no dirty ratio."""
 
     def total(column: str, values: Sequence[Any]) -> Any:
         combine = {"oldest_timestamp": min, "newest_timestamp": max}.get(column, sum)

@@ -1,6 +1,6 @@
 """A classic group and its members.
 
-`Group.stored` is the durable state, which only `settle` and `restore` write. Everything else is
+`Group.stored` is the logged state, which only `settle` and `restore` write. Everything else is
 soft state: the current rebalance and its waiting requests. Between rebalances, it matches `stored`.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
@@ -83,7 +83,7 @@ class Group:
 
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
-        # --- durable
+        # --- as logged; replies wait until it is durable
         # None if the log has no record of the group, only offsets.
         self.stored: GroupMetadata | None = None
         # --- state and pending record
@@ -98,9 +98,8 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        # The members' subscriptions at the start of the generation, decoded on first use, or None
-        # if the group does not use the consumer protocol (upstream:
-        # ClassicGroup.computeSubscribedTopics).
+        # The members' subscriptions at the start of the generation, undecoded, or None if the group
+        # does not use the consumer protocol (upstream: ClassicGroup.computeSubscribedTopics).
         self.subscriptions: tuple[bytes, ...] | None = None
         # --- members, in the order in which they joined
         self.members: dict[str, Member] = {}
@@ -115,7 +114,7 @@ class Group:
         self.rebalance_reason: RebalanceReason | None = None
         # Whether a member has joined since the initial delay was last extended.
         self.member_added = False
-        # The current initial delay, or None if this is not an initial rebalance.
+        # The current initial delay, or None if no initial delay is running.
         self.initial_delay_ms: int | None = None
         self.initial_delay_left_ms = 0  # how much the delay may still be extended
         self.join_timer = DeadlineKey("join", group_id)

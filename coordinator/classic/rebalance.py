@@ -35,7 +35,7 @@ _STATIC_RETRY_MS_MIN: Final = 100
 def prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_ids: tuple[str, ...] = ()
 ) -> None:
-    """Start the join phase. It ends immediately if no member is missing."""
+    """Start the join phase. Except for a new group, it ends immediately if no member is missing."""
     if group.state is COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -44,8 +44,8 @@ def prepare_rebalance(
     decision.deadlines.cancel(group.sync_timer)
     is_initial = group.state is EMPTY
     if is_initial:
-        # The delay may be extended up to the rebalance timeout of the current members. A member
-        # that joins later with a longer timeout does not raise this limit.
+        # With its extensions, the delay is at most the rebalance timeout of the current members. A
+        # member that joins later with a longer timeout does not raise this limit.
         delay_ms = decision.config.group_initial_rebalance_delay_ms
         group.initial_delay_ms = delay_ms
         group.initial_delay_left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -107,6 +107,7 @@ def join_timer_expired(decision: Decision, group: Group) -> None:
     if delay_ms is not None and group.member_added and left_ms:
         group.member_added = False
         group.initial_delay_ms = min(decision.config.group_initial_rebalance_delay_ms, left_ms)
+        # Upstream also subtracts the delay that is over, not the new one.
         group.initial_delay_left_ms = max(left_ms - delay_ms, 0)
         decision.schedule(group.join_timer, group.initial_delay_ms)
     else:

@@ -366,7 +366,8 @@ def describe(transaction: Transaction) -> TransactionDescription:
 
 
 def _is_current(transaction: Transaction, producer_id: int, epoch: int) -> bool:
-    """Whether InitProducerId may come from the current producer. The epoch is checked later."""
+    """Whether the producer id in InitProducerId is the current one, or the previous one with an
+    exhausted epoch. An epoch of the current producer id is checked later."""
     metadata = transaction.metadata
     if metadata.producer_epoch == NO_EPOCH or producer_id == metadata.producer_id:
         return True

@@ -292,7 +292,7 @@ def restarts(facts: GroupFacts) -> CheckResult | None:
 
 
 def rejected_commits(facts: GroupFacts) -> CheckResult | None:
-    """COMMITS_REJECTED, info: the event log has rejected commits."""
+    """COMMITS_REJECTED, info: the event log contains rejected commits."""
     count = sum(row.rejected_commits or 0 for row in facts.rebalances)
     if not count:
         return None

@@ -1,4 +1,5 @@
 """Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md; the first match wins.
+(Rules 1 to 5 are in rebalance_rules.py. Rule 6 has one function for each kind of evidence.)
 
 The rules compare the member's silence (its time without a commit) with its rebalance timeout (for
 most clients, max.poll.interval.ms) and with its session timeout. They also check whether the same
@@ -46,7 +47,7 @@ HEARTBEAT_SHARE: Final = 1 / 3
 last heartbeat, which may precede the last poll by this share of the session timeout."""
 
 AMBIGUOUS_RATIO: Final = 1.5
-"""If the ratio of two timeouts is at most this, both may explain a silence."""
+"""A rebalance timeout of up to this many session timeouts: both may explain a silence."""
 
 LATE_MS: Final = 5_000
 """How long after a timeout the rebalance may appear in the log, in addition to the usual commit
@@ -79,14 +80,14 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     """Rule 6: the poll interval was exceeded.
 
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member,
-    two thirds of its session timeout are added). The rule does not apply if the two timeouts are
-    close and the silence also fits the session timeout (_ambiguous).
+    two thirds of its session timeout are added). The rule does not apply if the silence also
+    fits the session timeout (_ambiguous).
     Confidence: high if there were records to read and the client returned, else medium or low.
     """
     member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):
         return None
-    if _timeouts_are_close(member) and _fits_session(silence):
+    if _session_may_explain(member) and _fits_session(silence):
         return None
     if _rebalance_ms(member) == member.session_timeout_ms:
         session = duration(member.session_timeout_ms)
@@ -118,9 +119,9 @@ def _stuck(exit_: Exit) -> Explanation | None:
 
 def _ambiguous(exit_: Exit) -> Explanation | None:
     """Rule 6, if both timeouts explain the silence. Evidence: a significant silence that fits a
-    slow poll and an expired session, with timeouts at most 1.5 : 1 apart. Confidence: low."""
+    slow poll and an expired session. Confidence: low."""
     member, silence = exit_.member, exit_.silence
-    if not silence.is_significant or silence.total_ms is None or not _timeouts_are_close(member):
+    if not silence.is_significant or silence.total_ms is None or not _session_may_explain(member):
         return None
     if not (_fits_slow_poll(silence) and _fits_session(silence)):
         return None
@@ -229,19 +230,21 @@ def slow_poll_min_ms(member: Member) -> float:
     return SLOW_POLL_SHARE * _rebalance_ms(member) + session_ms
 
 
-def _timeouts_are_close(member: Member) -> bool:
+def _session_may_explain(member: Member) -> bool:
+    """Whether the session timeout is long enough to explain a silence that exceeds the rebalance
+    timeout as well."""
     return _rebalance_ms(member) <= AMBIGUOUS_RATIO * member.session_timeout_ms
 
 
 def _fits_slow_poll(silence: Silence) -> bool:
-    """Whether a slow poll explains the silence, which must exceed the poll interval. If rebalance
-    and session timeout are close, the silence must also be either only slightly longer than the
+    """Whether a slow poll explains the silence, which must exceed the poll interval. If the session
+    timeout may explain it as well, the silence must also be either only slightly longer than the
     poll interval, or longer than a session can last without heartbeats."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):
         return False
-    if not _timeouts_are_close(member):
+    if not _session_may_explain(member):
         return True
     late = _late_ms(silence)
     slow_poll_max = _rebalance_ms(member) + _session_after_poll_ms(member) + late

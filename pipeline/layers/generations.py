@@ -208,9 +208,9 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 
 
 def _without_conversions(rows: DataFrame) -> DataFrame:
-    """Drop the tombstone of a group that was converted to the other protocol. The group's next
-    record has the same timestamp as the tombstone, or is a record of a consumer group, and
-    compaction has removed the records in between. `rows` have `last_gap`."""
+    """Drop the tombstone of a group that was converted to the other protocol. After such a
+    tombstone, the group's next record has the same timestamp. If compaction has removed that
+    record, the next record is one of a consumer group. `rows` have `last_gap`."""
     in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
     later = F.lead(
         F.struct(

@@ -180,7 +180,8 @@ def partition_ranges(partitions: Sequence[Mapping[str, object]]) -> str:
 def shown_members(
     scale: TimeScale, entries: Sequence[TimelineEntry], names: MemberNames
 ) -> list[str]:
-    """Return names of the members within the scale, in the order in which they joined."""
+    """Return the names of the members that are in the group at any time within the scale, in the
+    order in which they joined."""
     seen: dict[str, None] = {}
     for entry, after in pairwise([*entries, None]):
         if entry is not None and scale.overlaps(entry.at, after.at if after else None):

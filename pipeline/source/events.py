@@ -61,7 +61,8 @@ def read_events(
 
 
 class EventReader:
-    """`malformed`: number of lines that could not be read; `first`: the first of them."""
+    """Reads event log files. `malformed` is the number of lines that could not be parsed, and
+    `first` describes the first of them."""
 
     def __init__(self, cluster: str | None = None) -> None:
         self._cluster = cluster

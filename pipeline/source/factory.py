@@ -1,4 +1,5 @@
-"""Opens the source that the options name: `path`, a data folder, or `bootstrapServers`, any Kafka.
+"""Opens the source that the options name: `path` (a data folder) or `bootstrapServers` (any Kafka
+cluster).
 
 `commandConfig` is a file with the properties of a Java client, for listeners with TLS or SASL. Each
 task reads this file, so workers on other machines need it at the same path.

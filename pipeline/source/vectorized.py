@@ -41,8 +41,8 @@ class RecordBounds(NamedTuple):
 
 
 def find_records(data: bytes, begins: Numbers, ends: Numbers, counts: Numbers) -> RecordBounds:
-    """Find the records of all batches in `data`, which is padded by PAD_BYTES: `counts[i]` records
-    between `begins[i]` and `ends[i]`. The counts must be plausible."""
+    """Find the records of all batches in `data`: `counts[i]` records between `begins[i]` and
+    `ends[i]`. `data` is padded by PAD_BYTES. The counts must be plausible."""
     first = np.cumsum(counts) - counts
     total = int(counts.sum())
     found = RecordBounds(

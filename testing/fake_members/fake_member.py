@@ -28,7 +28,8 @@ T = TypeVar("T")
 Strategy: TypeAlias = str | Assignor | type[Assignor]
 """An assignor, or its name (kohort.assignors.resolve)."""
 DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
-"""The assignors for a group without members. Each client library uses one of them by default."""
+"""The assignors for a group without members. By default, each client library supports at least one
+of them."""
 SESSION_TIMEOUT_MS: Final = 45_000
 """Java's session.timeout.ms."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]

@@ -1,8 +1,8 @@
 """Faults that a test sets on requests.
 
 A fault names APIs and errors as Kafka does, and has filters for the requests it applies to. A fault
-that does not fire fails the test, which would otherwise test nothing. The message lists the
-requests that nearly matched.
+that fires fewer than `times` times fails the test, which would otherwise not test what it says. The
+message lists the requests that nearly matched.
 """
 
 import random
@@ -338,9 +338,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     random, but identically in each run with the same `seed`.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
-    `limit_bandwidth`, `network_partition`, `skew_clock`). A fault that does not fire fails the test
-    (see `check`). `with kafka.faults.…:` removes the fault at the end of the block, and raises
-    UnusedFault if it has not fired.
+    `limit_bandwidth`, `network_partition`, `skew_clock`). A fault that fires fewer than `times`
+    times fails the test (see `check`). `with kafka.faults.…:` removes the fault at the end of the
+    block, and raises UnusedFault in this case.
     """
 
     _type: type[Any] = Fault
@@ -350,7 +350,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         self._disk = disk
         self._set: list[F_co] = []
 
-    def answer(self, api: str, error: str | int, **how: object) -> F_co:
+    def answer(self, api: str, error: str | int, **filters: object) -> F_co:
         """Respond with an error without handling the request. `error` is Kafka's name of the error,
         such as `NOT_COORDINATOR`, or its code. Raises ValueError for an API whose response has no
         error code."""
@@ -359,57 +359,59 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         newest = _api(name)
         if not has_error_code(newest.key, newest.max_version):
             raise ValueError(f"The response of {name} has no error code")
-        return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, how)
+        return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, filters)
 
-    def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
+    def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request, and later requests of its connection, after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
-        return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, how)
+        return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, filters)
 
-    def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
+    def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request immediately, and respond after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.delay_answer(delay_ms)
-        return self._add(f"response delayed by {delay_ms} ms", action, api, how)
+        return self._add(f"response delayed by {delay_ms} ms", action, api, filters)
 
-    def never_answer(self, api: str, **how: object) -> F_co:
+    def never_answer(self, api: str, **filters: object) -> F_co:
         """Neither handle the request nor respond to it. The connection stays open."""
-        return self._add("never answered", actions.never_answer, api, how)
+        return self._add("never answered", actions.never_answer, api, filters)
 
-    def drop(self, api: str, **how: object) -> F_co:
+    def drop(self, api: str, **filters: object) -> F_co:
         """Close the connection without handling the request. The client cannot know whether the
         request was applied."""
-        return self._add("dropped, not applied", actions.drop, api, how)
+        return self._add("dropped, not applied", actions.drop, api, filters)
 
-    def lose_answer(self, api: str, **how: object) -> F_co:
+    def lose_answer(self, api: str, **filters: object) -> F_co:
         """Handle the request, and close the connection instead of responding. The client cannot
         know whether the request was applied."""
-        return self._add("applied, response lost", actions.lose_answer, api, how)
+        return self._add("applied, response lost", actions.lose_answer, api, filters)
 
-    def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
+    def apply_late(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Close the connection now, and handle the request after this time. The client cannot know
         that the request will be applied."""
         delay_ms = _total_ms(seconds, ms)
         action = actions.apply_late(delay_ms)
-        return self._add(f"dropped, applied {delay_ms} ms later", action, api, how)
+        return self._add(f"dropped, applied {delay_ms} ms later", action, api, filters)
 
-    def close_mid_frame(self, api: str, **how: object) -> F_co:
+    def close_mid_frame(self, api: str, **filters: object) -> F_co:
         """Handle the request, send half of the response, and close the connection."""
-        return self._add("closed after half of the response", actions.close_mid_frame, api, how)
+        return self._add("closed after half of the response", actions.close_mid_frame, api, filters)
 
-    def trickle(self, api: str, **how: object) -> F_co:
+    def trickle(self, api: str, **filters: object) -> F_co:
         """Send the response, and all later responses on the connection, one byte at a time."""
-        return self._add("response sent byte by byte", actions.trickle, api, how)
+        return self._add("response sent byte by byte", actions.trickle, api, filters)
 
-    def corrupt(self, api: str, *, seed: int = 0, **how: object) -> F_co:
+    def corrupt(self, api: str, *, seed: int = 0, **filters: object) -> F_co:
         """Flip some bits of the response after its correlation id."""
-        return self._add("response corrupted", actions.corrupt(seed), api, how)
+        return self._add("response corrupted", actions.corrupt(seed), api, filters)
 
-    def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **how: object) -> F_co:
+    def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request, and respond with this throttle time. As when a quota is exceeded
         (KIP-219), the broker then stops reading from the connection for this wall-clock time."""
         throttle_ms = _total_ms(seconds, ms)
-        return self._add(f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, how)
+        return self._add(
+            f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, filters
+        )
 
     # --- conditions: by default they apply to every request until they are removed, in addition to
     # other faults
@@ -422,7 +424,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         ms: int = 0,
         jitter_ms: int = 0,
         seed: int = 0,
-        **how: object,
+        **filters: object,
     ) -> F_co:
         """Delay each request by a wall-clock time, plus or minus up to `jitter_ms` at random
         (determined by the seed). Requests that a client sends without waiting for responses are
@@ -432,10 +434,10 @@ class Faults(SuggestsAttributes, Generic[F_co]):
             raise ValueError(f"jitter_ms must be from 0 to {latency_ms}, not {jitter_ms}")
         jitter = f" ± {jitter_ms}" if jitter_ms else ""
         condition = network.Latency(latency_ms, jitter_ms, seed)
-        return self._add_condition(f"latency of {latency_ms}{jitter} ms", condition, api, how)
+        return self._add_condition(f"latency of {latency_ms}{jitter} ms", condition, api, filters)
 
     def limit_bandwidth(
-        self, api: str | None = None, *, bytes_per_second: int, **how: object
+        self, api: str | None = None, *, bytes_per_second: int, **filters: object
     ) -> F_co:
         """Send at most this many bytes of responses per second of wall-clock time on each
         connection, once a matching request has arrived on it."""
@@ -443,7 +445,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
             raise ValueError(f"bytes_per_second must be at least 1, not {bytes_per_second}")
         condition = network.Bandwidth(bytes_per_second)
         text = f"bandwidth of {bytes_per_second} bytes per second"
-        return self._add_condition(text, condition, api, how)
+        return self._add_condition(text, condition, api, filters)
 
     def network_partition(self, *, client_id: str | None = None, node: int | None = None) -> F_co:
         """Withhold all data between a client and a node (None: all clients or nodes): requests, and
@@ -452,8 +454,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         if client_id is None and node is None:
             raise ValueError("A network partition needs a client_id, a node, or both")
         condition = network.NetworkPartition()
-        how: dict[str, Any] = {"client_id": client_id, "node": node}
-        return self._add_condition("network partition", condition, None, how)
+        filters: dict[str, Any] = {"client_id": client_id, "node": node}
+        return self._add_condition("network partition", condition, None, filters)
 
     def skew_clock(self, *, node: int, seconds: float = 0, ms: int = 0) -> F_co:
         """Set the clock of a node forward (negative: backward) relative to the other nodes. The
@@ -475,7 +477,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     @property
     def checked(self) -> list[F_co | MarkerHook]:
-        """All faults of requests and all holds of markers, which `check` checks."""
+        """All faults of requests, and all holds of markers: both fail a test if they are unused."""
         return [*self.all, *self._host.marker_holds]
 
     def clear(self, but: Collection[Fault | MarkerHook] = ()) -> None:
@@ -520,13 +522,15 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return False
 
     def _add_condition(
-        self, description: str, condition: Condition, api: str | None, how: dict[str, Any]
+        self, description: str, condition: Condition, api: str | None, filters: dict[str, Any]
     ) -> F_co:
-        return self._add(description, condition, api, {"times": None, **how})
+        return self._add(description, condition, api, {"times": None, **filters})
 
-    def _add(self, description: str, action: Action, api: str | None, how: dict[str, Any]) -> F_co:
+    def _add(
+        self, description: str, action: Action, api: str | None, filters: dict[str, Any]
+    ) -> F_co:
         name = None if api is None else find_api_name(api)
-        fault: F_co = self._type(self._host, description, action, name, *_conditions(**how))
+        fault: F_co = self._type(self._host, description, action, name, *_firing_rule(**filters))
         where = fault.where
         where.check(None if name is None else _api(name), list(self._host.broker.addresses))
 
@@ -545,7 +549,7 @@ def count_times(times: int) -> str:
     return "once" if times == 1 else f"{times} times"
 
 
-def _conditions(
+def _firing_rule(
     *,
     times: int | None = 1,
     nth: int = 1,

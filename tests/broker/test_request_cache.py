@@ -64,7 +64,7 @@ class CachingBroker(BrokerHarness):
             routes=Routes(),
             inbox=memoryview(bytearray(100_000)),
             outbox=Outbox(self.callbacks.append),
-            turns=Turns(self.callbacks.append),
+            turns=Turns(self.callbacks.append, float("inf")),
             frame_bytes_max=100_000,
             budgets=Budgets(100_000),
             watchdog=Watchdog(),

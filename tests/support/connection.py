@@ -98,7 +98,7 @@ class Peer:
             routes=routes,
             inbox=memoryview(bytearray(len(frame(1)))),
             outbox=Outbox(call_soon),
-            turns=turns or Turns(call_soon),
+            turns=turns or Turns(call_soon, float("inf")),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
             quotas=SimpleNamespace(is_active=False),

@@ -91,7 +91,7 @@ class Client:
             routes=Routes(),
             inbox=memoryview(bytearray(1)),
             outbox=Outbox(self.broker.callbacks.append),
-            turns=Turns(self.broker.callbacks.append),
+            turns=Turns(self.broker.callbacks.append, float("inf")),
             frame_bytes_max=1_000_000,
             budgets=Budgets(100_000),
             quotas=node.security.quotas,
