@@ -105,6 +105,26 @@ async def topics_whose_names_collide_are_created(s: Script) -> None:
     await metadata(s, 9, *automatic)
 
 
+@scenario("CreateTopics: which of several mistakes is reported")
+async def a_topic_with_several_mistakes(s: Script) -> None:
+    wrong = {"num_partitions": 0, "replication_factor": -2, "configs": ({"name": "x"},)}
+    right = {"configs": (), "replication_factor": 2, "num_partitions": -2}
+    topic = {"name": f"{s.group}.a", **wrong}
+    for field, value in right.items():
+        await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
+        topic[field] = value
+    await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
+
+
+@scenario("IncrementalAlterConfigs: lists are edited before the name of the topic is validated")
+async def configs_of_topics_with_invalid_names(s: Script) -> None:
+    for name in ("", "a b", "unknown"):
+        for key, operation in (("retention.ms", 0), ("retention.ms", 2), ("x", 0), ("x", 3)):
+            change = {"name": key, "config_operation": operation, "value": "a"}
+            resource = {"resource_type": 2, "resource_name": name, "configs": (change,)}
+            await s.send("IncrementalAlterConfigs", 1, {"resources": (resource,)})
+
+
 @scenario("The log of Kafka's controllers is not a topic")
 async def the_metadata_log_is_no_topic(s: Script) -> None:
     name = "__cluster_metadata"
