@@ -50,7 +50,9 @@ async def metadata_creates_the_topics_that_are_valid(s: Script) -> None:
         await s.broker.metadata_applied()
 
 
-async def list_offsets(s: Script, version: int, *topics: tuple[str, Iterable[int]]) -> None:
+async def list_offsets(
+    s: Script, version: int, *topics: tuple[str, Iterable[int]], **fields: Any
+) -> None:
     values = [
         {
             "name": name,
@@ -61,7 +63,7 @@ async def list_offsets(s: Script, version: int, *topics: tuple[str, Iterable[int
         }
         for name, indexes in topics
     ]
-    await s.send("ListOffsets", version, {"replica_id": -1, "topics": values})
+    await s.send("ListOffsets", version, {"replica_id": -1, "topics": values, **fields})
 
 
 @scenario("ListOffsets: a topic without partitions is omitted, one that is listed twice is merged")
@@ -74,6 +76,15 @@ async def offsets_of_topics_listed_twice(s: Script) -> None:
         await list_offsets(s, version, ("orders", (0, 0)))
         await list_offsets(s, version, ("nothing", (0, 0)))
         await list_offsets(s, version)
+
+
+@scenario("ListOffsets: an unknown isolation level, which v1 does not have")
+async def offsets_of_an_unknown_isolation_level(s: Script) -> None:
+    for version in (1, 2, 11):
+        for level in (2, -1):
+            await list_offsets(s, version, ("orders", (0, 9, 0)), isolation_level=level)
+            topics = ("orders", ()), (f"{s.group}.unknown", (0,)), ("payments", (0,))
+            await list_offsets(s, version, *topics, isolation_level=level)
 
 
 async def create(s: Script, *names: str, **values: Any) -> None:
