@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ...topics.produce import ZSTD
 from ..producers import RECORD_TIMESTAMP_MS
 from ..records import NewRecord, build
 from ..scenario import scenario
@@ -125,6 +126,38 @@ async def a_topic_with_several_mistakes(s: Script) -> None:
         await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
         topic[field] = value
     await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
+
+
+async def produce(s: Script, topic: str, records: bytes, text: str, version: int = 8) -> None:
+    partition = {"index": 0, "records": records}
+    topics = ({"name": topic, "partition_data": (partition,)},)
+    values = {"acks": -1, "timeout": 30_000, "topic_data": topics}
+    await s.send("Produce", version, values, text=text)
+
+
+@scenario("Produce: the length and the magic of a batch are invalid, or a batch is incomplete")
+async def malformed_batches_are_produced(s: Script) -> None:
+    topic = await s.topic(1)
+    batch = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
+    for length in (-1, 0, 13, 14, 48, 49, 1000):
+        changed = batch[:8] + length.to_bytes(4, signed=True) + batch[12:]
+        await produce(s, topic, changed, f"a batch with length {length}")
+    for magic in (0, 1, 3, 255):
+        changed = batch[:16] + bytes((magic,)) + batch[17:]
+        await produce(s, topic, changed, f"a batch with magic {magic}")
+    for size in (0, 11, 16, 17, 60, len(batch) - 1):
+        await produce(s, topic, batch[:size], f"{size} bytes of a batch")
+        await produce(s, topic, batch + batch[:size], f"a batch and {size} bytes of another")
+    await produce(s, topic, batch + bytes(12), "a batch and 12 zeros")
+    await produce(s, topic, batch * 2, "two batches")
+
+
+@scenario("Produce: zstd needs v7")
+async def a_batch_with_zstd_is_produced(s: Script) -> None:
+    topic = await s.topic(1)
+    batch = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)], codec=ZSTD)
+    for version in (3, 5, 6, 7):
+        await produce(s, topic, batch, "a batch with zstd", version)
 
 
 @scenario("IncrementalAlterConfigs: lists are edited before the name of the topic is validated")
