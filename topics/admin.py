@@ -71,6 +71,9 @@ def plan_topic(topics: TopicRegistry, new: NewTopic, created: Container[str] = (
         raise ApiError(ErrorCode.invalid_config, str(error)) from error
     if new.assignments:
         return PlannedTopic(_assigned_partitions(topics, new), overrides)
+    if new.replication_factor != DEFAULT and new.replication_factor <= 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise ApiError(ErrorCode.invalid_replication_factor, message)
     if new.partitions != DEFAULT and new.partitions <= 0:
         message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.invalid_partitions, message)
@@ -122,9 +125,6 @@ def default_partitions(topics: TopicRegistry) -> int:
 
 def check_replication_factor(topics: TopicRegistry, requested: int = DEFAULT) -> None:
     """Validate that the partitions of a new topic can have this many replicas."""
-    if requested == 0 or requested < DEFAULT:
-        message = "Replication factor must be larger than 0, or -1 to use the default value."
-        raise ApiError(ErrorCode.invalid_replication_factor, message)
     factor = requested
     if requested == DEFAULT:
         factor = static_number(topics.configs.broker, "default.replication.factor")

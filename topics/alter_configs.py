@@ -48,11 +48,12 @@ def alter_configs(
     kind, name = resource
     if kind == ResourceType.TOPIC:
         authorize()
-        _check_topic_name(name)
         check_operations(changes, "Unknown operation {} for config {}")
         topic = topics.get(name)
         before = {} if replace or topic is None else topic.overrides
-        _configure_topic(topics, name, changed(TOPIC_KEYS, before, changes), validate_only)
+        overrides = changed(TOPIC_KEYS, before, changes)
+        _check_topic_name(name)
+        _configure_topic(topics, name, overrides, validate_only)
     elif kind == ResourceType.GROUP:
         authorize()
         check_operations(changes, "Unknown operation {} for config {}")

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 from ..log.batch import (
     HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -38,16 +40,19 @@ from ..protocol.budgets import (
     ConcurrencyLimit,
 )
 from ..protocol.errors import ApiError, ErrorCode
+from ..protocol.primitives import INT8, INT32
 from .topic import Partition
 
-# Kafka reads this many bytes before it has the batch size, and ignores a shorter remainder
-# (upstream: ByteBufferLogInputStream).
-SIZE_AND_MAGIC_BYTES: Final = 17
+OFFSET_BYTES: Final = 8  # the base offset, which precedes the length
 MAGIC_AT: Final = 16
-# Errors whose responses have no log start offset (upstream: ReplicaManager.appendRecordsToLeader).
+SIZE_AND_MAGIC_BYTES: Final = 17
+LENGTH_MIN: Final = 14  # of a batch without its offset and length, in any version of the format
+# Errors whose responses have no log start offset (upstream: ReplicaManager.appendRecordsToLeader,
+# ProduceRequest.validateRecords).
 WITHOUT_START_OFFSET: Final = (
     ErrorCode.message_too_large,
     ErrorCode.corrupt_message,
+    ErrorCode.unsupported_compression_type,
     ErrorCode.transactional_id_authorization_failed,
     ErrorCode.invalid_producer_id_mapping,
 )
@@ -76,6 +81,11 @@ class AppendError(ApiError):
     ) -> None:
         super().__init__(error, message)
         self.record_errors = tuple(record_errors)
+
+
+class MalformedBatch(AppendError):
+    """The first batch has an invalid length or magic. Unlike for other errors of a batch, the
+    message is in the response, because Kafka finds this one before it handles the partitions."""
 
 
 class ProduceContext(NamedTuple):
@@ -165,21 +175,35 @@ def _append(
 
 def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
     """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed."""
-    size = len(data)
-    if size >= SIZE_AND_MAGIC_BYTES and data[MAGIC_AT] != 2:
-        if data[MAGIC_AT] > 2:
-            message = f"Invalid magic found in record: {data[MAGIC_AT]}"
-            raise AppendError(ErrorCode.corrupt_message, message)
-        message = "Produce requests take record batches with magic 2 only"
+    size = _batch_size(data, 0)
+    if size is None or data[MAGIC_AT] != MAGIC or _batch_size(data, size) is not None:
+        message = "Produce requests must have exactly one record batch, of magic 2, per partition"
         raise AppendError(ErrorCode.invalid_record, message)
-    if size >= HEADER_BYTES:
-        header = read_header(data)
-        if header.size == size:
-            return data, header
-        if HEADER_BYTES <= header.size <= size < header.size + SIZE_AND_MAGIC_BYTES:
-            return data[: header.size], header
-    message = "Produce requests must have exactly one record batch per partition"
-    raise AppendError(ErrorCode.invalid_record, message)
+    if size < HEADER_BYTES:
+        message = f"The record batch of {size} bytes is smaller than its header"
+        raise AppendError(ErrorCode.corrupt_message, message)
+    return data if size == len(data) else data[:size], read_header(data)
+
+
+def _batch_size(data: bytes, at: int) -> int | None:
+    """Return the size of the batch that begins at `at`. Kafka ignores an incomplete one, and then
+    the result is None. Raises AppendError. Upstream: ByteBufferLogInputStream."""
+    error_type = AppendError if at else MalformedBatch
+    left = len(data) - at
+    if left < LENGTH_END:
+        return None
+    length: int = INT32.unpack_from(data, at + OFFSET_BYTES)[0]
+    if length < LENGTH_MIN:
+        message = f"Record size {length} is less than the minimum record overhead ({LENGTH_MIN})"
+        raise error_type(ErrorCode.corrupt_message, message)
+    if left < SIZE_AND_MAGIC_BYTES:
+        return None
+    magic: int = INT8.unpack_from(data, at + MAGIC_AT)[0]
+    if not 0 <= magic <= MAGIC:
+        message = f"Invalid magic found in record: {magic}"
+        raise error_type(ErrorCode.corrupt_message, message)
+    size = LENGTH_END + length
+    return size if size <= left else None
 
 
 def _validate(

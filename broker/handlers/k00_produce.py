@@ -23,6 +23,7 @@ from ...topics.configs.config_def import LONG_MAX
 from ...topics.produce import (
     AppendError,
     AppendResult,
+    MalformedBatch,
     ProduceContext,
     RecordError,
     append_in_steps,
@@ -140,13 +141,14 @@ class _Produce:
             if rejection.error is ErrorCode.kafka_storage_error:
                 cause = rejection.__cause__ or rejection
                 self._disk_errors.failed(WRITING, partition.folder, cause)
+            # As in Kafka, other errors have no message.
+            has_message = rejection.record_errors or isinstance(rejection, MalformedBatch)
             return PartitionResponse(
                 index,
                 rejection.error,
                 log_start_offset=rejection.log_start_offset,
                 record_errors=rejection.record_errors,
-                # As in Kafka, there is a message only with the errors of single records.
-                error_message=rejection.message if rejection.record_errors else None,
+                error_message=rejection.message if has_message else None,
             )
         except ApiError as rejection:
             return PartitionResponse(index, rejection.error, error_message=rejection.message)

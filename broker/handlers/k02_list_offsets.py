@@ -34,7 +34,7 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 UNKNOWN = -1
-READ_COMMITTED = 1
+ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # Replica id that also allows reading from followers (ListOffsetsRequest.DEBUGGING_REPLICA_ID).
 DEBUGGING_REPLICA_ID = -2
 
@@ -51,16 +51,19 @@ class PartitionResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     must_lead = request.replica_id != DEBUGGING_REPLICA_ID
-    committed_only = context.version >= 2 and request.isolation_level == READ_COMMITTED
+    level = request.isolation_level if context.version >= 2 else READ_UNCOMMITTED
+    if level not in ISOLATION_LEVELS:
+        failed = [_failed(each, ErrorCode.unknown_server_error) for each in request.topics]
+        context.respond(Message(topics=failed))
+        return
+    committed_only = level == READ_COMMITTED
     counts = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     topics: list[Message] = []
     # Requested partitions by index. A topic that is requested twice is returned once.
     allowed: dict[str, dict[int, Any]] = {}
     for topic in request.topics:
         if not allows_topic(context, node, AclOperation.DESCRIBE, topic.name):
-            error = ErrorCode.topic_authorization_failed
-            denied = [PartitionResponse(each.partition_index, error) for each in topic.partitions]
-            topics.append(Message(name=topic.name, partitions=denied))
+            topics.append(_failed(topic, ErrorCode.topic_authorization_failed))
         elif topic.partitions:
             requested = {each.partition_index: each for each in topic.partitions}
             allowed.setdefault(topic.name, {}).update(requested)
@@ -85,6 +88,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             yield
         topics.append(Message(name=name, partitions=partitions))
     context.respond(Message(topics=topics))
+
+
+def _failed(topic: Any, error: ErrorCode) -> Message:
+    failed = [PartitionResponse(each.partition_index, error) for each in topic.partitions]
+    return Message(name=topic.name, partitions=failed)
 
 
 def _partition(node: Node, topic: str, requested: Any, must_lead: bool) -> Partition:

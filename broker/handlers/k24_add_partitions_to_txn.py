@@ -4,7 +4,7 @@ v2 PRODUCER_FENCED · v3 flexible · v4 several transactions, verify_only (KIP-8
 v5 TRANSACTION_ABORTABLE.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,6 +12,7 @@ from ...coordinator.transactions.commands import AddPartitions, PartitionsResult
 from ...coordinator.transactions.states import EPOCH_BUMP_VERSION, TopicPartition
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
+from ...topics.names import is_internal
 from ..cluster import Node
 from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices
@@ -69,7 +70,6 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> Iterator[None]:
     transactional_id = transaction.transactional_id
-    errors: dict[TopicPartition, ErrorCode] = {}
     if context.version < BROKERS_SINCE and not allows_transactional_id(
         context, node, AclOperation.WRITE, transactional_id
     ):
@@ -77,23 +77,12 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
         errors = {(t.name, index): error for t in transaction.topics for index in t.partitions}
         done(_response(transaction, errors))
         return
-    for topic in transaction.topics:
-        yield
-        is_denied = context.version < BROKERS_SINCE and not allows_topic(
-            context, node, AclOperation.WRITE, topic.name
-        )
-        for index in topic.partitions:
-            yield
-            error = ErrorCode.none
-            if is_denied:
-                error = ErrorCode.topic_authorization_failed
-            elif node.topics.partition(topic.name, index) is None:
-                error = ErrorCode.unknown_topic_or_partition
-            errors[topic.name, index] = error
+    errors = yield from _check_partitions(context, node, transaction)
     if any(errors.values()):
         # One invalid partition makes all partitions fail.
         not_attempted = ErrorCode.operation_not_attempted
-        done(_response(transaction, {p: error or not_attempted for p, error in errors.items()}))
+        attempted = {p: error or not_attempted for p, error in errors.items()}
+        done(_response_by_partition(transactional_id, attempted))
         return
     command = AddPartitions(
         transactional_id,
@@ -110,9 +99,34 @@ def _add(context: RequestContext, node: Node, transaction: Any, done: Done) -> I
             error = ErrorCode.invalid_producer_epoch
         decided = dict.fromkeys(errors, error)
         decided.update(dict.fromkeys(result.missing, ErrorCode.transaction_abortable))
-        done(_response(transaction, decided))
+        if transaction.verify_only:
+            done(_response_by_partition(transactional_id, decided))
+        else:
+            done(_response(transaction, decided))
 
     submit(node, command, respond, None)
+
+
+def _check_partitions(
+    context: RequestContext, node: Node, transaction: Any
+) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
+    """Return the error of each partition. Clients may not add internal topics."""
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for topic in transaction.topics:
+        yield
+        is_allowed = context.version >= BROKERS_SINCE or (
+            not is_internal(topic.name)
+            and allows_topic(context, node, AclOperation.WRITE, topic.name)
+        )
+        for index in topic.partitions:
+            yield
+            error = ErrorCode.none
+            if not is_allowed:
+                error = ErrorCode.topic_authorization_failed
+            elif node.topics.partition(topic.name, index) is None:
+                error = ErrorCode.unknown_topic_or_partition
+            errors[topic.name, index] = error
+    return errors
 
 
 def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> TransactionResponse:
@@ -125,6 +139,18 @@ def _response(transaction: Any, errors: Mapping[TopicPartition, ErrorCode]) -> T
         for topic in transaction.topics
     ]
     return TransactionResponse(transaction.transactional_id, responses)
+
+
+def _response_by_partition(
+    transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
+) -> TransactionResponse:
+    """Return a response with each partition once, and without empty topics. Upstream:
+    AddPartitionsToTxnResponse.resultForTransaction, which is used if partitions are invalid or are
+    only verified."""
+    topics: dict[str, list[PartitionResponse]] = {}
+    for (name, index), error in errors.items():
+        topics.setdefault(name, []).append(PartitionResponse(index, error))
+    return TransactionResponse(transactional_id, [TopicResponse(*each) for each in topics.items()])
 
 
 def _respond_to_client(context: RequestContext, response: TransactionResponse) -> None:

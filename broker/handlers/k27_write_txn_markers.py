@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...log.batch import BatchProducer
 from ...log.producer_state import ABORT, COMMIT, EndMarker
+from ...offsets.records import NO_EPOCH, NO_PRODUCER_ID
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
@@ -46,6 +47,9 @@ def _write(node: Node, requested: Any, done: Callable[[Message], None]) -> Itera
     version = getattr(requested, "transaction_version", 0)
     marker = EndMarker(kind, requested.coordinator_epoch, version)
     partitions = _partitions(requested)
+    if not _has_producer(requested) and any(node.topics.partition(*each) for each in partitions):
+        done(_response(requested, [ErrorCode.unknown_server_error] * len(partitions)))
+        return
     errors = Gather(len(partitions), lambda written: done(_response(requested, written)))
     for place, (topic, index) in enumerate(partitions):
         yield
@@ -55,6 +59,13 @@ def _write(node: Node, requested: Any, done: Callable[[Message], None]) -> Itera
             written(ErrorCode.not_leader_or_follower)
         else:
             node.markers.write_to(topic, index, producer, marker, written)
+
+
+def _has_producer(requested: Any) -> bool:
+    """Whether the marker can be written: a batch in a transaction has a producer and an epoch.
+    Upstream: MemoryRecordsBuilder, whose exceptions fail the request."""
+    has_id: bool = requested.producer_id != NO_PRODUCER_ID
+    return has_id and requested.producer_epoch != NO_EPOCH
 
 
 def _partitions(requested: Any) -> list[tuple[str, int]]:

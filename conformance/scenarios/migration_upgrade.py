@@ -192,6 +192,20 @@ async def a_classic_group_with_unreadable_assignments_is_not_upgraded(s: Script)
     await s.describe()
 
 
+@scenario("upgrade rejected: the assignment is decoded first", settings="consumer")
+async def a_classic_group_with_unreadable_metadata_and_assignments(s: Script) -> None:
+    for protocols in ((("range", b"r"),), ORDERS):
+        a = s.member("A", protocols=protocols)
+        await a.enter()
+        own_assignor = assignment("orders", 0, user_data=b"A")
+        truncated = own_assignor[:-5]
+        for text in ("x", "share of A", "\0\3\0\0\0\0", truncated, own_assignor):
+            await a.sync({a: text})
+            await s.consumer("B").join()
+            await a.join()
+        await a.leave()
+
+
 @scenario("upgrade: a member without an assignment", settings="consumer")
 async def a_classic_member_without_an_assignment_is_upgraded(s: Script) -> None:
     a = s.member("A", protocols=ORDERS)

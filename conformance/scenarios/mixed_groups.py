@@ -365,6 +365,19 @@ async def static_classic_members_with_ids_that_do_not_match(s: Script) -> None:
     await s.describe_consumers()
 
 
+@scenario("mixed, static: an empty instance id is an instance id", settings="consumer")
+async def a_static_classic_member_with_an_empty_instance_id(s: Script) -> None:
+    await s.consumer("A").join()
+    b = s.member("B", protocols=subscribed("payments"), instance="")
+    await b.join()
+    await s.describe_consumers()
+    await b.join()
+    await b.sync()
+    await b.heartbeat()
+    await s.leave(("", ""))
+    await s.describe_consumers()
+
+
 @scenario("mixed, static: a classic member takes over from a consumer", settings="consumer")
 async def a_static_consumer_is_replaced_by_a_classic_member(s: Script) -> None:
     a, c = s.consumer("A", instance="i1"), s.consumer("C", "payments")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ...topics.produce import ZSTD
 from ..producers import RECORD_TIMESTAMP_MS
 from ..records import NewRecord, build
 from ..scenario import scenario
@@ -50,7 +51,9 @@ async def metadata_creates_the_topics_that_are_valid(s: Script) -> None:
         await s.broker.metadata_applied()
 
 
-async def list_offsets(s: Script, version: int, *topics: tuple[str, Iterable[int]]) -> None:
+async def list_offsets(
+    s: Script, version: int, *topics: tuple[str, Iterable[int]], **fields: Any
+) -> None:
     values = [
         {
             "name": name,
@@ -61,7 +64,7 @@ async def list_offsets(s: Script, version: int, *topics: tuple[str, Iterable[int
         }
         for name, indexes in topics
     ]
-    await s.send("ListOffsets", version, {"replica_id": -1, "topics": values})
+    await s.send("ListOffsets", version, {"replica_id": -1, "topics": values, **fields})
 
 
 @scenario("ListOffsets: a topic without partitions is omitted, one that is listed twice is merged")
@@ -74,6 +77,15 @@ async def offsets_of_topics_listed_twice(s: Script) -> None:
         await list_offsets(s, version, ("orders", (0, 0)))
         await list_offsets(s, version, ("nothing", (0, 0)))
         await list_offsets(s, version)
+
+
+@scenario("ListOffsets: an unknown isolation level, which v1 does not have")
+async def offsets_of_an_unknown_isolation_level(s: Script) -> None:
+    for version in (1, 2, 11):
+        for level in (2, -1):
+            await list_offsets(s, version, ("orders", (0, 9, 0)), isolation_level=level)
+            topics = ("orders", ()), (f"{s.group}.unknown", (0,)), ("payments", (0,))
+            await list_offsets(s, version, *topics, isolation_level=level)
 
 
 async def create(s: Script, *names: str, **values: Any) -> None:
@@ -103,6 +115,58 @@ async def topics_whose_names_collide_are_created(s: Script) -> None:
     await metadata(s, 9, *automatic)
     await s.broker.metadata_applied()
     await metadata(s, 9, *automatic)
+
+
+@scenario("CreateTopics: which of several mistakes is reported")
+async def a_topic_with_several_mistakes(s: Script) -> None:
+    wrong = {"num_partitions": 0, "replication_factor": -2, "configs": ({"name": "x"},)}
+    right = {"configs": (), "replication_factor": 2, "num_partitions": -2}
+    topic = {"name": f"{s.group}.a", **wrong}
+    for field, value in right.items():
+        await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
+        topic[field] = value
+    await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
+
+
+async def produce(s: Script, topic: str, records: bytes, text: str, version: int = 8) -> None:
+    partition = {"index": 0, "records": records}
+    topics = ({"name": topic, "partition_data": (partition,)},)
+    values = {"acks": -1, "timeout": 30_000, "topic_data": topics}
+    await s.send("Produce", version, values, text=text)
+
+
+@scenario("Produce: the length and the magic of a batch are invalid, or a batch is incomplete")
+async def malformed_batches_are_produced(s: Script) -> None:
+    topic = await s.topic(1)
+    batch = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
+    for length in (-1, 0, 13, 14, 48, 49, 1000):
+        changed = batch[:8] + length.to_bytes(4, signed=True) + batch[12:]
+        await produce(s, topic, changed, f"a batch with length {length}")
+    for magic in (0, 1, 3, 255):
+        changed = batch[:16] + bytes((magic,)) + batch[17:]
+        await produce(s, topic, changed, f"a batch with magic {magic}")
+    for size in (0, 11, 16, 17, 60, len(batch) - 1):
+        await produce(s, topic, batch[:size], f"{size} bytes of a batch")
+        await produce(s, topic, batch + batch[:size], f"a batch and {size} bytes of another")
+    await produce(s, topic, batch + bytes(12), "a batch and 12 zeros")
+    await produce(s, topic, batch * 2, "two batches")
+
+
+@scenario("Produce: zstd needs v7")
+async def a_batch_with_zstd_is_produced(s: Script) -> None:
+    topic = await s.topic(1)
+    batch = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)], codec=ZSTD)
+    for version in (3, 5, 6, 7):
+        await produce(s, topic, batch, "a batch with zstd", version)
+
+
+@scenario("IncrementalAlterConfigs: lists are edited before the name of the topic is validated")
+async def configs_of_topics_with_invalid_names(s: Script) -> None:
+    for name in ("", "a b", "unknown"):
+        for key, operation in (("retention.ms", 0), ("retention.ms", 2), ("x", 0), ("x", 3)):
+            change = {"name": key, "config_operation": operation, "value": "a"}
+            resource = {"resource_type": 2, "resource_name": name, "configs": (change,)}
+            await s.send("IncrementalAlterConfigs", 1, {"resources": (resource,)})
 
 
 @scenario("The log of Kafka's controllers is not a topic")

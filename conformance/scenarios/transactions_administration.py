@@ -197,6 +197,18 @@ async def markers_of_unknown_producers_and_partitions(s: Script) -> None:
     await read(s, topic, index=1)
 
 
+@transactional("WriteTxnMarkers without a producer id or an epoch writes nothing")
+async def markers_without_a_producer(s: Script) -> None:
+    topic = await s.topic(2)
+    p = await in_transaction(s, topic)
+    for fields in ({"producer_id": -1}, {"producer_epoch": -1}):
+        await write_marker(s, p, topic, 0, 7, **fields)
+        await write_marker(s, p, "unknown", **fields)
+    await write_marker(s, p, "__consumer_offsets", producer_epoch=-1)
+    await describe_producers(s, topic, 0, 1)
+    await read(s, topic)
+
+
 @transactional("WriteTxnMarkers to an offsets partition: pending offsets are dropped or committed")
 async def markers_of_offsets_partitions(s: Script) -> None:
     p = s.producer()

@@ -35,6 +35,37 @@ async def unknown_partitions_fail_all(s: Script) -> None:
     await p.describe()
 
 
+@transactional("AddPartitionsToTxn: clients may not add internal topics")
+async def internal_topics_are_added_by_brokers(s: Script) -> None:
+    topic = await s.topic(1)
+    p = s.producer()
+    await p.init()
+    for version in (0, 3):
+        await p.add(version, topics={"__consumer_offsets": (0,), topic: (0,)})
+        await p.add(version, topics={"__transaction_state": (99,), "__share_group_state": (0,)})
+    await p.describe()
+    for version in (4, 5):
+        await p.add(version, topics={"__consumer_offsets": (0,)})
+    await p.describe()
+
+
+@transactional("AddPartitionsToTxn: when repeated partitions and empty topics are in the response")
+async def repeated_partitions_and_empty_topics(s: Script) -> None:
+    topic = await s.topic(2)
+    p = s.producer()
+    await p.init()
+    valid = {topic: (0, 0), "orders": ()}
+    invalid = {**valid, "unknown": (1, 1)}
+    for version in (0, 3):
+        await p.add(version, topics=invalid)
+        await p.add(version, topics=valid)
+    for version in (4, 5):
+        for verify_only in (False, True):
+            await p.add(version, topics=invalid, verify_only=verify_only)
+            await p.add(version, topics=valid, verify_only=verify_only)
+            await p.add(version, topics=valid, verify_only=verify_only, producer_epoch=7)
+
+
 @transactional("AddPartitionsToTxn without partitions")
 async def a_transaction_without_partitions(s: Script) -> None:
     topic = await s.topic(1)

@@ -116,9 +116,9 @@ def _join(
 
 
 def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo) -> Member:
-    known = member.metadata
+    known, instance_id = member.metadata, command.group_instance_id
     metadata = known._replace(
-        instance_id=command.group_instance_id or known.instance_id,
+        instance_id=known.instance_id if instance_id is None else instance_id,
         rack_id=subscription.rack_id or known.rack_id,
         client_id=command.client_id or "",
         client_host=command.client_host,

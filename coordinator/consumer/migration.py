@@ -30,7 +30,7 @@ from ..outcome import INFO, WARNING, EventType
 from .group import ConsumerGroup, GroupState, Member, MemberState
 from .members import cancel_deadlines
 
-# The size of the version and the number of topics, with which a subscription begins.
+# The size of the version and the number of topics, with which subscriptions and assignments begin.
 HEADER_BYTES: Final = 6
 
 # --- finding or creating a consumer group
@@ -144,20 +144,19 @@ def _to_consumer_member(
     if group.protocol_name is None:
         # Upstream also fails, because the group has no protocol before its first generation.
         raise ApiError(ErrorCode.unknown_server_error)
-    encoded = member.metadata(group.protocol_name)
-    subscription, assignment = codec.subscription(encoded), codec.assignment(member.assignment)
-    if subscription is None or assignment is None:
-        if min(len(encoded), len(member.assignment) or HEADER_BYTES) >= HEADER_BYTES:
-            # Upstream handles data that ends early, but not lengths that are too large.
-            raise ApiError(ErrorCode.unknown_server_error)
-        problem = "the embedded consumer protocol is malformed."
-        raise _cannot_upgrade(decision, group, problem, WARNING)
+    assignment = codec.assignment(member.assignment)
+    if assignment is None:
+        raise _malformed(decision, group, member.assignment)
     if assignment.has_user_data:
         problem = (
             "an unsupported custom assignor is in use. Please refer to the documentation or switch "
             "to a default assignor before re-attempting the upgrade."
         )
         raise _cannot_upgrade(decision, group, problem, WARNING)
+    encoded = member.metadata(group.protocol_name)
+    subscription = codec.subscription(encoded)
+    if subscription is None:
+        raise _malformed(decision, group, encoded)
     id_of = decision.partition.topics.id_of
     target: dict[TopicId, list[int]] = {}
     for topic, partitions in assignment.partitions.items():
@@ -179,6 +178,17 @@ def _to_consumer_member(
     owned = {topic: dict.fromkeys(partitions, epoch) for topic, partitions in target.items()}
     converted = Member(member.member_id, metadata, epoch, epoch, MemberState.STABLE, assigned=owned)
     return converted, target
+
+
+def _malformed(decision: Decision, group: Group, encoded: bytes) -> ApiError:
+    """Return the error for a malformed assignment or subscription. Upstream handles data that ends
+    early, but not an impossible number of topics."""
+    version, topics = (int.from_bytes(each, signed=True) for each in (encoded[:2], encoded[2:6]))
+    left = len(encoded) - HEADER_BYTES
+    if version >= 0 and left >= 0 and not 0 <= topics <= left:
+        return ApiError(ErrorCode.unknown_server_error)
+    problem = "the embedded consumer protocol is malformed."
+    return _cannot_upgrade(decision, group, problem, WARNING)
 
 
 # --- consumer to classic

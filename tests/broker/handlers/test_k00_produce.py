@@ -72,7 +72,11 @@ REFUSED = {
     "a batch cut short": (batch(b"x")[:-1], ErrorCode.invalid_record),
     "a wrong checksum": (batch(b"x")[:-1] + b"?", ErrorCode.corrupt_message),
     "magic 1": (with_header(batch(b"x"), magic=1), ErrorCode.invalid_record),
-    "magic 3": (with_header(batch(b"x"), magic=3), ErrorCode.corrupt_message),
+    "a length without a header": (
+        with_header(batch(b"x"), batch_length=14),
+        ErrorCode.corrupt_message,
+    ),
+    "stray bytes as a second batch": (batch(b"x") + bytes(17), ErrorCode.corrupt_message),
     "a base offset": (with_header(batch(b"x"), base_offset=5), ErrorCode.invalid_record),
     "no records": (with_header(batch(b"x"), count=0), ErrorCode.invalid_record),
     "more records than offsets": (with_header(batch(b"x"), count=2), ErrorCode.invalid_record),
@@ -101,8 +105,24 @@ def test_only_the_invalid_batch_of_a_request_is_rejected(broker: BrokerHarness, 
     assert broker.fetch("orders").high_watermark == 0
 
 
-def test_stray_bytes_after_a_batch_are_dropped(broker: BrokerHarness) -> None:
-    assert broker.produce("orders", batch(b"x") + b"abc").error_code is ErrorCode.none
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"magic": 3}, "Invalid magic found in record: 3"),
+        ({"magic": -1}, "Invalid magic found in record: -1"),
+        ({"batch_length": 13}, "Record size 13 is less than the minimum record overhead (14)"),
+    ],
+)
+def test_the_message_about_a_malformed_batch_is_returned(
+    broker: BrokerHarness, fields: dict[str, int], message: str
+) -> None:
+    rejected = broker.produce("orders", with_header(batch(b"x"), **fields))
+    assert (rejected.error_code, rejected.error_message) == (ErrorCode.corrupt_message, message)
+
+
+@pytest.mark.parametrize("rest", [b"abc", batch(b"y")[:-1]])
+def test_an_incomplete_batch_after_a_batch_is_dropped(broker: BrokerHarness, rest: bytes) -> None:
+    assert broker.produce("orders", batch(b"x") + rest).error_code is ErrorCode.none
     assert len(broker.fetch("orders").records) == len(batch(b"x"))
 
 

@@ -58,6 +58,13 @@ def test_old_and_static_members_join_without_an_id(
     assert joined.member_id in harness.consumers.members
 
 
+def test_an_empty_instance_id_is_an_instance_id(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("c")
+    joined = rejoin(harness, "", instance="")
+    assert harness.consumers.static_members == {"": joined.member_id}
+    assert rejoin(harness, joined.member_id, instance="").error_code is E.none
+
+
 def test_joins_without_changes_keep_the_generation(group: CoordinatorHarness) -> None:
     joined = rejoin(group, "a", rebalance_ms=1_000, protocols=consumer_protocols(rack="r"))
     assert joined.generation_id == 3

@@ -150,6 +150,8 @@ def test_the_group_must_not_be_too_large(limit: int, error: ErrorCode) -> None:
     [
         (b"x", E.group_id_not_found, "the embedded consumer protocol is malformed."),
         (b"\0\3", E.group_id_not_found, "the embedded consumer protocol is malformed."),
+        (b"\0\3\0\0\0\0", E.group_id_not_found, "the embedded consumer protocol is malformed."),
+        (b"\xff\xff\0\0\0\1", E.group_id_not_found, "the embedded consumer protocol is malformed."),
         (b"share of A", E.unknown_server_error, None),
         (
             assignment(HALF, b"user data"),
