@@ -15,8 +15,18 @@ from support.transactions import ClusterHarness, Producer, Story, read_committed
 E = ErrorCode
 
 
-@pytest.mark.parametrize(("version", "durability"), [(0, "fsync"), (2, "os")])
-@pytest.mark.parametrize("topic", [TRANSACTION_TOPIC, OFFSETS_TOPIC, "orders"])
+# Every two values of different parameters occur together.
+@pytest.mark.parametrize(
+    ("topic", "version", "durability"),
+    [
+        (TRANSACTION_TOPIC, 0, "fsync"),
+        (TRANSACTION_TOPIC, 2, "os"),
+        (OFFSETS_TOPIC, 0, "os"),
+        (OFFSETS_TOPIC, 2, "fsync"),
+        ("orders", 0, "fsync"),
+        ("orders", 2, "os"),
+    ],
+)
 def test_a_partition_moves_at_any_step(topic: str, version: int, durability: Durability) -> None:
     step = 0
     while True:
