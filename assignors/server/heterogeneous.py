@@ -9,7 +9,7 @@ from typing import Final
 
 from ..ordering import table_size
 from .hashing import TopicHashes, id_order
-from .model import Members, Target, Topic, TopicId, Topics
+from .model import Members, Target, Topic, TopicId, Topics, check_partitions
 from .targets import TargetCopy
 
 MAX_ITERATION_COUNT: Final = 16  # as in Kafka, because later iterations move almost nothing
@@ -68,6 +68,7 @@ class _Builder:
             if topic is not None and topic.subscribers[-1:] == [number]:
                 self._loads[number] += len(partitions)
                 owners = topic.owners
+                check_partitions(partitions, len(owners))
                 for partition in partitions:
                     owners[partition] = number
             else:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..ordering import BUCKETS_MIN, bucket_count, copy_table_size
 from .hashing import TopicHashes, copied_set
 from .heterogeneous import assign_heterogeneous
-from .model import Members, Target, TopicId, Topics
+from .model import Members, Target, TopicId, Topics, check_partitions
 from .targets import TargetCopy
 
 
@@ -51,6 +51,8 @@ def _unassigned(
         for topic, partitions in member.target.items():
             if topic in assigned:
                 assigned[topic].update(partitions)
+    for topic, of_topic in assigned.items():
+        check_partitions(of_topic, sizes[topic])
     return [
         (topic, [partition for partition in range(sizes[topic]) if partition not in of_topic])
         for topic, of_topic in assigned.items()

@@ -5,7 +5,7 @@ assignors of Kafka 4.3 ignore them.
 """
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -51,4 +51,16 @@ ServerAssignor: TypeAlias = Callable[[Members, Topics, bool], dict[str, Target]]
 """Takes the members, the topics, and whether all members have the same subscription (including the
 topics of regular expressions). Returns the targets of all members, in the order of Kafka's records.
 Kafka writes a record if the target is new or has other partitions (see
-`targets.have_same_partitions`)."""
+`targets.have_same_partitions`). May raise UnknownPartition."""
+
+
+class UnknownPartition(Exception):
+    """A member's target contains a partition that its topic does not have, because the leader of a
+    classic group assigned it before the upgrade. Kafka's `uniform` assignor fails too, with an
+    IndexOutOfBoundsException."""
+
+
+def check_partitions(partitions: Collection[int], count: int) -> None:
+    """Raise UnknownPartition if a topic with this number of partitions lacks one of them."""
+    if partitions and not (min(partitions) >= 0 and max(partitions) < count):
+        raise UnknownPartition(f"partitions {sorted(partitions)} of {count}")

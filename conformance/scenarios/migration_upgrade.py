@@ -229,6 +229,24 @@ async def a_classic_group_that_consumes_unknown_topics_is_upgraded(s: Script) ->
     await a.sync()
 
 
+@scenario(
+    "upgrade: assigned partitions that do not exist; only `range` ignores them", settings="consumer"
+)
+async def a_classic_group_with_partitions_that_do_not_exist(s: Script) -> None:
+    a = s.member("A", protocols=subscribed("payments"), instance="i1")
+    await a.join()
+    await a.sync({a: assignment("payments", 0, 1)})
+    for topics in (("payments",), ("orders",)):
+        await s.consumer("B").join(subscribed_topic_names=topics)
+        await s.describe()
+    b = s.consumer("B", "orders", server_assignor="range")
+    await b.join()
+    await s.describe_consumers()
+    await b.join(member_epoch=b.epoch, server_assignor="uniform")
+    await b.join(member_epoch=b.epoch, subscribed_topic_names=("payments",))
+    await s.describe_consumers()
+
+
 @scenario("upgrade: unknown assignors, with user data in assignments", settings="consumer")
 async def a_classic_group_with_its_own_assignor(s: Script) -> None:
     a = s.member("A", protocols=subscribed("orders", protocol="mine", user_data=b"mine"))

@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 from ...assignors.server.hashing import group_spec_order, subscription_order
 from ...assignors.server.homogeneous import assign_uniform
 from ...assignors.server.model import Member as AssignorMember
-from ...assignors.server.model import ServerAssignor, Target, Topic
+from ...assignors.server.model import ServerAssignor, Target, Topic, UnknownPartition
 from ...assignors.server.range import assign_range
 from ...assignors.server.targets import have_same_partitions
 from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType, TargetAssignmentMetadata
+from ...protocol.errors import ApiError, ErrorCode
 from ..decision import Decision, TopicMetadata
 from .group import NO_TARGET, ConsumerGroup, Member, SubscriptionOrder, target_record
 from .subscriptions import Epoch
@@ -47,7 +48,10 @@ def update_target(
     name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
     members = _assignor_members(group, after, sent_names, decision.partition.topics)
     topics = _assignor_topics(decision, members)
-    targets = ASSIGNORS[name](members, topics, epoch.is_homogeneous)
+    try:
+        targets = ASSIGNORS[name](members, topics, epoch.is_homogeneous)
+    except UnknownPartition as error:
+        raise ApiError(ErrorCode.unknown_server_error) from error
     decision.log(
         "[GroupId %s] Computed a new target assignment for epoch %d with '%s' assignor.",
         *(group.group_id, epoch.epoch, name),

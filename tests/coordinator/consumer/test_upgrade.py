@@ -170,6 +170,16 @@ def test_assignments_must_be_those_of_consumers(
     assert harness.heartbeat(a, 1) is E.none
 
 
+@pytest.mark.parametrize("topics", [("orders",), ("other",)])
+def test_the_uniform_assignor_rejects_partitions_that_do_not_exist(
+    harness: CoordinatorHarness, topics: tuple[str, ...]
+) -> None:
+    (a,) = classic_group(harness, assignment({"orders": (0, 4)}))
+    assert harness.consumer_join("c", topics=topics).error_code is E.unknown_server_error
+    assert harness.heartbeat(a, 1) is E.none
+    assert harness.consumer_join("c", topics=topics, assignor="range").error_code is E.none
+
+
 def test_a_refused_upgrade_ends_waiting_requests_but_no_sessions(
     harness: CoordinatorHarness,
 ) -> None:
