@@ -42,8 +42,7 @@ class OffsetsTable:
         self._new_extents: dict[str, Extent] | None = None
         self._files: list[File] = []
         self._spill: File | None = None
-        self.in_memory = 0
-        """Number of offsets in memory."""
+        self.held = 0  # number of offsets in memory
         self.is_closed = False
 
     # --- changes
@@ -71,7 +70,7 @@ class OffsetsTable:
         offsets = self._groups.get(group_id)
         if offsets is None or offsets.pop(f"{record.topic}-{record.partition}", None) is None:
             return
-        self.in_memory -= 1
+        self.held -= 1
         self._drop_extent(group_id)
         if not offsets:
             del self._groups[group_id]
@@ -82,7 +81,7 @@ class OffsetsTable:
             self._new_extents.pop(group_id, None)
 
     def _grow(self, offsets: int) -> None:
-        self.in_memory += offsets
+        self.held += offsets
         if self._grown is not None:
             self._grown(offsets)
 
@@ -143,7 +142,7 @@ class OffsetsTable:
 
     def __len__(self) -> int:
         """Number of offsets. Takes about 10 ms for 100,000 groups."""
-        return self.in_memory + sum(self._extents[group_id].offsets for group_id in self._evicted())
+        return self.held + sum(self._extents[group_id].offsets for group_id in self._evicted())
 
     def _evicted(self) -> Iterator[str]:
         return (group_id for group_id in self._extents if group_id not in self._groups)
@@ -226,7 +225,7 @@ class OffsetsTable:
         for group_id in victims:
             if group_id not in self._extents:
                 self._extents[group_id] = self._spill_group(group_id, new_spill)
-            self.in_memory -= len(self._groups.pop(group_id))
+            self.held -= len(self._groups.pop(group_id))
 
     def _spill_group(self, group_id: str, new_spill: Callable[[], File]) -> Extent:
         offsets = self._groups[group_id]
@@ -247,7 +246,7 @@ class OffsetsTable:
             file.close()
         self._groups.clear()
         self._extents.clear()
-        self.in_memory = 0
+        self.held = 0
 
 
 def _records(group_id: str, offsets: Mapping[str, bytes]) -> Iterator[OffsetCommitRecord]:
@@ -263,7 +262,7 @@ def _split(name: str) -> tuple[str, int]:
 
 class OffsetsCache:
     """Limits the offsets in memory over all partitions (`kohort.cache.offsets`). Eviction is I/O,
-    so it is not done while records are applied. The owner calls `evict` when `is_over` is set."""
+    so it is not done while records are applied. The owner calls `evict` if `needs_eviction`."""
 
     # An eviction frees this fraction of the bound, so that not every commit causes an eviction.
     STEP: Final = 0.01
@@ -272,7 +271,7 @@ class OffsetsCache:
         self._offsets_max = offsets_max
         self._step = max(1, int(offsets_max * self.STEP))
         self._growth = 0
-        self.is_over = False
+        self.needs_eviction = False
         self._tables: dict[OffsetsTable, Callable[[], File]] = {}
 
     def new_table(self, new_spill: Callable[[], File]) -> OffsetsTable:
@@ -286,22 +285,22 @@ class OffsetsCache:
     def _grow(self, offsets: int) -> None:
         self._growth += offsets
         if self._growth >= self._step:
-            self.is_over = True
+            self.needs_eviction = True
 
     def evict(self) -> None:
         """Evict offsets until the tables together are one step below the bound."""
         self._growth = 0
-        self.is_over = False
+        self.needs_eviction = False
         self._tables = {t: spill for t, spill in self._tables.items() if not t.is_closed}
-        excess = sum(table.in_memory for table in self._tables) + self._step - self._offsets_max
+        excess = sum(table.held for table in self._tables) + self._step - self._offsets_max
         while excess > 0:
-            table = max(self._tables, key=lambda each: each.in_memory)
-            before = table.in_memory
+            table = max(self._tables, key=lambda each: each.held)
+            before = table.held
             try:
                 table.evict(min(excess, max(1, before // 2)), self._tables[table])
             except OSError as error:
                 _log.warning("Failed to evict offsets; keeping them in memory: %s", error)
                 return
-            if table.in_memory == before:
+            if table.held == before:
                 return  # a single group exceeds the limit
-            excess -= before - table.in_memory
+            excess -= before - table.held

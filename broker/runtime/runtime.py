@@ -223,7 +223,7 @@ class CoordinatorRuntime:
                 apply(record)
             if changes := context.coordinator.state_changes():
                 context.publisher.publish(changes)
-            if self._cache.is_over:
+            if self._cache.needs_eviction:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
@@ -419,7 +419,7 @@ class CoordinatorRuntime:
         return error_result(command, ErrorCode.coordinator_load_in_progress)
 
     def _log_loaded(self, context: CoordinatorContext) -> None:
-        if self._cache.is_over:
+        if self._cache.needs_eviction:
             self._cache.evict()
 
         def resume() -> None:

@@ -40,7 +40,7 @@ def get(cache: OffsetsCache, table: OffsetsTable, group: int) -> int:
 
 
 def trim(cache: OffsetsCache) -> None:
-    if cache.is_over:
+    if cache.needs_eviction:
         cache.evict()
 
 
@@ -60,11 +60,11 @@ def test_the_limit_applies_to_all_tables_together() -> None:
     tables = [cache.new_table(disk.new_spill) for _ in range(3)]
     for group in range(300):
         commit(cache, tables[group % 3], group, offset=group)
-        assert sum(table.in_memory for table in tables) <= 1_000
+        assert sum(table.held for table in tables) <= 1_000
     assert sum(map(len, tables)) == 3_000
     for group in range(300):
         assert get(cache, tables[group % 3], group) == group
-        assert sum(table.in_memory for table in tables) <= 1_000
+        assert sum(table.held for table in tables) <= 1_000
 
 
 def test_recently_used_groups_stay_in_memory() -> None:
@@ -74,11 +74,11 @@ def test_recently_used_groups_stay_in_memory() -> None:
         commit(cache, table, group)
         get(cache, table, 0)
     table.evict(80, disk.new_spill)
-    assert table.in_memory == 10
+    assert table.held == 10
     get(cache, table, 0)
-    assert table.in_memory == 10, "it was in memory"
+    assert table.held == 10, "it was in memory"
     get(cache, table, 1)
-    assert table.in_memory == 20, "it was not in memory"
+    assert table.held == 20, "it was not in memory"
 
 
 def test_a_closed_table_does_not_count() -> None:
@@ -89,7 +89,7 @@ def test_a_closed_table_does_not_count() -> None:
     first.close()
     for group in range(9):
         commit(cache, second, group)
-    assert second.in_memory == 90
+    assert second.held == 90
 
 
 def test_on_a_full_disk_offsets_stay_in_memory(caplog: pytest.LogCaptureFixture) -> None:
@@ -98,11 +98,11 @@ def test_on_a_full_disk_offsets_stay_in_memory(caplog: pytest.LogCaptureFixture)
     disk.fail("append", times=10_000)
     for group in range(50):
         commit(cache, table, group)
-    assert table.in_memory == len(table) == 500
+    assert table.held == len(table) == 500
     assert "keeping them in memory" in caplog.text
     disk.heal()
     commit(cache, table, 50)
-    assert table.in_memory <= 100
+    assert table.held <= 100
     assert len(table) == 510
 
 
@@ -112,7 +112,7 @@ def test_a_group_larger_than_the_limit_is_served() -> None:
     for group in range(3):
         commit(cache, table, group)
     assert [len(list(table.read(f"g{group}"))) for group in range(3)] == [10, 10, 10]
-    assert table.in_memory == 10
+    assert table.held == 10
 
 
 async def test_a_broker_in_memory_writes_no_spill_file() -> None:

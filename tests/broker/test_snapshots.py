@@ -86,11 +86,11 @@ def test_groups_are_loaded_from_the_snapshot_on_request() -> None:
     again = RuntimeHarness("fsync", stopped(filled(RuntimeHarness("fsync"))))
     again.committed_offset("unknown")
     table = again.context.offsets
-    assert (len(table), table.in_memory) == (6, 0)
+    assert (len(table), table.held) == (6, 0)
     again.committed_offset(GROUPS[2])
     again.commit("later", 9, group_id=GROUPS[3])
     again.run_loop()
-    assert (len(table), table.in_memory) == (6, 2)
+    assert (len(table), table.held) == (6, 2)
     assert again.committed_offset(GROUPS[3]) == 9
 
 

@@ -34,8 +34,8 @@ class TableAgainstADict(RuleBasedStateMachine):
         self.tail: list[OffsetCommitRecord | OffsetTombstone] = []
 
     def make_room(self) -> None:
-        if self.table.in_memory > 4:
-            self.table.evict(self.table.in_memory - 4, self.new_spill)
+        if self.table.held > 4:
+            self.table.evict(self.table.held - 4, self.new_spill)
 
     def new_spill(self) -> File:
         self.spills += 1
@@ -117,7 +117,7 @@ class TableAgainstADict(RuleBasedStateMachine):
     def table_equals_the_dict(self) -> None:
         assert set(self.table.groups()) == set(self.model)
         assert len(self.table) == sum(map(len, self.model.values()))
-        assert self.table.in_memory <= max([4, *map(len, self.model.values())])
+        assert self.table.held <= max([4, *map(len, self.model.values())])
         for group_id in ("", "g", "my-group", "g-1"):
             offsets = self.model.get(group_id, {})
             assert self.table.has_group(group_id) == bool(offsets)
