@@ -313,7 +313,8 @@ def test_a_broker_that_it_starts_is_killed_and_started_again(tmp_path: Path) -> 
     serve = f"{sys.executable} -m kohort serve --port {port} --data-dir {tmp_path}/data"
     serve = f"sh -c 'echo serve; exec {serve} >>{log} 2>&1'"
     flags = ("--bootstrap-server", f"127.0.0.1:{port}", "--command", serve, "--format", "json")
-    flags += ("--seconds", "12", "--seed", "3", "--nemesis", "kill")  # time to join between two kills, on a busy machine too
+    # Enough time to join between two kills, on a busy machine too.
+    flags += ("--seconds", "12", "--seed", "3", "--nemesis", "kill")
     done = kohort("check", *flags, env={"TMPDIR": str(tmp_path)}, seconds=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
