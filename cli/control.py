@@ -4,7 +4,6 @@ import argparse
 import logging
 import os
 import signal
-import threading
 from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Final
@@ -50,7 +49,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     if not port.isdecimal() or int(port) > 65535:
         raise UserError(f"invalid --control-port {port!r}: expected 0 to 65535.")
     host = args.control_host or "127.0.0.1"
-    stopping = threading.Event()
+    stopping = signals.SignalFlag()
     for number in signals.stop_signals():
         signal.signal(number, lambda *_: stopping.set())
     with hypothesis_hidden():
@@ -87,7 +86,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         serve.print_listening(kafka.broker, None)
         serve.log_listeners(kafka.broker)
         print(f"control {server.url}", flush=True)
-        signals.wait_for(stopping)
+        stopping.wait()
         log.info("Shutting down")
 
 

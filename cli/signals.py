@@ -1,7 +1,8 @@
 """The signals that stop a broker, and waiting for a signal handler."""
 
+import contextlib
+import queue
 import signal
-import threading
 import time
 from typing import Final
 
@@ -19,9 +20,25 @@ def stop_signals() -> list[signal.Signals]:
     return stopping
 
 
-def wait_for(event: threading.Event, timeout_seconds: float = float("inf")) -> bool:
-    """Wait until a signal handler sets `event`. Return False after the timeout."""
-    deadline = time.monotonic() + timeout_seconds
-    while not event.is_set() and (left := deadline - time.monotonic()) > 0:
-        event.wait(min(left, POLL_SECONDS))
-    return event.is_set()
+class SignalFlag:
+    """A flag that a signal handler sets, and for which the main thread waits.
+
+    With threading.Event, a handler that interrupts `wait` may wait forever for the lock that `wait`
+    holds. SimpleQueue.put may interrupt `get`.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def set(self) -> None:
+        self.is_set = True
+        self._wakeups.put(None)
+
+    def wait(self, timeout_seconds: float = float("inf")) -> bool:
+        """Wait until the flag is set. Return False after the timeout."""
+        deadline = time.monotonic() + timeout_seconds
+        while not self.is_set and (left := deadline - time.monotonic()) > 0:
+            with contextlib.suppress(queue.Empty):
+                self._wakeups.get(timeout=min(left, POLL_SECONDS))
+        return self.is_set

@@ -4,7 +4,6 @@ import argparse
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,7 +141,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.in_batch = False
-        self._stopping = threading.Event()
+        self._stopping = signals.SignalFlag()
 
     def install(self) -> None:
         signal.signal(signal.SIGINT, self._on_signal)
@@ -150,13 +149,13 @@ class StopSignals:
 
     def wait(self, seconds: float) -> bool:
         """Wait for a signal up to this time. Return True if one has arrived."""
-        return signals.wait_for(self._stopping, seconds)
+        return self._stopping.wait(seconds)
 
     def _on_signal(self, *_: object) -> None:
         if not self.in_batch:
             self._stopping.set()
             raise KeyboardInterrupt
-        if self._stopping.is_set():
+        if self._stopping.is_set:
             print("stopped within a batch: the lake is unchanged", file=sys.stderr, flush=True)
             # An exception would make py4j print a traceback. The JVM exits when its standard input
             # is closed.
