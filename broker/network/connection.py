@@ -593,7 +593,7 @@ class Connection(asyncio.BufferedProtocol):
             and not self._will_resume
         ):
             self._will_resume = True
-            asyncio.get_running_loop().call_soon(self._resume)
+            self._turns.call_soon(self._resume)
         pause = bool(self._backlog) or self._is_writing_paused or self._will_resume
         if pause != self._is_reading_paused:
             self._is_reading_paused = pause

@@ -22,7 +22,7 @@ class Turns:
         call_soon: Callable[[Callable[[], None]], object],
         turn_seconds: float = TURN_SECONDS,
     ) -> None:
-        self._call_soon = call_soon
+        self.call_soon = call_soon
         self._turn_seconds = turn_seconds
         self._waiting: deque[Callable[[], None]] = deque()
 
@@ -34,11 +34,11 @@ class Turns:
     def wait(self, callback: Callable[[], None]) -> None:
         """Call `callback` in its turn."""
         if not self._waiting:
-            self._call_soon(self._next)
+            self.call_soon(self._next)
         self._waiting.append(callback)
 
     def _next(self) -> None:
         callback = self._waiting.popleft()
         if self._waiting:
-            self._call_soon(self._next)
+            self.call_soon(self._next)
         callback()

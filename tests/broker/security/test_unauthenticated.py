@@ -100,11 +100,7 @@ class Client:
             closed=lambda _: None,
             interceptor=self.interceptor,
         )
-        self.connection._loop = self  # type: ignore[assignment]
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
-
-    def call_soon(self, callback: Any, *args: Any) -> None:
-        self.broker.callbacks.append(lambda: callback(*args))
 
     def send(self, data: bytes) -> None:
         if not self.transport.is_closed:
