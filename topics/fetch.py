@@ -15,6 +15,7 @@ from ..protocol.errors import ErrorCode
 from .topic import UNKNOWN_EPOCH, Partition
 
 NO_EPOCH: Final = -1
+ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 _NONE = ErrorCode.none
 
 

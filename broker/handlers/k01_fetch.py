@@ -18,7 +18,9 @@ from ...protocol.messages import response_buffers_encoder
 from ...topics.acls import AclOperation
 from ...topics.delayed_fetch import DelayedFetch
 from ...topics.fetch import (
+    ISOLATION_LEVELS,
     NO_EPOCH,
+    READ_COMMITTED,
     DivergingEpoch,
     PartitionData,
     PartitionRequest,
@@ -44,7 +46,6 @@ from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoint
 
 FETCH = 1
 CONSUMER_REPLICA_ID = -1
-ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # The records of a longer response are not copied, but sent in pieces. Copying fewer bytes is
 # cheaper, and uvloop sends this many at once, without another iteration of the event loop.
 JOINED_BYTES_MAX = 64 * 1024

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...log.errors import LogError
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.fetch import leader_error
+from ...topics.fetch import ISOLATION_LEVELS, READ_COMMITTED, READ_UNCOMMITTED, leader_error
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
@@ -34,7 +34,6 @@ SINCE = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 UNKNOWN = -1
-ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 # Replica id that also allows reading from followers (ListOffsetsRequest.DEBUGGING_REPLICA_ID).
 DEBUGGING_REPLICA_ID = -2
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...broker.config.broker_config import BrokerConfig
 from ...coordinator.transactions.states import COMPLETE_COMMIT, DEAD, EMPTY, PREPARED
 from ...suggestions import did_you_mean
+from ...topics.fetch import READ_COMMITTED
 from ...topics.names import OFFSETS_TOPIC
 from ..group_view import coordinator_of
 from ..history import History, TransactionChange
@@ -17,8 +18,6 @@ from ..transaction_view import Transaction, open_producers, transactions_of
 
 _OFFSET_FETCH = 9
 _INIT_PRODUCER_ID = 22
-# The isolation level of a Fetch.
-_READ_COMMITTED = 1
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 # The number of requests in an explanation: two or three transactions.
@@ -177,7 +176,7 @@ def is_read_committed(request: RecordedRequest) -> bool:
     """Whether the request is a Fetch with isolation level read_committed."""
     if request.api_key != FETCH:
         return False
-    return bool(getattr(request.message, "isolation_level", 0) == _READ_COMMITTED)
+    return bool(getattr(request.message, "isolation_level", 0) == READ_COMMITTED)
 
 
 def _first_open(host: BrokerHost, partition: TopicPartition) -> str:
