@@ -138,6 +138,7 @@ def test_spark_reads_batches_and_streams_with_filters_and_a_checkpoint(
     everything = spark.read.format("kohort").option("path", str(data)).load()
     parts = [everything.where(f"offsets_partition = {number}") for number in (3, 12)]
     assert parts[0].union(parts[1]).count() == everything.count() == 16
+    assert everything.where("offsets_partition = 99").count() == 0
     wanted = spark.read.format("kohort").option("path", str(data)).option("pushFilters", "true")
     one = wanted.load().where("offsets_partition = 12 and kind = 'commit' and log_offset > 5")
     assert one.rdd.getNumPartitions() == 1
