@@ -119,6 +119,11 @@ class MemoryBudget(Generic[K]):
         if size:
             self._held[user] = size
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether more than half of the budget is held."""
+        return self.total > self.bytes_max // 2
+
     def excess(self) -> K | None:
         """Return the user that must release its bytes, or None if the budget is not exceeded. The
         least recently updated user is chosen, because its client is presumably idle or slow."""

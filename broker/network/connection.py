@@ -161,7 +161,10 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(self._inbox[:nbytes])
         if nbytes == len(self._inbox) and self._tls is None and not self._will_resume:
-            self._wait_for_turn()
+            # If many clients send large requests at once, completing them one after the other
+            # keeps the parts of all others out of memory.
+            continues_frame = self._framer.partial_bytes > nbytes
+            self._wait_for_turn(first=continues_frame and self._budgets.requests.is_scarce)
 
     def data_received(self, data: bytes | memoryview) -> None:
         if self._error is not None:
@@ -602,11 +605,11 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.resume_reading()
 
-    def _wait_for_turn(self) -> None:
+    def _wait_for_turn(self, *, first: bool = False) -> None:
         """Read and handle requests again in the connection's next turn."""
         self._will_resume = True
         self._control_flow()
-        self._turns.wait(self._resume)
+        self._turns.wait(self._resume, first=first)
 
     def _resume(self) -> None:
         """Process the backlog. Send responses first, because this may reveal that the client has

@@ -31,11 +31,14 @@ class Turns:
         """The time that a connection's requests may take now: less if others are waiting."""
         return self._turn_seconds / (1 + len(self._waiting))
 
-    def wait(self, callback: Callable[[], None]) -> None:
-        """Call `callback` in its turn."""
+    def wait(self, callback: Callable[[], None], *, first: bool = False) -> None:
+        """Call `callback` in its turn, or before those that already wait if it is `first`."""
         if not self._waiting:
             self.call_soon(self._next)
-        self._waiting.append(callback)
+        if first:
+            self._waiting.appendleft(callback)
+        else:
+            self._waiting.append(callback)
 
     def _next(self) -> None:
         callback = self._waiting.popleft()

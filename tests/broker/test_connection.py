@@ -344,6 +344,23 @@ async def test_connections_that_send_much_are_read_in_turns() -> None:
         await asyncio.sleep(0)
 
 
+async def test_if_memory_is_scarce_requests_in_progress_are_received_first() -> None:
+    size = len(frame(1))
+    begin, more = (3 * size - 4).to_bytes(4).ljust(size, b"x"), bytes(size)
+    turns, budgets = Turns(asyncio.get_running_loop().call_soon), Budgets[Any](6 * size)
+    peers = [Peer(turns=turns) for _ in range(3)]
+    for peer in peers:
+        peer.connection._budgets = budgets
+        peer.fill_inbox(begin)
+    await asyncio.sleep(0)
+    peers[0].fill_inbox(more)  # four times `size` is held
+    reading = []
+    for _ in range(3):
+        await asyncio.sleep(0)
+        reading.append([peer.transport.is_reading for peer in peers])
+    assert reading == [[True, False, False], [True, True, False], [True, True, True]]
+
+
 async def test_a_muted_connection_is_read_again_after_its_turn() -> None:
     """A disconnection is noticed only while the connection is read."""
     peer = Peer(lambda context, _node: peer.connection.mute(context))

@@ -112,10 +112,10 @@ class Peer:
     def send(self, *correlation_ids: int) -> None:
         self.connection.data_received(b"".join(map(frame, correlation_ids)))
 
-    def fill_inbox(self) -> None:
-        """Receive a request that fills the receive buffer."""
+    def fill_inbox(self, data: bytes = frame(1)) -> None:
+        """Receive data that fills the receive buffer, by default a request."""
         inbox = self.connection.get_buffer(-1)
-        inbox[:] = frame(1)
+        inbox[:] = data
         self.connection.buffer_updated(len(inbox))
 
     @property
