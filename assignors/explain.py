@@ -244,9 +244,9 @@ class _Explainer:
         return mismatch and lost and owner == _owner(self._owners_without_racks, at)
 
     def _rack_text(self, at: TopicPartition, owner: str, member: str) -> str:
-        text = f"no replica in rack {self._members[owner].rack_id} of {owner}"
+        text = f"no replica in {owner}'s rack {self._members[owner].rack_id}"
         rack = self._members[member].rack_id
-        return text + f", one in rack {rack} of {member}" * (rack in self._racks_of(at))
+        return text + f", one in {member}'s rack {rack}" * (rack in self._racks_of(at))
 
     def _racks_of(self, at: TopicPartition) -> set[str]:
         topic, partition = at

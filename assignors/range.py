@@ -100,7 +100,7 @@ def _assign_by_rack(states: Sequence[_TopicAssignmentState]) -> None:
 
 
 def _assign_topic_by_rack(state: _TopicAssignmentState) -> None:
-    """Assign to each member partitions in its rack."""
+    """Assign each member partitions in its rack. A member without a rack gets any partitions."""
     # Members in the same rack share an iterator, so each continues where the previous one stopped.
     in_rack: dict[str | None, Iterator[int]] = {None: iter(range(state.size))}
     for member, rack in zip(state.members, state.racks, strict=True):

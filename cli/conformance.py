@@ -120,7 +120,7 @@ async def _compare(args: argparse.Namespace, scenarios: Sequence[Scenario]) -> l
     finally:
         status.clear()
     if all(each.outcome is Outcome.SKIPPED for each in results):
-        text = f"no scenario can be played on {where}: needed: {results[0].detail}."
+        text = f"no scenario can be played on {where}: the first one needs {results[0].detail}."
         raise UserError(" ".join(filter(None, (text, remedy(results)))))
     return results
 
@@ -141,7 +141,9 @@ def _pair(text: str) -> tuple[str, str]:
         raise UserError(f"invalid --assume {text}: expected KEY=VALUE.")
     if key not in DEFAULTS:
         hint = did_you_mean(key, DEFAULTS)
-        raise UserError(f"no scenario needs {key} of --assume{hint or ': see --list.'}")
+        raise UserError(
+            f"invalid --assume {text}: no scenario needs {key}{hint or ': see --list.'}"
+        )
     return key, value
 
 

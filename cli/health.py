@@ -15,7 +15,8 @@ CLIENT_ID: Final = b"kohort-health"
 CORRELATION_ID: Final = 1
 # API key 18, version 0, header v1.
 REQUEST: Final = struct.pack(">hhih", 18, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID
-# Kafka 4.3 lists 81 APIs in 500 bytes. A size above the limit is data of another protocol.
+# Kafka 4.3 lists 81 APIs in 500 bytes. A larger size means that the peer does not speak Kafka's
+# protocol.
 RESPONSE_BYTES_MAX: Final = 64 * 1024
 
 
@@ -49,12 +50,12 @@ def count_apis(address: tuple[str, int], timeout_seconds: float) -> int:
             stream = connection.makefile("rb")
             (size,) = struct.unpack(">i", _read(stream, 4))
             if not 10 <= size <= RESPONSE_BYTES_MAX:
-                raise Unhealthy("did not send a response of Kafka's protocol.")
+                raise Unhealthy("did not respond in Kafka's protocol.")
             response = _read(stream, size)
     except TimeoutError as error:
         raise Unhealthy(f"did not respond within {timeout_seconds:g} s.") from error
     except ConnectionRefusedError as error:
-        raise Unhealthy("refused the connection: nothing listens there.") from error
+        raise Unhealthy("refused the connection: nothing is listening there.") from error
     except OSError as error:
         raise Unhealthy(f"cannot be reached: {error.strerror or error}.") from error
     correlation_id, error_code, apis = struct.unpack_from(">ihi", response)

@@ -116,10 +116,14 @@ class ThreadedHandler(logging.Handler):
                 dropped = self._dropped
                 self._dropped = 0 if is_written else dropped + len(lines)
             if is_written and dropped:
-                _log.warning("%d log lines were dropped: standard error was not read", dropped)
+                _log.warning(
+                    "%d log lines were dropped: standard error was not read or could not be "
+                    "written",
+                    dropped,
+                )
 
     def _write_all(self, data: bytes) -> bool:
-        """Return False if the write fails, such as for a full disk or a closed pipe."""
+        """Return False if the write fails, for example because of a full disk or a closed pipe."""
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]

@@ -41,7 +41,7 @@ def decode_value(value: str | None, encoding: Encoding) -> bytes | None:
 
 
 def encode_value(value: bytes | None, encoding: Encoding) -> str | None:
-    """Encode a value. As text, bytes that are not UTF-8 become `\\xff`."""
+    """Encode a value. As text, bytes that are not UTF-8 are escaped, for example as `\\xff`."""
     if value is None:
         return None
     if encoding == "base64":

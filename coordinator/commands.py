@@ -216,7 +216,7 @@ class JoinMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The result of a join. On error, only `error` and `member_id` are set."""
+    """The result of a join. On error, only `error_code` and `member_id` are set."""
 
     error_code: ErrorCode
     generation_id: int

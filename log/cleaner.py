@@ -133,7 +133,7 @@ class OffsetMap:
     def __init__(self, bytes_max: int) -> None:
         self.newest: dict[bytes, int] = {}
         self.latest_offset = -1
-        """Offset of the last record read."""
+        """The last offset that was read. Records after it are not in the map."""
         self._bytes_left = bytes_max
 
     @property
@@ -282,7 +282,7 @@ class _CleanerRun:
 
     def _check(self) -> None:
         if self._log.closed or self._log.failed is not None:
-            raise CleaningStopped(f"{self._log.folder} was closed during compaction")
+            raise CleaningStopped(f"{self._log.folder} was closed or failed during compaction")
 
     def _verified_batches(
         self, segment: Segment, offset: int

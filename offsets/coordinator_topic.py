@@ -10,7 +10,7 @@ from ..log.errors import LogError
 from ..log.group_commit import GroupCommit, OnDurable
 from ..log.log import Log
 
-# Number of ids whose partition is cached. A miss costs a microsecond per ten characters.
+# Number of ids whose partition is cached. A miss hashes the id; see `partition_for`.
 _CACHED_IDS_MAX = 131_072
 
 
@@ -78,7 +78,7 @@ class CoordinatorTopic:
 
 def partition_for(id_: str, partitions: int) -> int:
     """Return the partition of a group id or a transactional id, by String.hashCode. Callers should
-    cache it, because hashing twenty characters takes a microsecond."""
+    cache it, because hashing twenty characters takes several microseconds."""
     number = java_hash(id_)
     # Utils.abs maps Integer.MIN_VALUE to 0.
     return 0 if number == -(1 << 31) else abs(number) % partitions

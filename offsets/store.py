@@ -104,7 +104,8 @@ class OffsetsStore(CoordinatorTopic):
     def _replay(
         self, log: Log, start_offset: int, metadata: list[tuple[bytes, bytes]]
     ) -> Iterator[list[OffsetsRecord]]:
-        # The snapshot has the groups' metadata, and the table has read their offsets from it.
+        # The snapshot has the groups' metadata; the table reads their offsets from it when they are
+        # needed.
         yield [decode_record(key, value) for key, value in metadata]
         for header, batch in log.batches(max(start_offset, log.start_offset)):
             # Opening a log with a segment manifest does not check its batches.

@@ -1,5 +1,6 @@
 """Column declarations: Arrow types by name, columns that several tables share, and the schema of
-the data source. Times are timestamps in UTC; durations are `_ms`, int64.
+the data source. Times are timestamps in UTC, except in `points`, which has milliseconds. Durations
+end in `_ms`; they are int64, but the timeouts of members are int32.
 """
 
 import re

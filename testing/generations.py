@@ -63,18 +63,19 @@ class Generation:
     """The assignor; None in a consumer group."""
     partitions: Mapping[str, tuple[TopicPartition, ...]] = field(default_factory=dict)
     """The partitions that the leader assigned, by member id; empty before the assignment. In a
-    consumer group, the partitions that each member owned when it reached this epoch."""
+    consumer group, all partitions that each member has owned in this epoch."""
     synced_ms: int | None = None
     """When the leader sent the assignment; in a consumer group, when all members had reconciled."""
     until_ms: int | None = None
-    """When the next rebalance started; None for the current generation."""
+    """When the next rebalance started, or the group was deleted or unloaded; None for the current
+    generation."""
     wall_s: float = 0.0
     synced_wall_s: float | None = None
     until_wall_s: float | None = None
 
     @property
     def lasted_ms(self) -> int | None:
-        """The time until the next rebalance started; None for the current generation."""
+        """The time until `until_ms`; None for the current generation."""
         return None if self.until_ms is None else self.until_ms - self.at_ms
 
 

@@ -39,7 +39,7 @@ class ClientCheckWarning(UserWarning):
 # --- options and the marker
 
 TEXT_OPTIONS: Final = {
-    "preset": "configuration of test brokers: instant (default) or kafka (Kafka's times)",
+    "preset": "configuration of test brokers: instant (default) or kafka (Kafka's defaults)",
     "profile": "Kafka release whose API versions are served: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """The options with text values: `--kafka-preset`, or `kafka_preset` in the ini file."""
@@ -72,7 +72,7 @@ CONFIG_HELP: Final = "a Kafka configuration key and value for test brokers"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("kafka", "brokers of tests (kohort)")
+    group = parser.getgroup("kafka", "test brokers (kohort)")
     for name, text in TEXT_OPTIONS.items():
         group.addoption(f"--kafka-{name}", help=text)
         parser.addini(f"kafka_{name}", text)
@@ -114,7 +114,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Report which tests ran on the real cluster, and why the others could not."""
+    """Report how many tests ran on the real cluster, and which could not run there and why."""
     servers = backend.real_cluster()
     if servers is None:
         return
@@ -391,7 +391,7 @@ def pytest_runtest_makereport(
         if call.excinfo is not None and tracebacks.is_barrier_timeout(call.excinfo):
             failure = str(call.excinfo.value)
         for kafka, since_s in _brokers_of(item):
-            from .kafka import report as report_of  # not for a test without a broker
+            from .kafka import report as report_of  # imported only if the test has a broker
 
             if text := report_of(kafka, since_s, failure):
                 report.sections.append(("kafka", text))

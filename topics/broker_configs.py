@@ -1,4 +1,4 @@
-"""Validates changes of a broker's configuration, both the changed keys and their values.
+"""Validates changes to a broker's configuration: the changed keys and their values.
 
 Upstream: DynamicBrokerConfig, in its order and with its messages. In Kafka, the broker validates
 the values, and the controller then validates min.insync.replicas.
@@ -269,8 +269,8 @@ def _problems_of_value(key: ConfigKey, text: str) -> Iterator[str]:
 def _problems_of_listeners(
     before: Configs, overrides: Mapping[str, str], values: Mapping[str, Value]
 ) -> Iterator[str]:
-    """Yield problems of limits and threads that are set for all listeners or for an existing
-    listener. Zero is allowed only at startup."""
+    """Yield problems with limits and thread counts that are set for all listeners or for an
+    existing listener. Zero is allowed only at startup."""
     for name, text in overrides.items():
         match = _OF_LISTENER.fullmatch(name)
         if match is not None and match[1] not in before.listener_names:

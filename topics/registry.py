@@ -165,7 +165,7 @@ class TopicRegistry:
 
     def is_cordoned(self, configs: Configs) -> bool:
         """Whether no new partition may be placed on the node with these configs. As in Kafka, a
-        folder that was the data folder only before a restart does not count."""
+        cordoned folder that is no longer the data folder has no effect."""
         return any(each in ("*", self.log_dir, *configs.log_dirs) for each in configs.cordoned)
 
     def disk_space(self) -> tuple[int, int]:
@@ -189,7 +189,8 @@ class TopicRegistry:
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
-        """Create a topic. Raises OSError if folders of its name cannot be removed or renamed."""
+        """Create a topic. Raises OSError if existing folders with its name cannot be removed or
+        renamed."""
         self._folders.clear_all(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         self._store_leaders(topic := self._by_name[name], 0)
@@ -466,7 +467,7 @@ class TopicRegistry:
         self.on_broker_config_change()
         self.security.on_client_quota_change(None)
         for topic in before:
-            # Keep existing Partition objects, because others reference them and their logs.
+            # Keep existing Partition objects, because other objects reference them and their logs.
             restored = self._by_id.get(topic.id)
             for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
                 partition.close()
@@ -539,5 +540,5 @@ class TopicsView:
     def check_new_topic(self, name: str) -> None:
         """Raise ApiError if `name` is the mirror, which cannot be created separately."""
         if self._mirror_name and name == self._mirror_name:
-            message = f"Topic '{name}' is the second name of {OFFSETS_TOPIC}."
+            message = f"Topic '{name}' is the mirror of {OFFSETS_TOPIC}."
             raise ApiError(ErrorCode.invalid_topic_exception, message)

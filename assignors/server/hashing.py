@@ -139,7 +139,7 @@ class PartitionSet:
         return len(self._partitions)
 
     def add(self, partitions: Sequence[int]) -> None:
-        """Add partitions that are not in the set."""
+        """Add partitions, none of which is in the set yet."""
         present = self._partitions
         if (
             self._buckets < TREE_BUCKETS_MIN

@@ -46,7 +46,7 @@ ATTRIBUTES_AT = 22
 # Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
 VALID_ACKS = (NO_ACKS, 1, -1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Errors of the transaction coordinator that older clients do not retry. These clients get
+# Errors of the transaction coordinator that older clients do not retry. All clients get
 # NOT_ENOUGH_REPLICAS instead, which they retry (upstream: ReplicaManager.handleProduceAppend).
 RETRIED_ERRORS = (
     ErrorCode.coordinator_load_in_progress,
@@ -275,8 +275,9 @@ def _append_all(
     node: Node,
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """Append all batches, then respond. `verified` contains errors for partitions that are not in
-    the producer's transaction, and verifications for partitions that are."""
+    """Append all batches, then respond. `verified` contains an error for each partition that was
+    rejected, and a verification for each other partition that needed one. Partitions that already
+    have records of the transaction need none."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None

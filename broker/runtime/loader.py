@@ -114,7 +114,8 @@ class PartitionLoader:
             yield None
 
     def _replay(self, context: CoordinatorContext, count: int) -> bool:
-        """Apply at least `count` records. Return whether the log is exhausted."""
+        """Apply at least `count` records, or all that remain. Return whether the load is over:
+        completed, failed or cancelled."""
         if context.replay is None:
             return True  # cancelled in the meantime
         assert context.log is not None

@@ -1,4 +1,4 @@
-"""The authorizer decides what a client may do, by the ACLs of the cluster.
+"""The authorizer decides what a client may do, based on the ACLs of the cluster.
 
 A client may do what an ACL allows, unless another ACL denies it. Upstream: StandardAuthorizer,
 StandardAuthorizerData, Authorizer.authorizeByResourceType.

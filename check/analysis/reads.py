@@ -60,7 +60,7 @@ def _skips(facts: Facts, *, is_internal: bool) -> Iterator[Anomaly]:
             if offset not in returned and (offset > begin) is is_internal:
                 yield Anomaly(
                     f"{poll.client} polled partition {poll.partition} from offset {poll.position} "
-                    f"and continues at {poll.next_position}, but did not get {value} at {offset}",
+                    f"and continued at {poll.next_position}, but did not get {value} at {offset}",
                     tuple(dict.fromkeys((*_writer(facts, value), poll))),
                 )
                 break

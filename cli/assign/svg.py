@@ -33,7 +33,7 @@ STYLE: Final = (
 
 
 def svg(result: Result, grid: Grid) -> str:
-    """Return a complete document. The grid must not be too big."""
+    """Return a complete SVG document. `grid.too_big` must be None."""
     return "\n".join(_Document(result, grid).lines()) + "\n"
 
 

@@ -245,7 +245,8 @@ DURATION: Final = re.compile(
 
 
 def parse_datetime(text: str) -> int:
-    """Return milliseconds since 1970 of `2026-11-21T14:00:00.000`, in UTC unless a zone follows.
+    """Parse a time such as `2026-11-21T14:00:00.000`, in UTC unless a zone follows, and return it
+    in milliseconds since the epoch.
     Raises CommandError."""
     _, t, time_of_day = text.partition("T")
     if not t or not time_of_day:

@@ -18,7 +18,8 @@ from ...printable import printable
 from ...topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC
 from ..errors import UserError
 
-# The files of segments, including those that compaction, deletion, recovery and repair leave.
+# The files of segments, including those that compaction, deletion, recovery and repair leave
+# behind.
 SEGMENT: Final = re.compile(
     r"(\d{20})\.log(?:\.(?:cleaned|swap|deleted|(\d+)\.\d+\.cut))?", re.ASCII
 )
@@ -177,7 +178,7 @@ Item: TypeAlias = ValidBatch | Corruption | TornTail
 
 
 class Cursor:
-    """A position in a log that others append to, roll, compact, truncate and delete.
+    """A position in a log that a broker may append to, roll, compact, truncate or delete.
 
     Nothing is locked, and no file is open between reads. Each `read` lists the folder again, and
     continues after the last batch, or at `offset` if the segment was replaced. `offset` is the

@@ -25,7 +25,7 @@ def _compact(args: argparse.Namespace) -> None:
         with Writer(args.lake) as writer:
             compacted = compact(writer)
     for each in compacted:
-        print(f"{each.table}: {each.folders} folders merged into one of {each.rows:,} rows")
+        print(f"{each.table}: {each.folders} folders merged into one with {each.rows:,} rows")
     if not compacted:
         print(f"{args.lake}: no table has more than one small folder")
 

@@ -16,7 +16,7 @@ from ...pipeline.diagnosis.rows import TIMES, fields
 from ...printable import printable, printable_json
 from .. import output
 
-# Longer lines are hard to read. Shorter lines leave no room next to the columns.
+# Longer lines are hard to read. In shorter lines, the indentation leaves too little room for text.
 WIDTH_MAX, WIDTH_MIN = 110, 60
 
 

@@ -6,7 +6,7 @@ from ..script import Script
 STANDALONE = {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None}
 
 
-@scenario("OffsetCommit: without a generation, an Empty group without a type is created")
+@scenario("OffsetCommit: a commit without a generation creates an Empty group without a type")
 async def a_standalone_commit_creates_a_group(s: Script) -> None:
     await s.member("A").commit(7)
     await s.describe()
@@ -129,7 +129,7 @@ async def commits_that_name_a_topic_twice(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetCommit: metadata is counted in UTF-16 units")
+@scenario("OffsetCommit: the length of metadata is counted in UTF-16 code units")
 async def commits_with_too_long_metadata(s: Script) -> None:
     a = s.member("A")
     long = [("orders", 0, "x" * 4096), ("orders", 1, "x" * 4097), ("payments", 0, None)]

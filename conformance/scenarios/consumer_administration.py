@@ -84,7 +84,7 @@ async def consumer_groups_are_listed_by_state(s: Script) -> None:
     await list_all()
 
 
-@scenario("ListGroups: states in any case, with types", settings="consumer")
+@scenario("ListGroups: state names in upper and lower case, with types", settings="consumer")
 async def consumer_groups_are_listed_by_state_and_type(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()
@@ -132,7 +132,7 @@ async def a_group_of_an_absent_static_consumer_is_deleted(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("FindCoordinator: of a KIP-848 group, and of an unknown group", settings="consumer")
+@scenario("FindCoordinator: for a KIP-848 group, and for an unknown group", settings="consumer")
 async def the_coordinator_of_a_consumer_group_is_found(s: Script) -> None:
     await s.consumer("A").join()
     for version in range(4):

@@ -21,7 +21,8 @@ async def a_consumer_leaves(s: Script) -> None:
 
 
 @scenario(
-    "leave: the last member leaves an empty group, to which others can return", settings="consumer"
+    "leave: the group is empty after its last member leaves, and can be joined again",
+    settings="consumer",
 )
 async def the_last_consumer_leaves(s: Script) -> None:
     a = s.consumer("A")
@@ -96,7 +97,7 @@ async def a_consumer_expires(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("session timeout: the last member leaves an empty group", settings="consumer")
+@scenario("session timeout: the group is empty after its last member expires", settings="consumer")
 async def the_last_consumer_expires(s: Script) -> None:
     await s.configure(**SHORT)
     a = s.consumer("A")
@@ -137,7 +138,7 @@ async def commits_do_not_extend_the_session_of_a_consumer(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("session timeout: a change counts from the next heartbeat", settings="consumer")
+@scenario("session timeout: a change takes effect at the next heartbeat", settings="consumer")
 async def the_session_timeout_of_a_consumer_changes(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B", "payments")
     await a.join()

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: which requests are invalid, and in which order they are checked."""
+"""ConsumerGroupHeartbeat: which requests are invalid, and in which order the fields are checked."""
 
 from typing import Any
 from uuid import UUID
@@ -51,7 +51,7 @@ async def consumers_with_empty_instance_and_rack_ids(s: Script) -> None:
     await a.join(0, instance_id="", rack_id="")
 
 
-@scenario("heartbeat: joins without a field that they need", settings="consumer")
+@scenario("heartbeat: joins without a required field", settings="consumer")
 async def consumers_join_without_required_fields(s: Script) -> None:
     a = s.consumer("A")
     for version in (0, 1):

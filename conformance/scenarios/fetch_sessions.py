@@ -57,7 +57,7 @@ class Consumer:
             self.epoch = self.epoch + 1 if response["session_id"] else 0
 
 
-@scenario("KIP-227: an incremental response has changed partitions only")
+@scenario("KIP-227: an incremental response contains only the changed partitions")
 async def an_incremental_response_has_only_changes(s: Script) -> None:
     topic = await s.topic(3)
     await s.produce(topic, 0)
@@ -111,7 +111,7 @@ async def a_session_is_closed_replaced_or_unknown(s: Script) -> None:
     await one.fetch({0: 0}, session_id=0, session_epoch=1)
 
 
-@scenario("KIP-227: a request whose epoch is not the next changes nothing")
+@scenario("KIP-227: a request whose epoch is not the next one changes nothing")
 async def the_epochs_of_a_session(s: Script) -> None:
     topic = await s.topic(1)
     one = Consumer(s, topic)

@@ -53,7 +53,7 @@ async def an_empty_consumer_group_is_joined_by_a_classic_member(s: Script) -> No
     await a.heartbeat()
 
 
-@scenario("an empty KIP-848 group: requests of classic members without effect", settings="consumer")
+@scenario("an empty KIP-848 group rejects requests of classic members", settings="consumer")
 async def classic_requests_to_an_empty_consumer_group(s: Script) -> None:
     a, b = s.consumer("A"), s.member("B")
     await a.join()
@@ -65,7 +65,7 @@ async def classic_requests_to_an_empty_consumer_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("an empty KIP-848 group becomes one of type connect, and returns", settings="consumer")
+@scenario("an empty KIP-848 group becomes a Connect group, and back again", settings="consumer")
 async def an_empty_consumer_group_is_joined_by_a_worker(s: Script) -> None:
     a = s.consumer("A")
     await a.join()
@@ -113,7 +113,7 @@ async def a_group_of_pending_members_is_joined_by_a_consumer(s: Script) -> None:
     await p.heartbeat(generation_id=1)
 
 
-@scenario("an expired classic group becomes a KIP-848 group", settings="consumer")
+@scenario("a classic group whose member has expired becomes a KIP-848 group", settings="consumer")
 async def an_expired_classic_group_is_joined_by_a_consumer(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=1000)
     await s.until_state("Empty")
@@ -137,7 +137,7 @@ async def empty_groups_with_migration_disabled(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("policy disabled: a live classic group is rejected", settings="disabled")
+@scenario("policy disabled: a consumer cannot join a live classic group", settings="disabled")
 async def a_consumer_joins_a_classic_group_with_migration_disabled(s: Script) -> None:
     a = s.member("A", protocols=subscribed("orders"))
     await a.enter()
@@ -187,7 +187,9 @@ async def live_groups_with_upgrades_only(s: Script) -> None:
     await s.list()
 
 
-@scenario("policy upgrade: a group above group.consumer.max.size is rejected", settings="upgrade")
+@scenario(
+    "policy upgrade: a group above group.consumer.max.size is not upgraded", settings="upgrade"
+)
 async def a_large_classic_group_is_not_upgraded(s: Script) -> None:
     a, _, c = await classic_group(s, {"A": [0], "B": [1], "C": []})
     await s.consumer("D").join()
@@ -197,7 +199,10 @@ async def a_large_classic_group_is_not_upgraded(s: Script) -> None:
     await s.list()
 
 
-@scenario("group.consumer.max.size: a full classic group is upgraded", settings="upgrade")
+@scenario(
+    "group.consumer.max.size: a full classic group is upgraded once a member has left",
+    settings="upgrade",
+)
 async def a_full_classic_group_is_upgraded(s: Script) -> None:
     _, b = await classic_group(s, {"A": [0], "B": [1]}, instances={"A": "i1"})
     await s.consumer("D").join()
@@ -208,7 +213,7 @@ async def a_full_classic_group_is_upgraded(s: Script) -> None:
     await s.list()
 
 
-@scenario("policy downgrade: live classic groups are rejected", settings="downgrade")
+@scenario("policy downgrade: a consumer cannot join a live classic group", settings="downgrade")
 async def a_consumer_joins_a_classic_group_with_downgrades_only(s: Script) -> None:
     a = s.member("A", protocols=subscribed("orders"))
     await a.enter()
@@ -232,7 +237,10 @@ async def a_mixed_group_with_downgrades_only(s: Script) -> None:
     await s.describe()
 
 
-@scenario("policy downgrade: not if more than group.max.size would remain", settings="downgrade")
+@scenario(
+    "policy downgrade: no downgrade if more than group.max.size members would remain",
+    settings="downgrade",
+)
 async def a_large_group_is_not_downgraded(s: Script) -> None:
     a = s.consumer("A", server_assignor="range")
     await a.join()

@@ -5,7 +5,7 @@ from ..scenario import transactional
 from ..script import Script
 
 
-@transactional("InitProducerId in every version; each time the epoch is the next")
+@transactional("InitProducerId in every version; each request increments the epoch")
 async def init_producer_id_in_every_version(s: Script) -> None:
     p = s.producer()
     for version in range(6):
@@ -63,7 +63,7 @@ async def a_wrong_expected_producer_is_fenced(s: Script) -> None:
     await p.bump()
 
 
-@transactional("InitProducerId: id and epoch are given together")
+@transactional("InitProducerId: producer id and epoch must be set together")
 async def an_expected_producer_has_id_and_epoch(s: Script) -> None:
     p = s.producer()
     await p.init(producer_id=5, producer_epoch=-1)
@@ -164,7 +164,7 @@ async def a_zombie_cannot_continue(s: Script) -> None:
     await new.describe()
 
 
-@transactional("InitProducerId after a commit and after an abort, of both protocols")
+@transactional("InitProducerId after a commit and after an abort, with both protocols")
 async def init_producer_id_after_transactions(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()
@@ -214,7 +214,7 @@ async def the_timeout_of_the_last_request_applies(s: Script) -> None:
 
 
 async def near_the_last_epoch(s: Script, name: str, epoch: int) -> Producer:
-    """Return a producer whose next epoch is `epoch`. Producers may use epochs up to 32766."""
+    """Return a producer whose current epoch is `epoch`. Producers may use epochs up to 32766."""
     p = s.producer(name)
     await p.init()
     await s.use_epochs(f"{s.group}.{name}", epoch - 1)

@@ -235,8 +235,8 @@ def _or(value: str | None, otherwise: str | None) -> str | None:
 
 
 def _check_epoch(member: Member, received: int, reported: Partitions | None) -> None:
-    """Fence a stale epoch: raise ApiError unless the request has the member's epoch, or its
-    previous epoch because the last response was lost."""
+    """Fence a wrong epoch: raise ApiError unless the request joins, or has the member's epoch, or
+    its previous epoch because the last response was lost."""
     if received in (JOIN_EPOCH, member.epoch):
         return
     if received < member.epoch:

@@ -1,6 +1,6 @@
-"""Does the deployment create its topics, and does a second run leave them unchanged?
+"""Does the deployment create its topics, and does a second run report that they already exist?
 
-An AdminClient is an ordinary client. Its methods return a future for each topic, whose
+An AdminClient is an ordinary client. `create_topics` returns one future per topic; the future's
 exception has Kafka's error code in `args[0].code()`.
 """
 

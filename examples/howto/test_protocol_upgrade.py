@@ -20,14 +20,14 @@ from confluent_kafka import Consumer
 
 
 class Worker(threading.Thread):
-    """Handles an order, then commits it."""
+    """Handles orders, and commits each one after handling it."""
 
     def __init__(self, kafka, handled, name, protocol):
         super().__init__(name=name)
         self.handled, self.stopping = handled, threading.Event()
         settings = {"client.id": name, "group.id": "billing", "auto.offset.reset": "earliest"}
         settings |= {"bootstrap.servers": kafka.bootstrap_servers, "enable.auto.commit": False}
-        if protocol == "classic":  # else the broker decides the interval
+        if protocol == "classic":  # otherwise the broker sets the interval
             settings["heartbeat.interval.ms"] = 100
         self.consumer = Consumer({**settings, "group.protocol": protocol})
         self.consumer.subscribe(["orders"])

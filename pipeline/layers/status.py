@@ -210,8 +210,8 @@ def _window(
 
 
 def _commits(row: dict[str, Any]) -> tuple[Commit, ...]:
-    """Return one commit per second: closer commits are moved apart, since Burrow's rules would
-    merge them."""
+    """Return the commits at least one second apart: closer ones are moved, because Burrow's rules
+    would merge them."""
     commits: list[Commit] = []
     for offset, at_ms, lag in zip(row["offsets"], row["at_ms"], row["lags"], strict=True):
         if commits:

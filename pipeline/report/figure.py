@@ -58,7 +58,7 @@ def figure(
             len(drawn_members) * ROW_HEIGHT,
         ),
         (
-            "Owners of partitions",
+            "Partition owners",
             partial(owner_panel, scale, drawn_rows, drawn_members),
             len(drawn_rows) * ROW_HEIGHT,
         ),
@@ -125,7 +125,7 @@ def _rebalances(
         if free is not None:
             taken[free] = left + width + 8
             y = (LINES - free) * LINE_HEIGHT - 3
-            # At the right edge, text is aligned by its end, because its width depends on the font.
+            # Text at the right edge is right-aligned, because its width depends on the font.
             place = f'x="{x}"' if left == x else f'x="{WIDTH}" text-anchor=end'
             yield f'<text class=cause {place} y="{y}">{h(cause)}{title}</text>'
 

@@ -72,7 +72,8 @@ def headers_of(chunk: Chunk) -> Any:
 
 
 def sections_of(chunk: Chunk) -> Sections:
-    """Decompress the first batches of the chunk, up to SECTIONS_BYTES_MAX in total."""
+    """Decompress the first batches of the chunk, until their total size exceeds SECTIONS_BYTES_MAX.
+    If no batch is compressed, return all batches."""
     headers = headers_of(chunk)
     starts = np.array(chunk.starts, np.int64)
     begins = starts + HEADER_BYTES

@@ -66,7 +66,7 @@ def _no_transaction(host: BrokerHost, transactional_id: str, others: Iterable[st
 
 
 def _sentence(host: BrokerHost, transaction: Transaction) -> str:
-    """Return `Transaction billing-1 is open for 12 s (timeout 1 min): producer 7 in epoch 0, …`."""
+    """Return `Transaction billing-1 has been open for 12 s (timeout 1 min): producer 7 in …`."""
     name, state = transaction.transactional_id, transaction.state
     producer = f"producer {transaction.producer_id} in epoch {transaction.producer_epoch}"
     if transaction.age_ms is not None:
@@ -97,17 +97,17 @@ def _cause_of_end(history: History, transaction: Transaction) -> str:
 
 def _reason(host: BrokerHost, transaction: Transaction) -> str:
     """Return why consumers have to wait for the transaction."""
-    return f"{transaction.transactional_id} is {_status(host, transaction)}"
+    return f"{transaction.transactional_id} {_status(host, transaction)}"
 
 
 def _status(host: BrokerHost, transaction: Transaction) -> str:
-    """Return text such as `open for 12 s (timeout 1 min)`."""
+    """Return text such as `has been open for 12 s (timeout 1 min)`."""
     if transaction.state in _PREPARED:
         is_held = is_held_back(host, transaction.transactional_id)
         by_test = ", which the test holds back" if is_held else ""
-        return f"{transaction.state}, without its markers{by_test}"
+        return f"is {transaction.state}, without its markers{by_test}"
     age, timeout = map(format_duration, (transaction.age_ms or 0, transaction.timeout_ms))
-    return f"open for {age} (timeout {timeout}){_disconnected(host, transaction)}"
+    return f"has been open for {age} (timeout {timeout}){_disconnected(host, transaction)}"
 
 
 def _disconnected(host: BrokerHost, transaction: Transaction) -> str:
@@ -234,7 +234,7 @@ def pending_commits(host: BrokerHost, group_id: str) -> Iterator[str]:
         if found is None or found.age_ms is None:
             transaction = f"a transaction of producer {producer_id}"
         else:
-            transaction = f"transaction {found.transactional_id}, which is {_status(host, found)}"
+            transaction = f"transaction {found.transactional_id}, which {_status(host, found)}"
         yield f"The {offsets} pending in {transaction}."
 
 

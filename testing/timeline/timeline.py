@@ -245,7 +245,7 @@ def format_clock_change(change: ClockChange, names: Mapping[str, str]) -> str:
 
 
 def is_shown(sentence: str, text: str) -> bool:
-    """Whether the text contains the sentence, even with other durations (`is open for 12 s`)."""
+    """Whether the text contains the sentence, even with other durations (`open for 12 s`)."""
     return _DURATION.sub("", sentence) in _DURATION.sub("", text)
 
 

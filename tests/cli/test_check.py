@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
@@ -85,8 +87,8 @@ def test_a_broker_that_loses_its_topic_has_an_anomaly(
     monkeypatch.setattr(run, "FINAL_SECONDS", 1.0)
     monkeypatch.setattr(run, "STABLE_SECONDS", 0.1)
     with Kafka() as kafka:
-        delete = threading.Timer(1.5, lambda: asyncio.run(_delete_topics(kafka)))
-        delete.start()
+        delete = threading.Thread(target=lambda: asyncio.run(_delete_topics(kafka)))
+        _call_after_batches(monkeypatch, 20, delete.start)
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--timeline", str(tmp_path / "run.svg")]) == 1
         delete.join()
@@ -230,16 +232,28 @@ def test_a_mistyped_nemesis_is_corrected(capsys: pytest.CaptureFixture[str]) -> 
     assert "unknown --nemesis kil: did you mean kill?" in capsys.readouterr().err
 
 
+def _call_after_batches(
+    monkeypatch: pytest.MonkeyPatch, count: int, action: Callable[[], None]
+) -> None:
+    """Call `action` when the workload produces its batch number `count`."""
+    new_values, batches = workload.Workload.new_values, itertools.count(1)
+
+    def new_values_and_action(self: workload.Workload, chance: random.Random) -> list[str]:
+        if next(batches) == count:
+            action()
+        return new_values(self, chance)
+
+    monkeypatch.setattr(workload.Workload, "new_values", new_values_and_action)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="asyncio has no signal handlers there")
 def test_an_interrupt_ends_the_work_and_gives_a_verdict(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    _call_after_batches(monkeypatch, 20, lambda: os.kill(os.getpid(), signal.SIGINT))
     with Kafka() as kafka:
-        interrupt = threading.Timer(4, os.kill, (os.getpid(), signal.SIGINT))
-        interrupt.start()
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT, "--seconds", "300"]
         assert main(["check", *flags]) == 0
-        interrupt.join()
     printed = capsys.readouterr().out
     assert "No anomalies" in printed
     assert re.search(r"^  interrupted after \d+ of 300 s$", printed, re.MULTILINE)
@@ -256,11 +270,9 @@ def test_a_second_interrupt_ends_the_program_and_names_what_is_kept(
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(workload.Workload, "stop", stop_and_interrupt)
+    _call_after_batches(monkeypatch, 1, lambda: os.kill(os.getpid(), signal.SIGINT))
     with Kafka() as kafka:
-        interrupt = threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT))
-        interrupt.start()
         assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 130
-        interrupt.join()
         (topic,) = (each.name for each in kafka.topics if each.name.startswith("kohort-check"))
     assert capsys.readouterr().err == (
         f"The topic {topic} and the groups {topic}-classic and {topic}-consumer are kept.\n"

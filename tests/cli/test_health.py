@@ -71,7 +71,7 @@ def test_a_response_that_arrives_byte_by_byte_is_read_completely(
     [
         (b"", "closed the connection without a response."),
         (FIVE_APIS[:9], "closed the connection without a response."),
-        (b"HTTP/1.1 400 Bad Request\r\n", "did not send a response of Kafka's protocol."),
+        (b"HTTP/1.1 400 Bad Request\r\n", "did not respond in Kafka's protocol."),
         (struct.pack(">iihi", 10, 1, 35, 0), "responded with error code 35."),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_refused_connection_is_reported(capsys: pytest.CaptureFixture[str]) ->
         address = f"127.0.0.1:{closed.getsockname()[1]}"
     assert health(address) == 1
     assert capsys.readouterr().err == (
-        f"{address} refused the connection: nothing listens there.\n"
+        f"{address} refused the connection: nothing is listening there.\n"
     )
 
 

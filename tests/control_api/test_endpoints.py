@@ -220,10 +220,10 @@ def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Pro
     (listed,) = api("GET", "/transactions").body["transactions"]
     assert (listed["transactional_id"], listed["state"]) == ("billing-1", "Ongoing")
     found = api("GET", "/transactions/billing-1").body
-    assert found["explanation"].startswith("Transaction billing-1 is open for ")
+    assert found["explanation"].startswith("Transaction billing-1 has been open for ")
     error = api.error("POST", "/transactions/billing-1/wait", until="committed", timeout=0.01)
     assert error[0] == 408
-    assert "Transaction billing-1 is open for " in error[1]
+    assert "Transaction billing-1 has been open for " in error[1]
     producer.commit_transaction()
     waited = api("POST", "/transactions/billing-1/wait", until="committed").body
     assert waited["state"] == "CompleteCommit"
@@ -265,7 +265,7 @@ def test_markers_are_held_back_and_released_over_http(api: ApiClient, producer: 
     assert api.error("POST", "/transactions/billing-1/marker-hold")[0] == 400
     waiting = api.error("POST", "/transactions/billing-1/marker-hold/wait", timeout=0.01)
     assert waiting[0] == 408
-    assert "Transaction billing-1 is open for " in waiting[1]
+    assert "Transaction billing-1 has been open for " in waiting[1]
     producer.commit_transaction()
     waited = api("POST", "/transactions/billing-1/marker-hold/wait").body
     assert waited["state"] == "PrepareCommit"

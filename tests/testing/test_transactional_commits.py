@@ -247,7 +247,7 @@ def test_a_failed_wait_names_the_transaction_in_which_the_offset_is_pending(
     with pytest.raises(BarrierTimeout) as raised:
         group.wait_committed("orders", 0, 1, timeout=0.01)
     assert (
-        " The offset of orders-0 is pending in transaction billing-1, which is open for 12 s "
+        " The offset of orders-0 is pending in transaction billing-1, which has been open for 12 s "
         "(timeout 1 min)."
     ) in str(raised.value)
     with kafka.transactions.hold_markers() as held:

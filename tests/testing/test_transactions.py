@@ -102,7 +102,8 @@ def test_a_failed_wait_explains_what_the_transaction_waits_for(
     first, second, *rest = str(raised.value).splitlines()
     assert first == "timed out after 0.01 s waiting for transaction billing-1 to be committed"
     assert second == (
-        "Transaction billing-1 is open for 12 s (timeout 1 min): producer 0 in epoch 0, orders-0."
+        "Transaction billing-1 has been open for 12 s (timeout 1 min): producer 0 in epoch 0, "
+        "orders-0."
     )
     assert any("AddPartitionsToTxn" in each for each in rest)
 
@@ -156,7 +157,7 @@ def test_an_open_transaction_of_a_client_that_has_disconnected_is_explained(
     del producer
     sentence = "(timeout 1 min), and its client payments has disconnected"
     kafka.wait(lambda: sentence in kafka.transactions.explain("billing-1"))
-    assert "transaction billing-1 is open for " in kafka.group("ledger").explain()
+    assert "transaction billing-1 has been open for " in kafka.group("ledger").explain()
     assert f"{sentence}." in kafka.group("ledger").explain()
 
 
@@ -267,7 +268,7 @@ def test_the_markers_of_a_transaction_that_the_client_ended_are_not_by_the_test(
 def test_an_expired_id_is_unknown_to_its_producer(kafka: Kafka, new_producer: NewProducer) -> None:
     producer = new_producer()
     begin(producer)
-    with pytest.raises(ValueError, match=r"billing-1 cannot expire\. .* is open for "):
+    with pytest.raises(ValueError, match=r"billing-1 cannot expire\. .* has been open for "):
         kafka.transactions.expire("billing-1")
     producer.commit_transaction()
     new_producer("billing-2")
@@ -454,8 +455,8 @@ def test_a_group_explains_that_its_consumer_waits_for_a_transaction(
     age_ms = kafka.transactions.describe("billing-1").age_ms or 0
     kafka.clock.advance(ms=12_000 - age_ms)
     assert (
-        " Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 is "
-        "open for 12 s (timeout 1 min)."
+        " Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 "
+        "has been open for 12 s (timeout 1 min)."
     ) in kafka.group("ledger").explain()
 
 
@@ -503,8 +504,8 @@ def test_a_consumer_that_waits_for_offsets_of_a_transaction_is_explained(
     while "UNSTABLE_OFFSET_COMMIT" not in _errors_of_offset_fetches(kafka):
         reader.poll(0.05)
     assert (
-        "Consumer reader waits for the committed offsets of group ledger: transaction billing-1 is "
-        "open for "
+        "Consumer reader waits for the committed offsets of group ledger: transaction billing-1 "
+        "has been open for "
     ) in kafka.group("ledger").explain()
     producer.commit_transaction()
     assert kafka.group("ledger").wait_committed("orders", 0) == 7
@@ -570,7 +571,7 @@ def test_the_report_of_a_failed_test_shows_open_transactions(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
     begin(new_producer())
-    assert "\nTransaction billing-1 is open for " in f"\n{kafka.report()}"
+    assert "\nTransaction billing-1 has been open for " in f"\n{kafka.report()}"
 
 
 def test_recorded_requests_know_producer_and_transaction(

@@ -61,7 +61,7 @@ def test_compact_merges_folders_and_reports_them(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pipeline", "compact", "--lake", str(lake)]) == 0
-    assert capsys.readouterr().out == "bronze_log_end: 2 folders merged into one of 6 rows\n"
+    assert capsys.readouterr().out == "bronze_log_end: 2 folders merged into one with 6 rows\n"
     assert [folder.rows for folder in Lake(lake).live("bronze_log_end")] == [6]
     assert main(["pipeline", "compact", "--lake", str(lake)]) == 0
     assert capsys.readouterr().out == f"{lake}: no table has more than one small folder\n"
