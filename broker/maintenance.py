@@ -193,7 +193,7 @@ class Maintenance:
         if offset == log.end_offset:
             log.roll()
         start_offsets = self._topics.checkpoints.start_offsets
-        yield partial(start_offsets.advance, {partition.name: offset}, lambda: log.closed)
+        yield partial(start_offsets.advance, {partition.name: offset}, lambda _name: log.closed)
         while not log.closed:
             names = log.detach_before(offset)
             if names is not None:

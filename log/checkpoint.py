@@ -52,19 +52,23 @@ class OffsetCheckpoint:
         self, partition: str, offset: int, is_deleted: Callable[[], bool] = lambda: False
     ) -> None:
         """Set the offset of a partition. `is_deleted`, here and in `advance`, is called under the
-        lock. If the partition has been deleted, nothing is written, so that a new partition of the
-        same name does not inherit the offset."""
+        lock. If the partition has been deleted, its offset is not written, so that a new partition
+        of the same name does not inherit it."""
         with self._writing:
             if self._offsets.get(partition) != offset and not is_deleted():
                 self._write(self._offsets | {partition: offset})
 
     def advance(
-        self, offsets: Mapping[str, int], is_deleted: Callable[[], bool] = lambda: False
+        self, offsets: Mapping[str, int], is_deleted: Callable[[str], bool] = lambda _name: False
     ) -> None:
         """Set the offsets that are higher than the current ones."""
         with self._writing:
-            higher = {name: offset for name, offset in offsets.items() if offset > self.get(name)}
-            if higher and not is_deleted():
+            higher = {
+                name: offset
+                for name, offset in offsets.items()
+                if offset > self.get(name) and not is_deleted(name)
+            }
+            if higher:
                 self._write(self._offsets | higher)
 
     def remove(self, *partitions: str) -> None:

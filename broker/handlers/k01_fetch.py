@@ -180,6 +180,7 @@ class _Fetch:
         yield from self._attempt(requests)
 
     def attempt(self) -> None:
+        self.poll = None
         run_in_slices(self.context, self.node, self._attempt_again())
 
     def _attempt_again(self) -> Iterator[None]:
@@ -318,11 +319,11 @@ class _Fetch:
         return True
 
     def _on_deadline(self) -> None:
+        # The next attempt, or the one that is in progress, always responds.
+        self.deadline_ms = 0
         if self.poll is not None:
             self.poll.cancel()
-        # The deadline has passed, so this attempt always responds.
-        self.deadline_ms = 0
-        self.attempt()
+            self.attempt()
 
     def _cancel(self) -> None:
         self.node.cluster.parked_partitions -= self.parked

@@ -86,7 +86,12 @@ def _delete(
     """Store the new start offsets in one write, then delete the records of each partition. A long
     write is done in a thread."""
     offsets = {partition.name: at for partition, at in deletions.values()}
-    advance = partial(node.topics.checkpoints.start_offsets.advance, offsets)
+    partitions = {partition.name: partition for partition, _ in deletions.values()}
+    advance = partial(
+        node.topics.checkpoints.start_offsets.advance,
+        offsets,
+        lambda name: _is_deleted(node, partitions[name]),
+    )
     try:
         if len(offsets) > INLINE_OFFSETS_MAX:
             yield advance
@@ -102,9 +107,14 @@ def _delete(
         yield None
 
 
+def _is_deleted(node: Node, partition: Partition) -> bool:
+    """Whether the partition was deleted after it was validated."""
+    topic = partition.name.rpartition("-")[0]
+    return node.topics.partition(topic, partition.index) is not partition
+
+
 def _delete_before(node: Node, partition: Partition, offset: int) -> PartitionResponse:
-    if node.topics.partition(partition.name.rpartition("-")[0], partition.index) is not partition:
-        # The partition was deleted in the meantime.
+    if _is_deleted(node, partition):
         error = ErrorCode.unknown_topic_or_partition
         return PartitionResponse(partition.index, error_code=error)
     try:

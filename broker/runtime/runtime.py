@@ -130,6 +130,7 @@ class CoordinatorRuntime:
             if (error := self._error_unless_active(context, command)) is not None:
                 respond(request, error)
                 return 0
+            context.offsets.load(command.group_id)  # may have been evicted after it was replayed
         return self._decide(context, command, respond, request)
 
     def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:

@@ -466,10 +466,15 @@ class TransactionRuntime:
     def _expire(
         self, context: TransactionContext, coordinator: TransactionCoordinator
     ) -> CooperativeTask[None]:
+        def is_current() -> bool:
+            """Whether the partition has been neither reloaded nor unloaded."""
+            is_active = context.state is CoordinatorState.ACTIVE
+            return is_active and context.coordinator is coordinator
+
         for outcome in coordinator.expired_ids(self._clock.now_ms()):
-            if context.coordinator is not coordinator:
+            if not is_current():
                 return
             self._carry_out(context, outcome, self._clock.now_ms())
             yield None
-        if context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE:
+        if is_current():
             self._schedule_expiration(context)

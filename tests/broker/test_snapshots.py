@@ -391,6 +391,20 @@ def test_an_unreadable_snapshot_loses_nothing(
     assert not again.files.exists(SNAPSHOT)
 
 
+@pytest.mark.parametrize("group_id", GROUPS)
+def test_a_group_that_is_evicted_while_its_partition_is_reloaded_loses_nothing(
+    files: FaultyFiles, group_id: str
+) -> None:
+    unreadable = UnreadableSnapshot(files, 0, 20, opens=True)
+    again = RuntimeHarness("fsync", unreadable, cache_offsets=1)
+    again.commit("first", 7, group_id=group_id)
+    again.run_loop()
+    again.commit("retried", 7, group_id=group_id)
+    again.run_loop()
+    expected = [7 if each == group_id else 3 for each in GROUPS]
+    assert [again.committed_offset(each) for each in GROUPS] == expected
+
+
 def test_commits_after_an_unreadable_snapshot_are_loaded_from_the_log(
     files: FaultyFiles,
 ) -> None:

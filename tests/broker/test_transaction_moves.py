@@ -86,3 +86,25 @@ def test_late_markers_of_a_former_coordinator_do_not_end_the_next_transaction(
     assert read_committed(harness, "orders") == ["first"]
     assert producer.end(commit=False) is E.none
     assert read_committed(harness, "orders") == ["first"]
+
+
+def test_ids_no_longer_expire_after_their_partition_has_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kohort.coordinator.transactions.coordinator.EXPIRED_PER_STEP", 1)
+    harness = ClusterHarness("os")
+    for number in range(8):  # several of them are in the partition that moves
+        producer = Producer(harness, f"id-{number}")
+        assert producer.find_coordinators() is E.none
+        assert producer.init() is E.none
+    place = harness.place_of(TRANSACTION_TOPIC)
+    former = harness.cluster.leader_of(*place)
+    assert former is not None
+    expired: list[str] = []
+    former.transactions.on_event = lambda event: expired.append(event.cause)
+    harness.timers.advance(8 * 24 * 3_600_000)
+    while not expired:
+        harness.callbacks.pop(0)()
+    harness.move(*place)
+    harness.run_loop()
+    assert expired == ["expired"]

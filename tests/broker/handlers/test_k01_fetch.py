@@ -262,6 +262,25 @@ def test_a_disconnected_client_leaves_no_long_poll_behind(broker: BrokerHarness)
     assert broker.timers.pending == []
 
 
+def test_a_long_fetch_whose_deadline_passes_between_slices_responds_once(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.broker.handlers.k01_fetch.PARTITIONS_PER_STEP", 1)
+    count = FIRST_STEPS_MAX + 1
+    broker.create_topic("wide", count)
+    topic = {"topic": "wide", "partitions": [{"partition": n} for n in range(count)]}
+    pending = broker.send("Fetch", 11, max_wait=500, min_bytes=1, session_epoch=0, topics=[topic])
+    broker.run_loop()
+    assert not pending.is_done
+    broker.send_produce("wide", {0: batch(b"x")})
+    while broker.node.cluster.scheduler.is_idle:
+        broker.callbacks.pop(0)()
+    broker.advance(500)
+    broker.run_loop()
+    assert pending.is_done
+    assert len(broker.node.fetch_sessions) == 1
+
+
 def test_a_long_fetch_whose_client_disconnects_between_slices_does_not_wait(
     broker: BrokerHarness,
 ) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.protocol.budgets import FIRST_STEPS_MAX
 from support.broker import DATA, BrokerHarness, batch
 
 CHECKPOINT = DATA / "log-start-offset-checkpoint"
@@ -93,6 +94,26 @@ def test_segments_with_only_deleted_records_are_removed(broker: BrokerHarness) -
 def test_start_offsets_are_stored_in_kafkas_checkpoint_format(broker: BrokerHarness) -> None:
     delete(broker, ("orders", 0, 3))
     assert bytes(broker.files.contents[CHECKPOINT]) == b"0\n1\norders 0 3\n"
+
+
+def test_a_topic_that_is_recreated_during_the_request_starts_at_offset_0(
+    broker: BrokerHarness,
+) -> None:
+    count = FIRST_STEPS_MAX * 4
+    broker.create_topic("other", count)
+    others = [{"partition_index": n, "offset": 0} for n in range(count)]
+    topics = [
+        {"name": "orders", "partitions": [{"partition_index": 0, "offset": 4}]},
+        {"name": "other", "partitions": others},
+    ]
+    pending = broker.send("DeleteRecords", 2, topics=topics, timeout=1000)
+    assert not pending.is_done
+    topic = broker.topics.get("orders")
+    assert topic is not None
+    broker.topics.delete(topic)
+    broker.create_topic("orders", 1)
+    assert pending.is_done
+    assert broker.topics.checkpoints.start_offsets.get("orders-0") == 0
 
 
 def test_a_recreated_topic_starts_at_offset_0(broker: BrokerHarness) -> None:
