@@ -205,10 +205,10 @@ class Recorder:
         ]
 
     def commit_topics(
-        self, offset: int, partitions: Iterable[tuple[str, int, str | None]] | None
+        self, offset: int, partitions: Iterable[tuple[str, int | None, str | None]] | None
     ) -> Sequence[Mapping[str, Any]]:
-        """Return the topics for OffsetCommit. `partitions` are (name, partition, metadata); None
-        is partition 0 of `orders`."""
+        """Return the topics for OffsetCommit. `partitions` are (name, partition, metadata); a topic
+        with the partition None has no partitions. None is partition 0 of `orders`."""
         topics: dict[str, Any] = {}
         for name, index, metadata in [("orders", 0, "note")] if partitions is None else partitions:
             topic: dict[str, Any] = {
@@ -216,7 +216,10 @@ class Recorder:
                 "topic_id": self.topic_ids.get(name),
                 "partitions": [],
             }
-            topics.setdefault(name, topic)["partitions"].append(
+            topics.setdefault(name, topic)
+            if index is None:
+                continue
+            topics[name]["partitions"].append(
                 {
                     "partition_index": index,
                     "committed_offset": offset,

@@ -47,7 +47,7 @@ class PartitionData(NamedTuple):
     start_offset: int = -1
     records: bytes | FileSlice = b""
     diverging: DivergingEpoch | None = None
-    aborted: tuple[AbortedTransaction, ...] = ()
+    aborted: tuple[AbortedTransaction, ...] | None = ()
 
 
 def leader_error(
@@ -120,17 +120,29 @@ def _read(
         end_offset = stable_offset if committed_only else high_watermark
         if offset < end_offset and limit < 0:
             return PartitionData(index, ErrorCode.unknown_server_error)
-        if offset >= end_offset or (limit <= 0 and not first):
+        if offset >= end_offset:
             return PartitionData(index, _NONE, *offsets)
-        records = partition.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
-        aborted: tuple[AbortedTransaction, ...] = ()
-        if committed_only and records and partition.log.producers.aborted:
-            aborted = partition.aborted_between(offset, _end_of(records, end_offset))
+        records: bytes | FileSlice = b""
+        if limit > 0 or first:
+            records = partition.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
+        aborted = _aborted(partition, offset, records, end_offset) if committed_only else None
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)
     except (OSError, LogError):
         return PartitionData(index, ErrorCode.kafka_storage_error)
     return PartitionData(index, _NONE, *offsets, records, aborted=aborted)
+
+
+def _aborted(
+    partition: Partition, offset: int, records: bytes | FileSlice, end_offset: int
+) -> tuple[AbortedTransaction, ...] | None:
+    """Return the aborted transactions of the records that were read at `offset`. None if the first
+    batch does not fit into the response (upstream: ReplicaManager.readFromLog)."""
+    if not records:
+        return None
+    if not partition.log.producers.aborted:
+        return ()
+    return partition.aborted_between(offset, _end_of(records, end_offset))
 
 
 def _end_of(records: bytes | FileSlice, end_offset: int) -> int:

@@ -111,19 +111,19 @@ class AppendResult(NamedTuple):
 
 def append(partition: Partition, data: bytes | None, context: ProduceContext) -> AppendResult:
     """Append the one batch in `data`. Raises AppendError."""
-    return run_synchronously(append_in_steps(partition, data, context))
+    return run_synchronously(append_in_steps(partition, *read_batch(data or b""), context))
 
 
 def append_in_steps(
     partition: Partition,
-    data: bytes | None,
+    batch: bytes,
+    header: BatchHeader,
     context: ProduceContext,
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
-    """Like `append`, but as a task. Many records are validated in steps, then the batch is appended
-    in a single step. `verification` proves that the partition is in the producer's transaction,
-    unless the partition already has records of the transaction."""
-    batch, header = _read_batch(data or b"")
+    """Like `append`, but as a task, for a batch that has been read. Many records are validated in
+    steps, then the batch is appended in a single step. `verification` proves that the partition is
+    in the producer's transaction, unless the partition already has records of the transaction."""
     try:
         # Open the log first, because its error takes precedence, as in Kafka.
         start_offset = partition.start_offset
@@ -173,8 +173,9 @@ def _append(
     return AppendResult(base_offset, append_time_ms, len(batch))
 
 
-def _read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed."""
+def read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
+    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed.
+    Raises AppendError."""
     size = _batch_size(data, 0)
     if size is None or data[MAGIC_AT] != MAGIC or _batch_size(data, size) is not None:
         message = "Produce requests must have exactly one record batch, of magic 2, per partition"

@@ -27,6 +27,7 @@ from ...topics.produce import (
     ProduceContext,
     RecordError,
     append_in_steps,
+    read_batch,
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
@@ -128,15 +129,14 @@ class _Produce:
         """Append to one partition. `unknown` is the error if `topic` is None."""
         index = requested.index
         try:
-            partition = self._partition(topic, unknown, index)
-            if isinstance(verified, ErrorCode):
-                raise ApiError(verified, VERIFICATION_MESSAGES.get(verified))
+            partition, batch, header = self._validate(topic, unknown, requested, verified)
+            assert not isinstance(verified, ErrorCode), "_validate raises it"
             if partition.leader_id != self._node.node_id:
                 leader = current_leader(partition)
                 self._leaders.append(leader)
                 error = ErrorCode.not_leader_or_follower
                 return MovedResponse(index, error, current_leader=leader)
-            done = yield from append_in_steps(partition, requested.records, self._terms, verified)
+            done = yield from append_in_steps(partition, batch, header, self._terms, verified)
         except AppendError as rejection:
             if rejection.error is ErrorCode.kafka_storage_error:
                 cause = rejection.__cause__ or rejection
@@ -164,18 +164,28 @@ class _Produce:
             self._appended.append((partition, done.size))
         return response
 
-    def _partition(self, topic: Topic | None, unknown: ErrorCode, index: int) -> Partition:
-        """Return the partition to write to. Raises ApiError."""
+    def _validate(
+        self,
+        topic: Topic | None,
+        unknown: ErrorCode,
+        requested: Any,
+        verified: ErrorCode | Verification | None,
+    ) -> tuple[Partition, bytes, BatchHeader]:
+        """Return the partition to write to, and the batch. The order of the checks is Kafka's.
+        Raises ApiError and AppendError."""
         if topic is None:
             raise ApiError(unknown)
-        partition = topic.partition(index)
+        partition = topic.partition(requested.index)
         if partition is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
+        batch, header = read_batch(requested.records or b"")
+        if isinstance(verified, ErrorCode):
+            raise ApiError(verified, VERIFICATION_MESSAGES.get(verified))
         if self._acks not in VALID_ACKS:
             raise ApiError(ErrorCode.invalid_required_acks)
         if topic.is_internal or topic is self._node.view.mirror:
             raise ApiError(ErrorCode.invalid_topic_exception)
-        return partition
+        return partition, batch, header
 
     def _must_sync(self, partition: Partition, done: AppendResult) -> bool:
         """Whether the response waits for a sync. As in Kafka, which relies on replication, records
@@ -296,13 +306,14 @@ def _append_all(
             written is None or allows_topic(context, node, AclOperation.WRITE, written)
         ):
             topic, unknown = None, ErrorCode.topic_authorization_failed
-        partitions = []
+        partitions: list[PartitionResponse] = []
         for each in requested:
             found = verified.get((written or "", each.index))
             done = yield from produce.append(topic, unknown, each, found)
             partitions.append(done)
             yield None
-        topics.append(TopicResponse(name, topic_id, partitions))
+        if partitions:
+            topics.append(TopicResponse(name, topic_id, partitions))
     produce.finish(topics)
 
 

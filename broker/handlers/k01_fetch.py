@@ -243,8 +243,11 @@ class _Fetch:
                     must_lead = is_follower or is_old_consumer
                     error = leader_error(partition, node.node_id, epoch, must_lead=must_lead)
                     if is_follower and error is NONE:
-                        # All nodes share the log, so no node has a follower.
+                        # All nodes share the log, so no node has a follower (upstream:
+                        # Partition.followerReplicaOrThrow).
                         error = ErrorCode.not_leader_or_follower
+                        if epoch != NO_EPOCH:
+                            error = ErrorCode.unknown_leader_epoch
             last_epoch = getattr(request, "last_fetched_epoch", NO_EPOCH)
             offset, bytes_max = request.fetch_offset, request.partition_max_bytes
             requests.append(
@@ -361,14 +364,16 @@ class _Fetch:
             results = [each for each in results if session.update_response(each[0], each[2])]
         topics = yield from _topic_responses(context, results)
         yield
-        leaders = [
-            each.current_leader
-            for topic in topics
-            for each in topic.partitions
-            if isinstance(each, MovedResponse)
-        ]
-        yield
-        endpoints = node_endpoints(context, self.node, leaders)
+        endpoints: list[BrokerResponse] = []
+        if self.replica_id <= CONSUMER_REPLICA_ID:  # followers know the brokers
+            leaders = [
+                each.current_leader
+                for topic in topics
+                for each in topic.partitions
+                if isinstance(each, MovedResponse)
+            ]
+            yield
+            endpoints = node_endpoints(context, self.node, leaders)
         response = FetchResponse(NONE, topics, session_id, endpoints)
         if size > JOINED_BYTES_MAX:
             context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
@@ -475,7 +480,7 @@ def _partition_response(
         return PartitionResponse(data.partition_index, data.error)
     committed_only = context.request.isolation_level == READ_COMMITTED
     was_read = data.error is NONE and data.diverging is None
-    # Aborted transactions are null if they were not requested or not read (upstream:
+    # Aborted transactions are null if they were not requested or nothing was read (upstream:
     # FetchPartitionData).
     response = PartitionResponse(
         partition_index=data.partition_index,

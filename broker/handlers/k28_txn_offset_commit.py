@@ -68,7 +68,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             # As in Kafka, the topic id is not stored.
             entries.append(CommitEntry(topic.name, index, epoch, metadata))
             offsets.append((each.committed_offset,))
-        if absent:
+        if absent or found is None:
             rejected.append(TopicResponse(topic.name, absent))
         yield
     if not entries:

@@ -152,6 +152,33 @@ async def malformed_batches_are_produced(s: Script) -> None:
     await produce(s, topic, batch * 2, "two batches")
 
 
+@scenario("Produce: other errors take precedence over unknown acks; topics without partitions")
+async def batches_are_produced_with_unknown_acks(s: Script) -> None:
+    valid = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
+    wrong_checksum = valid[:-1] + b"?"
+    partitions = [
+        {"index": index, "records": records}
+        for index, records in ((0, wrong_checksum), (7, valid), (1, valid * 2))
+    ]
+    topics = [("shipments", partitions), ("payments", []), ("unknown", [])]
+    for version in (3, 8, 12):
+        data = [{"name": name, "partition_data": each} for name, each in topics]
+        values = {"acks": 2, "timeout": 30_000, "topic_data": data}
+        await s.send("Produce", version, values, text="three partitions with errors")
+
+
+@scenario("Fetch with the id of a follower that has no replica, and with a leader epoch")
+async def a_follower_fetches(s: Script) -> None:
+    for version in (8, 12, 16, 18):
+        for epoch in (-1, 0, 1):
+            partition = {"partition": 0, "current_leader_epoch": epoch, "last_fetched_epoch": -1}
+            topic = {"topic": "orders", "topic_id": s.topic_ids["orders"]}
+            replica = {"replica_id": 5, "replica_state": {"replica_id": 5, "replica_epoch": -1}}
+            topics = [{**topic, "partitions": [partition]}]
+            values = {**replica, "session_epoch": -1, "topics": topics}
+            await s.send("Fetch", version, values, text=f"leader epoch {epoch}")
+
+
 @scenario("Produce: zstd needs v7")
 async def a_batch_with_zstd_is_produced(s: Script) -> None:
     topic = await s.topic(1)

@@ -76,6 +76,8 @@ async def offsets_of_unknown_topics(s: Script) -> None:
         await p.commit_offsets(version=version, group_id="")
         await p.commit_offsets(version=version, topics=[])
         await p.commit_offsets(version=version, topics=[("unknown", 0, "")])
+        empty = [("orders", None, None), ("unknown", None, None)]
+        await p.commit_offsets(version=version, topics=empty)
     await p.commit(4)
     await fetch(s)
 

@@ -1,5 +1,5 @@
 """Scenarios on a running Kafka, compared with the recorded transcripts, which test_scenarios.py
-compares with kohort: the first one of each file, or all of them in `make parity`.
+compares with kohort: the first one of each file; in `make parity` all of them, or those of FILES.
 `make parity RECORD=1` records Kafka's responses.
 """
 
@@ -30,8 +30,11 @@ YEAR_MS = 365 * 24 * 3600 * 1000
 def chosen() -> list[Scenario]:
     """A sample is enough for a change: Kafka's version is pinned, and scripts rarely change."""
     scenarios = list(load().values())
-    if os.environ.get("KOHORT_PARITY_SCENARIOS") == "all":
+    files = os.environ.get("KOHORT_PARITY_SCENARIOS", "").split()
+    if files == ["all"]:
         return scenarios
+    if files:
+        return [each for each in scenarios if each.part in files]
     return list({each.part: each for each in reversed(scenarios)}.values())
 
 

@@ -137,6 +137,27 @@ def test_only_acks_0_1_and_all_are_valid(broker: BrokerHarness, acks: int) -> No
     assert response.error_code is ErrorCode.invalid_required_acks
 
 
+def test_the_framing_of_a_batch_is_checked_before_acks(broker: BrokerHarness) -> None:
+    two, wrong_checksum = batch(b"x") * 2, batch(b"x")[:-1] + b"?"
+    sent = {0: two, 1: wrong_checksum, 7: two}
+    responses = broker.send_produce("orders", sent, acks=2).response.responses[0]
+    assert [each.error_code for each in responses.partition_responses] == [
+        ErrorCode.invalid_record,
+        ErrorCode.invalid_required_acks,
+        ErrorCode.unknown_topic_or_partition,
+    ]
+
+
+@pytest.mark.parametrize("version", [3, 12, 13])
+def test_topics_without_partitions_are_not_in_the_response(
+    broker: BrokerHarness, version: int
+) -> None:
+    topic = broker.topics.get("orders")
+    assert topic is not None
+    name: Any = topic.id if version >= 13 else "orders"
+    assert broker.send_produce(name, {}, version=version).response.responses == ()
+
+
 def test_acks_0_gets_no_response_but_is_stored(broker: BrokerHarness) -> None:
     asked = broker.send_produce("orders", {0: batch(b"x")}, acks=0)
     assert asked.is_done

@@ -121,11 +121,22 @@ def test_read_committed_returns_an_empty_list_of_aborted_transactions(
     assert broker.fetch("orders", isolation_level=0).aborted_transactions is None
 
 
+@pytest.mark.parametrize("max_bytes", [SIZE, SIZE + 1])
+def test_aborted_transactions_are_null_if_the_first_batch_does_not_fit(
+    broker: BrokerHarness, max_bytes: int
+) -> None:
+    broker.produce("orders", batch(b"x"))
+    broker.produce("orders", batch(b"x"), 1)
+    asked = broker.send_fetch("orders", {1: 0, 0: 0}, isolation_level=1, max_bytes=max_bytes)
+    first, second = asked.response.responses[0].partitions
+    assert (first.aborted_transactions, second.aborted_transactions) == ((), None)
+
+
 @pytest.mark.parametrize("value_bytes", [1_000, SLICE_BYTES_MIN])
 def test_only_aborted_transactions_of_the_returned_records_are_listed(
     broker: BrokerHarness, value_bytes: int
 ) -> None:
-    """There are three aborted transactions. None is listed if no records are returned."""
+    """There are three aborted transactions. The list is null if the records do not fit."""
     log = broker.log()
     for producer in range(3):
         records = [NewRecord(b"k", bytes(value_bytes), broker.now_ms)]
@@ -136,15 +147,16 @@ def test_only_aborted_transactions_of_the_returned_records_are_listed(
         log.append_built(marker)
     broker.produce("orders", batch(b"x"), 1)
 
-    def aborted(offsets: dict[int, int], **limits: int) -> list[int]:
+    def aborted(offsets: dict[int, int], **limits: int) -> list[int] | None:
         got = broker.send_fetch("orders", offsets, isolation_level=1, **limits)
         *_, partition = got.response.responses[0].partitions
-        return [each.producer_id for each in partition.aborted_transactions]
+        found = partition.aborted_transactions
+        return None if found is None else [each.producer_id for each in found]
 
     assert aborted({0: 0}, partition_max_bytes=1) == [0]
     assert aborted({0: 2}, partition_max_bytes=1) == [1]
     assert aborted({0: 0}, partition_max_bytes=2**31 - 1) == [0, 1, 2]
-    assert aborted({1: 0, 0: 0}, partition_max_bytes=200) == []
+    assert aborted({1: 0, 0: 0}, partition_max_bytes=200) is None
 
 
 def test_a_long_poll_responds_as_soon_as_records_arrive(broker: BrokerHarness) -> None:
