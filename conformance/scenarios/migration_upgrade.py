@@ -74,6 +74,19 @@ async def a_consumer_joins_a_classic_group_that_is_completing(s: Script) -> None
     await s.describe_consumers()
 
 
+@scenario("upgrade: the leader has assigned partitions to two members", settings="consumer")
+async def two_members_own_a_partition(s: Script) -> None:
+    a, b = await classic_group(s, {"A": [0, 1], "B": [0, 1]})
+    c = s.consumer("C", server_assignor="uniform")
+    await c.join()
+    await s.describe()
+    await s.describe_consumers()
+    await a.heartbeat()
+    await b.heartbeat()
+    await c.join()
+    await s.describe_consumers()
+
+
 @scenario("upgrade: the assignment of the leader counts if it can be read", settings="consumer")
 async def the_assignment_of_a_classic_group_is_kept(s: Script) -> None:
     a, b = await classic_group(s, {"A": [1], "B": [0]})

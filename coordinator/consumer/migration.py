@@ -122,8 +122,15 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
     decision.append(GroupTombstone(group_id))
     group = ConsumerGroup(group_id)
     group.epoch = group.assignment_epoch = classic.generation
+    owned: set[tuple[TopicId, int]] = set()
     for member in classic.members.values():
-        group.add(*_to_consumer_member(decision, classic, member))
+        converted, target = _to_consumer_member(decision, classic, member)
+        partitions = {(topic, index) for topic, indexes in target.items() for index in indexes}
+        if owned & partitions:
+            # Upstream also fails, because a partition has one owner (addPartitionEpochs).
+            raise ApiError(ErrorCode.unknown_server_error)
+        owned |= partitions
+        group.add(converted, target)
     topics = group.subscriptions().topics
     group.metadata_hash = decision.partition.topics.metadata_hash(topics)
     for record in group.records():
