@@ -257,7 +257,7 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
     clients = Counter(f"{row.client_id} on {row.client_host.strip('/')}" for row in rows)
     names = join_texts(f"{client} {times(count)}" for client, count in clients.most_common())
     text = f"Sessions expired: {names}."
-    back = [row.came_back_after_ms for row in rows if row.came_back_after_ms is not None]
+    back = [row.rejoined_after_ms for row in rows if row.rejoined_after_ms is not None]
     if len(back) == len(rows):
         text += f" Each member rejoined within {duration(max(back))}."
     session = max(row.session_timeout_ms for row in rows)

@@ -30,7 +30,7 @@ class Exit(NamedTuple):
 
     silence: Silence
     has_returned: bool  # the same client joined in the same record
-    came_back_after_ms: int | None  # the client rejoined in the same or a later record
+    rejoined_after_ms: int | None  # the client rejoined in the same or a later record
 
     @property
     def member(self) -> Member:
@@ -97,7 +97,7 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     text = f"{_silent(silence)}; {limit}{_records_to_read(silence)}"
     if member.instance_id is not None:
         text += "; a static member does not send LeaveGroup and stays until its session expires"
-    is_confirmed = silence.had_records is True and exit_.came_back_after_ms is not None
+    is_confirmed = silence.had_records is True and exit_.rejoined_after_ms is not None
     return Explanation(Cause.SLOW_POLL, _confidence(silence, is_confirmed), text, member, 6)
 
 

@@ -257,6 +257,6 @@ def _exit_row(
         silence_ms=exit_.silence.total_ms,
         session_timeout_ms=events.session_timeout_ms(transition, member),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        came_back_after_ms=exit_.came_back_after_ms,
+        rejoined_after_ms=exit_.rejoined_after_ms,
         heartbeat_ms_est=events.heartbeat_ms,
     )

@@ -163,7 +163,7 @@ def _cause_text(client: SlowClient) -> str:
     text = f"It did not poll {within}, {source}: it did not commit{longest}."
     if silences:
         text += f" Its partitions were not read for {duration(sum(silences))} in total."
-    back = [row.came_back_after_ms for row in client.exits if row.came_back_after_ms is not None]
+    back = [row.rejoined_after_ms for row in client.exits if row.rejoined_after_ms is not None]
     if back:
         text += f" It rejoined {times(len(back))}, after at most {duration(max(back))}."
     return text
@@ -252,7 +252,7 @@ def _observed_ms(client: SlowClient) -> int | None:
     """Return the longest time spent on one batch: until the client left or, if it returned,
     rejoined; or the time for which the others waited."""
     exits = [row for row in client.exits if row.silence_ms is not None]
-    observed = [(row.silence_ms or 0) + (row.came_back_after_ms or 0) for row in exits]
+    observed = [(row.silence_ms or 0) + (row.rejoined_after_ms or 0) for row in exits]
     observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]
     return max(observed, default=None)
 

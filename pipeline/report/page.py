@@ -289,7 +289,7 @@ def _exits(exits: Sequence[MemberExit], names: MemberNames) -> str:
         "cause": lambda row: cause_text(row.cause),
         "confidence": lambda row: row.confidence,
         "silent": lambda row: duration(row.silence_ms),
-        "back after": lambda row: duration(row.came_back_after_ms),
+        "back after": lambda row: duration(row.rejoined_after_ms),
         "evidence": lambda row: row.evidence,
     }
     note, numbers = "{} earlier ones are not shown.", ("silent", "back after")
