@@ -325,10 +325,8 @@ def _rebalances(entries: Sequence[TimelineEntry]) -> str:
         ),
         "evidence": lambda row: row.evidence,
     }
-    note, numbers = (
-        "{} earlier ones: kohort timeline GROUP.",
-        ("generation", "paused", "moved / kept"),
-    )
+    note = "{} earlier ones: kohort timeline GROUP."
+    numbers = ("generation", "paused", "moved / kept")
     return _list("group change", entries[::-1], columns, REBALANCES_MAX, note, numbers)
 
 
