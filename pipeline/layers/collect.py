@@ -30,19 +30,18 @@ _EVENTS_MAX: Final = 20_000
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
     m.client_host, m.rebalance_timeout_ms, m.session_timeout_ms, m.topics, m.owned, m.assigned,
     m.regex))"""
-GENERATION: Final = f"""log_offset, offsets_partition, record_kind = 'TOMBSTONE' AS tombstone,
-    generation, protocol_type, protocol, leader, unix_millis(joined_at) AS state_ms,
-    unix_millis(synced_at) AS append_ms,
+GENERATION: Final = f"""log_offset, record_kind = 'TOMBSTONE' AS tombstone, generation, protocol,
+    leader, unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
     {_MEMBERS} AS members, history_complete, last_gap, metadata_hash"""
 """The fields of a `Generation`, from columns of silver_generation."""
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
-    unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, last_log_offset,
-    median_gap_ms, history_complete"""
+    unix_millis(last_advance_ts) AS last_advance_ms, last_offset, last_log_offset, median_gap_ms,
+    history_complete"""
 _REMOVAL: Final = "topic, partition, log_offset, unix_millis(removed_at) AS append_ms"
 _LOG_END: Final = """topic, partition, log_start, log_end, unix_millis(sampled_at) AS sampled_ms"""
-_EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, client_id,
-    client_host, generation, error_code, reason, duration_ms, detail"""
+_EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, generation, error_code,
+    reason, duration_ms, detail"""
 
 
 def affected_groups(batch: Batch) -> DataFrame:
