@@ -176,7 +176,6 @@ def run_batch(
 
 
 def _compute(batch: Batch, layers: Mapping[str, Layer], report: Report) -> None:
-    """Write the tables of the layers."""
     for number, (name, layer) in enumerate(layers.items(), 2):
         report(StageStarted(name, number, 1 + len(layers)))
         tune(batch.spark, batch.rows_for_spark)

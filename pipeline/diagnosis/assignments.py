@@ -132,8 +132,8 @@ def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicP
     """Return the lag of each partition that was committed in the generation, at its end."""
     lags = {}
     for activity in index.activity(record):
-        end = index.log_end((activity.topic, activity.partition), until_ms)
+        tp = activity.topic, activity.partition
+        end = index.log_end(tp, until_ms)
         if end is not None and activity.last_offset is not None:
-            tp = activity.topic, activity.partition
             lags[tp] = max(end.log_end - activity.last_offset, 0)
     return lags

@@ -12,7 +12,6 @@ TopicPartition = tuple[str, int]
 OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
-
 CONSUMER_PROTOCOL: Final = "consumer"
 """Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType); its groups have no assignor
 chosen by their members."""

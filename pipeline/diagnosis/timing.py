@@ -76,10 +76,7 @@ def silence_of(
     ended = phase.ended_ms
     age = None if began is None or ended is None else max(ended - began, 0)
     is_known = transition.after.is_complete_since(commits.last_log_offset)
-    revoking_since = _revoking_since(index, before, member.member_id)
-    revoking_ms = None
-    if ended is not None and revoking_since is not None:
-        revoking_ms = max(ended - revoking_since, 0)
+    revoking_ms = _revoking_ms(index, before, member.member_id, ended)
     if since is None or ended is None or not member.assigned or not is_known:
         return Silence(member, age, revoking_ms=revoking_ms)
     started = ended if phase.started_ms is None else phase.started_ms
@@ -251,15 +248,16 @@ def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
     return JoinPhase(started, started, slowest, wait_ms)
 
 
-def _revoking_since(index: HistoryIndex, before: Generation, member_id: str) -> int | None:
-    """Return the time from which the member had partitions to revoke, according to the last row
-    before it left."""
+def _revoking_ms(
+    index: HistoryIndex, before: Generation, member_id: str, ended: int | None
+) -> int | None:
+    """Return how long the member had partitions to revoke when it left."""
     since = None
-    if not before.is_consumer_group:
+    if not before.is_consumer_group or ended is None:
         return None
     for row in reversed(index.rows[: index.rows_of(before).stop]):
         found = next((each for each in row.members if each.member_id == member_id), None)
         if found is None or not found.is_revoking:
             break
         since = row.append_ms
-    return since
+    return None if since is None else max(ended - since, 0)

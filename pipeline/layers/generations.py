@@ -81,10 +81,10 @@ def tables(batch: Batch) -> dict[str, DataFrame]:
         return found
     records = batch.new("bronze_group")
     # Of the gaps in earlier batches, only the last one of each partition matters.
-    last_gaps = batch.old("state_place").where("last_gap >= 0")
-    gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
-        last_gaps.select(*_IN_LOG, F.col("last_gap").alias("log_offset"))
-    )
+    earlier = batch.old("state_place").where("last_gap >= 0")
+    earlier = earlier.select(*_IN_LOG, F.col("last_gap").alias("log_offset"))
+    gaps = records_after_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other"))
+    gaps = gaps.unionByName(earlier)
     new = batch.cache(generations(records, state, gaps, rows_of_epochs))
     found["silver_generation"] = new
     found["state_generation"] = newest_generations(state, new, batch.now)
@@ -94,7 +94,7 @@ def tables(batch: Batch) -> dict[str, DataFrame]:
 # --- comparing records
 
 
-def log_gaps(*records: DataFrame) -> DataFrame:
+def records_after_gaps(*records: DataFrame) -> DataFrame:
     """Return (cluster, offsets_partition, log_offset) of each record that follows a gap."""
     frames = [frame.where("missing_before > 0").select(*_IN_LOG, "log_offset") for frame in records]
     return reduce(DataFrame.unionByName, frames)
@@ -104,7 +104,7 @@ def generations(
     records: DataFrame, state: DataFrame, gaps: DataFrame, of_consumers: DataFrame | None = None
 ) -> DataFrame:
     """Return silver_generation for `records` (bronze_group) and `of_consumers` (consumer_epochs),
-    given `state` (state_generation). `gaps`: log_gaps of the batch."""
+    given `state` (state_generation). `gaps`: records_after_gaps of the batch."""
     records = records.select(*_RECORD).withColumn("metadata_hash", F.lit(None).cast("long"))
     new = _columns_of_record(records if of_consumers is None else records.unionByName(of_consumers))
     last = newest(state).select(*new.columns).withColumn("is_new", F.lit(False))
