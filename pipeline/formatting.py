@@ -69,7 +69,7 @@ def number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
-def compact(value: float) -> str:
+def rounded(value: float) -> str:
     """Return at most three digits: `940`, `12k`, `1.2M`."""
     for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size * 0.9995:

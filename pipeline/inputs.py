@@ -25,7 +25,6 @@ from .tables import TABLES
 
 _SAMPLES: Final = TABLES["bronze_log_end"].schema
 
-
 TIMEOUT_SECONDS: Final = 10.0
 
 

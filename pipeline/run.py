@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from .inputs import Inputs, Plan, Samples
 from .lake.writer import COMPACT_AT_FOLDERS, Compacted, Writer, compact
 from .layers import bronze
-from .layers.batch import Batch, Layer, Violation
+from .layers.batch import Batch, Layer
+from .layers.expectations import Violations
 from .session import FEW_RECORDS, tune
 from .source.source import SourceError
 
@@ -60,7 +61,7 @@ class BatchDone(NamedTuple):
     records: int
     left: int
     seconds: float
-    violations: tuple[Violation, ...] = ()
+    violations: Violations
     compacted: tuple[Compacted, ...] = ()
 
 
@@ -171,18 +172,17 @@ def run_batch(
         as_of=batch.now,
     )
     seconds = time.monotonic() - begun
-    return BatchDone(committed.batch_id, records, plan.left, seconds, tuple(batch.violations))
+    return BatchDone(committed.batch_id, records, plan.left, seconds, batch.violations)
 
 
 def _compute(batch: Batch, layers: Mapping[str, Layer], report: Report) -> None:
-    """Write the tables of the layers."""
     for number, (name, layer) in enumerate(layers.items(), 2):
         report(StageStarted(name, number, 1 + len(layers)))
         tune(batch.spark, batch.rows_for_spark)
         batch.write(layer(batch))
 
 
-def _read(batch: Batch, inputs: Inputs, plan: Plan) -> list[Violation]:
+def _read(batch: Batch, inputs: Inputs, plan: Plan) -> Violations:
     """Write bronze. A few records are read in this process, because Spark's Python workers take
     longer to start."""
     origin = bronze.Origin(inputs.cluster, inputs.origin)

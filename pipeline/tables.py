@@ -160,7 +160,8 @@ TABLES: Final[dict[str, Table]] = {
         OF_PARTITION,
         """
         minute time!, commits long!, advanced long!, repeats long!, rewinds long!,
-        consumed long!,  -- the sum of all advances
+        -- The sum of all advances, also those across log gaps and resets (gold_offset_jump).
+        consumed long!,
         last_offset long, last_commit_ts time!, max_gap_ms long, end_lag long, max_lag long,
         lag_ms long, owner_client_id string
         """,

@@ -49,7 +49,10 @@ def _lines(progress: Progress) -> list[str]:
     took = f"{records:,} records in {seconds:.1f} s ({rate:,.0f} records/s)"
     return [
         f"batch {progress.batch_id}: {took}{left}",
-        *(f"{v.table}: {v.rows:,} rows violate: {v.expectation}" for v in progress.violations),
+        *(
+            f"{table}: {rows:,} rows violate: {expectation}"
+            for (table, expectation), rows in progress.violations.items()
+        ),
         *(f"{c.table}: {c.folders} folders merged into one" for c in progress.compacted),
     ]
 

@@ -158,8 +158,8 @@ def _details(entry: TimelineEntry, names: MemberNames) -> Iterator[tuple[str, st
 
 def _exit_times(exit_: MemberExit) -> str:
     times = [] if exit_.silence_ms is None else [f"silent {duration(exit_.silence_ms)}"]
-    if exit_.came_back_after_ms is not None:
-        times.append(f"back after {duration(exit_.came_back_after_ms)}")
+    if exit_.rejoined_after_ms is not None:
+        times.append(f"back after {duration(exit_.rejoined_after_ms)}")
     return f" ({', '.join(times)})" if times else ""
 
 

@@ -13,21 +13,22 @@ from .rows import Skew
 
 
 class Moves(NamedTuple):
-    """Counts of partitions that had an owner before and after a rebalance."""
+    """Counts of partitions that had an owner before and after a rebalance; None: unknown."""
 
-    moved: int
-    kept: int
-    revoked_then_returned: int  # revoked for the rebalance and assigned to the same owner again
-    stickiness: float | None  # 1: no avoidable moves; None: no common partitions
+    moved: int | None = None
+    kept: int | None = None
+    # Revoked for the rebalance and assigned to the same owner again.
+    revoked_then_returned: int | None = None
+    stickiness: float | None = None  # 1: no avoidable moves; None: no common partitions
 
 
-def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves | None:
-    """Count moves. Return None if there is nothing to compare or an assignment is undecodable."""
+def assignment_moves(index: HistoryIndex, transition: Transition) -> Moves:
+    """Count moves, unless there is nothing to compare or an assignment is undecodable."""
     before, after = transition.before, transition.after
     if before is None or not before.members or not after.members:
-        return None
+        return Moves()
     if any(member.assigned is None for member in (*before.members, *after.members)):
-        return None
+        return Moves()
     successor = {old.member_id: new.member_id for old, new in transition.kept}
     successor |= {old_id: new.member_id for old_id, new in transition.returned.items()}
     # "": the owner left.
@@ -131,8 +132,8 @@ def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicP
     """Return the lag of each partition that was committed in the generation, at its end."""
     lags = {}
     for activity in index.activity(record):
-        end = index.log_end((activity.topic, activity.partition), until_ms)
+        tp = activity.topic, activity.partition
+        end = index.log_end(tp, until_ms)
         if end is not None and activity.last_offset is not None:
-            tp = activity.topic, activity.partition
             lags[tp] = max(end.log_end - activity.last_offset, 0)
     return lags

@@ -13,7 +13,6 @@ from .group_history import Commit
 INTERVALS: Final = 10
 """Commits in a window: Burrow's `intervals`."""
 
-
 MIN_DISTANCE_MS: Final = 1_000
 """Burrow's `min-distance`, with the value in Burrow's sample configuration."""
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ...offsets.causes import Cause
-from ..formatting import count_of, duration, join_texts, times, utc
+from ..formatting import cause_text, count_of, duration, join_texts, times, utc
 from .facts import ERROR, EVICTED, INFO, SLOW, WARNING, CheckResult, GroupFacts, advise_cooperative
 from .rows import Diagnosis, PartitionStatus, Storm
 from .slow_consumer import slow_consumer
@@ -204,11 +204,9 @@ def storm(facts: GroupFacts) -> CheckResult | None:
     last = facts.storms[-1]
     paused_ms = last.pause_ms_total or 0
     paused = f", paused for {duration(paused_ms)}" if paused_ms >= 1_000 else ""
-    cause = Cause.__members__.get(last.dominant_cause)
-    main_cause = cause.value if cause is not None else last.dominant_cause
     text = (
-        f"The group rebalanced {last.rebalances} times in {duration(last.to_ts - last.from_ts)} "
-        f"from {utc(last.from_ts)}{paused}; main cause: {main_cause}."
+        f"The group rebalanced {last.rebalances} times in {duration(last.duration_ms)} "
+        f"from {utc(last.from_ts)}{paused}; main cause: {cause_text(last.dominant_cause)}."
     )
     if earlier := len(facts.storms) - 1:
         text += f" There {'was' if earlier == 1 else 'were'} {count_of(earlier, 'earlier storm')}."
@@ -240,7 +238,7 @@ def _members_max(storm: Storm, facts: GroupFacts) -> int:
 
 
 def _is_start_or_stop(storm: Storm, facts: GroupFacts) -> bool:
-    ended = {row.log_offset: row.joined_at or row.synced_at or 0 for row in facts.rebalances}
+    ended = {row.log_offset: time_of(row) for row in facts.rebalances}
     return storm.dominant_cause in STARTS_AND_STOPS and not any(
         row.cause in EVICTED and storm.from_ts <= ended.get(row.log_offset, 0) <= storm.to_ts
         for row in facts.exits
@@ -257,7 +255,7 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
     clients = Counter(f"{row.client_id} on {row.client_host.strip('/')}" for row in rows)
     names = join_texts(f"{client} {times(count)}" for client, count in clients.most_common())
     text = f"Sessions expired: {names}."
-    back = [row.came_back_after_ms for row in rows if row.came_back_after_ms is not None]
+    back = [row.rejoined_after_ms for row in rows if row.rejoined_after_ms is not None]
     if len(back) == len(rows):
         text += f" Each member rejoined within {duration(max(back))}."
     session = max(row.session_timeout_ms for row in rows)

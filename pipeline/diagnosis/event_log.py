@@ -131,7 +131,7 @@ class EventLog:
     def rejected_commits(self, transition: Transition) -> Counter[str]:
         """Count the commits rejected since the previous record, by error."""
         before, after = transition.before, transition.after
-        if before is None or not self:
+        if before is None:
             return Counter()
         since = before.state_ms if before.append_ms is None else before.append_ms
         until = after.state_ms if after.append_ms is None else after.append_ms

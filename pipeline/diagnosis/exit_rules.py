@@ -22,7 +22,7 @@ class Explanation(NamedTuple):
     confidence: str  # exact, high, medium, low
     evidence: str
     member: Member | None = None  # the member that caused it
-    rule: int = 0  # its number in docs/diagnosis.md; 0: from the event log
+    rule: int = 0  # of a rebalance: its number in docs/diagnosis.md
 
 
 class Exit(NamedTuple):
@@ -30,7 +30,7 @@ class Exit(NamedTuple):
 
     silence: Silence
     has_returned: bool  # the same client joined in the same record
-    came_back_after_ms: int | None  # the client rejoined in the same or a later record
+    rejoined_after_ms: int | None  # the client rejoined in the same or a later record
 
     @property
     def member(self) -> Member:
@@ -73,7 +73,7 @@ def _revocation_timeout(exit_: Exit) -> Explanation | None:
         f"{member.label} did not revoke its partitions within {duration(revoking_ms)}; its "
         f"max.poll.interval.ms is {duration(member.rebalance_timeout_ms)}"
     )
-    return Explanation(Cause.REBALANCE_TIMEOUT, "high", text, member, 6)
+    return Explanation(Cause.REBALANCE_TIMEOUT, "high", text, member)
 
 
 def _slow_poll(exit_: Exit) -> Explanation | None:
@@ -97,8 +97,8 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     text = f"{_silent(silence)}; {limit}{_records_to_read(silence)}"
     if member.instance_id is not None:
         text += "; a static member does not send LeaveGroup and stays until its session expires"
-    is_confirmed = silence.had_records is True and exit_.came_back_after_ms is not None
-    return Explanation(Cause.SLOW_POLL, _confidence(silence, is_confirmed), text, member, 6)
+    is_confirmed = silence.had_records is True and exit_.rejoined_after_ms is not None
+    return Explanation(Cause.SLOW_POLL, _confidence(silence, is_confirmed), text, member)
 
 
 def _stuck(exit_: Exit) -> Explanation | None:
@@ -114,7 +114,7 @@ def _stuck(exit_: Exit) -> Explanation | None:
         f"{member.label} repeated the same offsets for {duration(silence.stuck_ms)} although "
         f"there were records to read; its rebalance timeout is {duration(_rebalance_ms(member))}"
     )
-    return Explanation(Cause.SLOW_POLL, "medium", text, member, 6)
+    return Explanation(Cause.SLOW_POLL, "medium", text, member)
 
 
 def _ambiguous(exit_: Exit) -> Explanation | None:
@@ -130,7 +130,7 @@ def _ambiguous(exit_: Exit) -> Explanation | None:
         f"session timeout ({duration(member.session_timeout_ms)}) explain this equally well "
         f"(aiokafka uses one value for both){_records_to_read(silence)}"
     )
-    return Explanation(Cause.TIMEOUT_AMBIGUOUS, "low", text, member, 6)
+    return Explanation(Cause.TIMEOUT_AMBIGUOUS, "low", text, member)
 
 
 def _session_timeout(exit_: Exit) -> Explanation | None:
@@ -149,7 +149,7 @@ def _session_timeout(exit_: Exit) -> Explanation | None:
     if member.instance_id is not None:
         text += "; closing a static member looks the same"
     confidence = _confidence(silence, is_confirmed=False)
-    return Explanation(Cause.SESSION_TIMEOUT, confidence, text, member, 7)
+    return Explanation(Cause.SESSION_TIMEOUT, confidence, text, member)
 
 
 def _restarted(exit_: Exit) -> Explanation | None:
@@ -158,7 +158,7 @@ def _restarted(exit_: Exit) -> Explanation | None:
     if not exit_.has_returned or not _is_short(exit_.silence):
         return None
     text = f"{_recently_active(exit_)}, and rejoined with a new member id in the same rebalance"
-    return Explanation(Cause.RESTARTED, "medium", text, exit_.member, 8)
+    return Explanation(Cause.RESTARTED, "medium", text, exit_.member)
 
 
 def _left_cleanly(exit_: Exit) -> Explanation | None:
@@ -167,7 +167,7 @@ def _left_cleanly(exit_: Exit) -> Explanation | None:
     if exit_.has_returned or not _is_short(exit_.silence):
         return None
     text = f"{_recently_active(exit_)}: it was closed or unsubscribed"
-    return Explanation(Cause.LEFT_CLEANLY, "medium", text, exit_.member, 9)
+    return Explanation(Cause.LEFT_CLEANLY, "medium", text, exit_.member)
 
 
 def _left_unknown(exit_: Exit) -> Explanation:
@@ -186,7 +186,7 @@ def _left_unknown(exit_: Exit) -> Explanation:
         why = f"it often goes {duration(silence.total_ms)} without a commit"
     else:
         why = "none of its commits is in the log"
-    return Explanation(Cause.LEFT_UNKNOWN, "low", f"{member.label} left: {why}", member, 10)
+    return Explanation(Cause.LEFT_UNKNOWN, "low", f"{member.label} left: {why}", member)
 
 
 EXIT_RULES: Final[tuple[Callable[[Exit], Explanation | None], ...]] = (

@@ -12,7 +12,6 @@ TopicPartition = tuple[str, int]
 OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
-
 CONSUMER_PROTOCOL: Final = "consumer"
 """Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType); its groups have no assignor
 chosen by their members."""
@@ -72,10 +71,8 @@ class Generation(NamedTuple):
     epoch is `generation`: a row of `silver_generation`."""
 
     log_offset: int
-    offsets_partition: int = 0
     tombstone: bool = False
     generation: int | None = None  # None only for a tombstone
-    protocol_type: str | None = None
     protocol: str | None = None
     leader: str | None = None
     # currentStateTimestamp: the end of the join phase, or when the group became Empty.
@@ -143,7 +140,6 @@ class Activity(NamedTuple):
     first_commit_ms: int
     last_commit_ms: int
     last_advance_ms: int | None = None
-    first_offset: int | None = None
     last_offset: int | None = None
     last_log_offset: int = -1  # log offset of the last commit
     median_gap_ms: int | None = None
@@ -192,9 +188,6 @@ class Event(NamedTuple):
     seq: int
     type: str
     member_id: str | None = None
-    instance_id: str | None = None
-    client_id: str | None = None
-    client_host: str | None = None
     generation: int | None = None
     error_code: int | None = None
     reason: str | None = None

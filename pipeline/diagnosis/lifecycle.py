@@ -28,9 +28,7 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
     elif (removal := _removal_of_all_offsets(index)) is not None:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
     last = next((record for record in reversed(index.records) if not record.tombstone), None)
-    emptied_at = None
-    if last is not None and not last.members:
-        emptied_at = last.state_ms
+    emptied_at = last.state_ms if last is not None and not last.members else None
     expires = None
     if deleted_at is None and emptied_at is not None and index.activities:
         expires = emptied_at + history.offsets_retention_ms

@@ -194,13 +194,11 @@ def _rebalance_row(
     case: RebalanceCase, explanation: Explanation, events: EventLog, logged: LoggedRebalance | None
 ) -> Rebalance:
     transition, phase, after = case.transition, case.join_phase, case.transition.after
-    moves = assignment_moves(case.history_index, transition)
     sync_ms = None if logged is None else logged.sync_ms
     if sync_ms is None and after.members and not transition.is_same_generation:
         sync_ms = after.sync_ms
     is_rebalance = explanation.cause not in _NO_REBALANCE and not transition.is_same_generation
     member = explanation.member
-    rejected = sum(events.rejected_commits(transition).values())
     return Rebalance(
         cluster=case.history_index.history.cluster,
         group=case.history_index.history.group,
@@ -217,17 +215,14 @@ def _rebalance_row(
         client_id=None if member is None else member.client_id,
         members_before=len(transition.members_before),
         members_after=len(after.members),
-        moved=None if moves is None else moves.moved,
-        kept=None if moves is None else moves.kept,
-        revoked_then_returned=None if moves is None else moves.revoked_then_returned,
-        stickiness=None if moves is None else moves.stickiness,
+        **assignment_moves(case.history_index, transition)._asdict(),
         pause_ms=pause_ms(case.history_index, transition, phase) if is_rebalance else None,
         sync_ms=sync_ms,
         join_ms=None if logged is None else logged.join_ms,
         wait_ms=phase.wait_ms,
         waited_for=None if phase.waited_for is None else phase.waited_for.member_id,
         lost_generations=transition.lost_generations,
-        rejected_commits=rejected if events else None,
+        rejected_commits=events.rejected_commits(transition).total() if events else None,
     )
 
 
@@ -257,6 +252,6 @@ def _exit_row(
         silence_ms=exit_.silence.total_ms,
         session_timeout_ms=events.session_timeout_ms(transition, member),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        came_back_after_ms=exit_.came_back_after_ms,
+        rejoined_after_ms=exit_.rejoined_after_ms,
         heartbeat_ms_est=events.heartbeat_ms,
     )

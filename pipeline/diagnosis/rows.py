@@ -61,7 +61,7 @@ class MemberExit(NamedTuple):
     silence_ms: Long | None
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    came_back_after_ms: Long | None
+    rejoined_after_ms: Long | None
     heartbeat_ms_est: Long | None  # only from the event log
     log_offset: Long  # log offset of the first record without the member
 

@@ -35,6 +35,10 @@ class SlowClient(NamedTuple):
     def label(self) -> str:
         return f"{self.client_id} on {self.host}" if self.host else self.client_id
 
+    @property
+    def identity(self) -> str:
+        return self.instance_id or f"{self.client_id} {self.host}"
+
 
 def slow_consumer(facts: GroupFacts) -> CheckResult | None:
     """SLOW_CONSUMER: a member exceeded its poll interval, or the others waited for it.
@@ -73,10 +77,9 @@ def _slow_clients(facts: GroupFacts) -> list[SlowClient]:
     found: dict[str, SlowClient] = {}
     for row in facts.exits:
         if row.cause in SLOW:
-            key = row.instance_id or f"{row.client_id} {row.client_host}"
-            new = SlowClient(row.client_id, row.client_host.strip("/"), row.instance_id, (), ())
-            client = found.get(key, new)
-            found[key] = client._replace(exits=(*client.exits, row))
+            new = _client(row)
+            client = found.get(new.identity, new)
+            found[new.identity] = client._replace(exits=(*client.exits, row))
     for rebalance in facts.rebalances:
         member_id = rebalance.waited_for
         if member_id is None:
@@ -85,21 +88,23 @@ def _slow_clients(facts: GroupFacts) -> list[SlowClient]:
         if any(member_id == row.member_id for row in exits):
             continue  # it never joined, and its exit is counted instead
         new = _client_of(member_id, facts)
-        key = new.instance_id or f"{new.client_id} /{new.host}"
-        client = found.get(key, new)
-        found[key] = client._replace(waits=(*client.waits, rebalance))
+        client = found.get(new.identity, new)
+        found[new.identity] = client._replace(waits=(*client.waits, rebalance))
     return list(found.values())
 
 
 def _client_of(member_id: str, facts: GroupFacts) -> SlowClient:
-    rows: list[Member | MemberExit] = [*facts.exits]
-    if facts.generation is not None:
-        rows = [*facts.generation.members, *rows]
+    members = facts.generation.members if facts.generation is not None else ()
+    rows: list[Member | MemberExit] = [*members, *facts.exits]
     for row in rows:
         if row.member_id == member_id:
-            return SlowClient(row.client_id, row.client_host.strip("/"), row.instance_id, (), ())
+            return _client(row)
     # Coordinators build member ids from the client id, a hyphen and a UUID.
     return SlowClient(member_id[:-37] if len(member_id) > 37 else member_id, "", None, (), ())
+
+
+def _client(row: Member | MemberExit) -> SlowClient:
+    return SlowClient(row.client_id, row.client_host.strip("/"), row.instance_id, (), ())
 
 
 def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalance]:
@@ -163,7 +168,7 @@ def _cause_text(client: SlowClient) -> str:
     text = f"It did not poll {within}, {source}: it did not commit{longest}."
     if silences:
         text += f" Its partitions were not read for {duration(sum(silences))} in total."
-    back = [row.came_back_after_ms for row in client.exits if row.came_back_after_ms is not None]
+    back = [row.rejoined_after_ms for row in client.exits if row.rejoined_after_ms is not None]
     if back:
         text += f" It rejoined {times(len(back))}, after at most {duration(max(back))}."
     return text
@@ -252,7 +257,7 @@ def _observed_ms(client: SlowClient) -> int | None:
     """Return the longest time spent on one batch: until the client left or, if it returned,
     rejoined; or the time for which the others waited."""
     exits = [row for row in client.exits if row.silence_ms is not None]
-    observed = [(row.silence_ms or 0) + (row.came_back_after_ms or 0) for row in exits]
+    observed = [(row.silence_ms or 0) + (row.rejoined_after_ms or 0) for row in exits]
     observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]
     return max(observed, default=None)
 

@@ -36,15 +36,15 @@ class Silence(NamedTuple):
     assignment cannot be decoded, or if the log has a gap after the member's last commit."""
 
     member: Member
-    committed: bool  # False: no commit in this generation; silence is measured from its start
     age_ms: int | None  # age of the generation; no session longer than this can have expired in it
-    until_start_ms: int | None  # silence until the rebalance started, estimated
-    total_ms: int | None  # silence until the join phase ended
-    gap_ms: int | None  # the member's usual time between commits
-    had_records: bool | None  # whether there was anything to read; None: unknown
-    is_periodic: bool  # commits periodically, even if nothing is new
-    was_active: bool  # its partitions advanced in earlier generations
-    delayed_rebalance: bool  # the join phase waited for this member
+    committed: bool = False  # in this generation; otherwise silence is measured from its start
+    until_start_ms: int | None = None  # silence until the rebalance started, estimated
+    total_ms: int | None = None  # silence until the join phase ended
+    gap_ms: int | None = None  # the member's usual time between commits
+    had_records: bool | None = None  # whether there was anything to read; None: unknown
+    is_periodic: bool = False  # commits periodically, even if nothing is new
+    was_active: bool = False  # its partitions advanced in earlier generations
+    delayed_rebalance: bool = False  # the join phase waited for this member
     # Time without an advancing offset although there were records; None: it advanced, or was idle.
     stuck_ms: int | None = None
     # Consumer groups: how long the member has had partitions to revoke.
@@ -76,15 +76,9 @@ def silence_of(
     ended = phase.ended_ms
     age = None if began is None or ended is None else max(ended - began, 0)
     is_known = transition.after.is_complete_since(commits.last_log_offset)
-    revoking_since = _revoking_since(index, before, member.member_id)
-    revoking_ms = None
-    if ended is not None and revoking_since is not None:
-        revoking_ms = max(ended - revoking_since, 0)
+    revoking_ms = _revoking_ms(index, before, member.member_id, ended)
     if since is None or ended is None or not member.assigned or not is_known:
-        return Silence(
-            *(member, False, age, None, None, None, None, False, False, False),
-            revoking_ms=revoking_ms,
-        )
+        return Silence(member, age, revoking_ms=revoking_ms)
     started = ended if phase.started_ms is None else phase.started_ms
     advanced = began if commits.last_advance_ms is None else commits.last_advance_ms
     stuck_ms = None
@@ -93,8 +87,8 @@ def silence_of(
         stuck_ms = max(ended - advanced, 0) if had_records else None
     return Silence(
         member,
+        age,
         committed=commits.last_commit_ms is not None,
-        age_ms=age,
         until_start_ms=max(min(started, ended) - since, 0),
         total_ms=max(ended - since, 0),
         gap_ms=commits.median_gap_ms,
@@ -254,15 +248,16 @@ def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
     return JoinPhase(started, started, slowest, wait_ms)
 
 
-def _revoking_since(index: HistoryIndex, before: Generation, member_id: str) -> int | None:
-    """Return the time from which the member had partitions to revoke, according to the last row
-    before it left."""
+def _revoking_ms(
+    index: HistoryIndex, before: Generation, member_id: str, ended: int | None
+) -> int | None:
+    """Return how long the member had partitions to revoke when it left."""
     since = None
-    if not before.is_consumer_group:
+    if not before.is_consumer_group or ended is None:
         return None
     for row in reversed(index.rows[: index.rows_of(before).stop]):
         found = next((each for each in row.members if each.member_id == member_id), None)
         if found is None or not found.is_revoking:
             break
         since = row.append_ms
-    return since
+    return None if since is None else max(ended - since, 0)

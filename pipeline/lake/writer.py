@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 
 from ...log.errors import FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, lock_folder
+from ..tables import STATE_TABLES, TABLES
 from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync
 from .reader import Lake, batch_folder
-from .schema import LakeError, SchemaMismatch, conform, table_of, verified_rows
+from .schema import LakeError, conform, table_of, verified_rows
 
 COMPRESSION: Final = "zstd"  # as in Spark's configuration, session.py
 
@@ -227,10 +228,7 @@ def _has_foreign_files(folder: Path) -> bool:
 
 
 def _is_table(path: Path) -> bool:
-    with suppress(SchemaMismatch):
-        table_of(path.name)
-        return path.is_dir()
-    return False
+    return (path.name in TABLES or path.name in STATE_TABLES) and path.is_dir()
 
 
 def _batch_folders(lake: Path) -> Iterator[tuple[str, int, Path]]:

@@ -9,7 +9,7 @@ parallel tasks.
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from ..lake.reader import Lake, batch_folder
 from ..lake.schema import table_of, time_range
 from ..lake.spark_frames import read_folders, write_frame
 from ..lake.writer import Writer
+from .expectations import Violations
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,14 +38,6 @@ _ARROW_TABLES = (
     "state_delta",
 )
 _EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-class Violation(NamedTuple):
-    """The number of rows of a table that do not meet an expectation (expectations.py)."""
-
-    table: str
-    expectation: str
-    rows: int
 
 
 class Batch:
@@ -74,7 +67,7 @@ class Batch:
         self.writer = writer
         # The lake before this batch, by a path that is valid wherever a task runs.
         self.lake = Lake(writer.path.absolute(), writer.manifest)
-        self.violations: list[Violation] = []
+        self.violations = Violations()
         self._cached: list[DataFrame] = []
 
     @property

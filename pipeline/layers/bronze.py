@@ -12,7 +12,8 @@ from ..lake.writer import Writer
 from ..source.factory import open_source
 from ..source.source import Split
 from ..tables import TABLES
-from .batch import Batch, Violation
+from .batch import Batch
+from .expectations import Violations
 from .parquet_tasks import PartFiles, split_for_tasks, write_in_process, write_in_tasks
 
 KINDS: Final = {"bronze_commit": "commit", "bronze_group": "group", "bronze_other": "other"}
@@ -25,9 +26,7 @@ class Origin(NamedTuple):
     source: str
 
 
-def write_records(
-    writer: Writer, rows: Iterable[pa.RecordBatch], origin: Origin
-) -> list[Violation]:
+def write_records(writer: Writer, rows: Iterable[pa.RecordBatch], origin: Origin) -> Violations:
     """Write rows of schema SOURCE. Raises OSError, SchemaMismatch, and the errors of reading
     them."""
     return write_in_process(writer, KINDS, rows, partial(_write, origin))
@@ -35,7 +34,7 @@ def write_records(
 
 def write_splits(
     batch: Batch, options: Mapping[str, str], splits: Sequence[Split], origin: Origin
-) -> list[Violation]:
+) -> Violations:
     """Read splits in Spark tasks. `options` are those of the source (factory.py). Raises OSError,
     SchemaMismatch, and Spark's exceptions."""
     shares = split_for_tasks(batch.spark, [(split.end - split.start, split) for split in splits])

@@ -6,21 +6,16 @@ group are processed in one task, so the size of every part is limited.
 
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..tables import STATE_TABLES, TABLES
-from .generations import newest_rows, with_topic_names
+from .batch import Batch
+from .generations import GROUP_KEY, newest_rows, with_topic_names
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from .batch import Batch
-
-_GROUP: Final = ["cluster", "group"]
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
 # Samples are collected from these minutes before a record. All samples of the nearest
@@ -35,25 +30,24 @@ _EVENTS_MAX: Final = 20_000
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,
     m.client_host, m.rebalance_timeout_ms, m.session_timeout_ms, m.topics, m.owned, m.assigned,
     m.regex))"""
-GENERATION: Final = f"""log_offset, offsets_partition, record_kind = 'TOMBSTONE' AS tombstone,
-    generation, protocol_type, protocol, leader, unix_millis(joined_at) AS state_ms,
-    unix_millis(synced_at) AS append_ms,
+GENERATION: Final = f"""log_offset, record_kind = 'TOMBSTONE' AS tombstone, generation, protocol,
+    leader, unix_millis(joined_at) AS state_ms, unix_millis(synced_at) AS append_ms,
     {_MEMBERS} AS members, history_complete, last_gap, metadata_hash"""
 """The fields of a `Generation`, from columns of silver_generation."""
 _ACTIVITY: Final = """topic, partition, generation_log_offset, commits, repeats,
     unix_millis(first_commit_ts) AS first_commit_ms, unix_millis(last_commit_ts) AS last_commit_ms,
-    unix_millis(last_advance_ts) AS last_advance_ms, first_offset, last_offset, last_log_offset,
-    median_gap_ms, history_complete"""
+    unix_millis(last_advance_ts) AS last_advance_ms, last_offset, last_log_offset, median_gap_ms,
+    history_complete"""
 _REMOVAL: Final = "topic, partition, log_offset, unix_millis(removed_at) AS append_ms"
 _LOG_END: Final = """topic, partition, log_start, log_end, unix_millis(sampled_at) AS sampled_ms"""
-_EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, instance_id, client_id,
-    client_host, generation, error_code, reason, duration_ms, detail"""
+_EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, generation, error_code,
+    reason, duration_ms, detail"""
 
 
-def affected_groups(batch: "Batch") -> DataFrame:
+def affected_groups(batch: Batch) -> DataFrame:
     """Return groups with a new record, a tombstone, an event or a generation's first commits."""
     by_generation: list[Column] = [
-        *map(F.col, _GROUP),
+        *map(F.col, GROUP_KEY),
         F.coalesce("generation_log_offset", F.lit(-1)).alias("of_generation"),
     ]
     first = (
@@ -61,7 +55,7 @@ def affected_groups(batch: "Batch") -> DataFrame:
         .select(*by_generation)
         .join(
             batch.old("state_activity").select(*by_generation),
-            [*_GROUP, "of_generation"],
+            [*GROUP_KEY, "of_generation"],
             "left_anti",
         )
     )
@@ -73,39 +67,39 @@ def affected_groups(batch: "Batch") -> DataFrame:
     # Until the log has been read to its end, the records that follow an event may not be read yet.
     if batch.caught_up and batch.rows("bronze_event"):
         frames.append(batch.new("bronze_event").where("type <> 'commit_accepted'"))
-    return union_parts([frame.select(*_GROUP) for frame in frames]).distinct()
+    return union_parts([frame.select(*GROUP_KEY) for frame in frames]).distinct()
 
 
-def collect_parts(batch: "Batch", groups: DataFrame) -> DataFrame:
+def collect_parts(batch: Batch, groups: DataFrame) -> DataFrame:
     """Return the parts of the histories of `groups`, which histories.py reads."""
     activity = activity_parts(batch.old("state_activity"), batch.new("silver_activity"))
-    activity = sum_activity(activity.join(groups, _GROUP, "left_semi"))
+    activity = sum_activity(activity.join(groups, GROUP_KEY, "left_semi"))
     generations = with_topic_names(batch, batch.old("state_generation"))
     generations = generations.withColumn("from_state", F.lit(True))
     new = batch.new("silver_generation").withColumn("from_state", F.lit(False))
     generations = generations.unionByName(new)
     generation = f"struct({GENERATION}, prev_log_offset IS NULL AS is_first, from_state)"
     frames = [
-        generations.select(*_GROUP, F.expr(generation).alias("generation")),
-        activity.select(*_GROUP, F.expr(f"struct({_ACTIVITY})").alias("activity")),
-        removals(batch).select(*_GROUP, F.expr(f"struct({_REMOVAL})").alias("removal")),
-        batch.old("gold_group_lifecycle").select(*_GROUP, row_in_ms("gold_group_lifecycle")),
+        generations.select(*GROUP_KEY, F.expr(generation).alias("generation")),
+        activity.select(*GROUP_KEY, F.expr(f"struct({_ACTIVITY})").alias("activity")),
+        removals(batch).select(*GROUP_KEY, F.expr(f"struct({_REMOVAL})").alias("removal")),
+        batch.old("gold_group_lifecycle").select(*GROUP_KEY, row_in_ms("gold_group_lifecycle")),
     ]
     oldest = new.agg(F.min(F.coalesce("synced_at", "joined_at"))).first()
     since = (oldest and oldest[0]) or batch.now
     for table, time in (("gold_rebalance", "synced_at"), ("gold_member_exit", "left_at")):
         recent = batch.old(table).where(F.col(time) >= F.lit(since - _EARLIER))
-        frames.append(recent.select(*_GROUP, row_in_ms(table)))
+        frames.append(recent.select(*GROUP_KEY, row_in_ms(table)))
     if batch.rows("bronze_log_end") or batch.lake.folders("state_log_end"):
         samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"), True)
-        ends = samples_near(samples, generations.join(groups, _GROUP, "left_semi"), activity)
-        frames.append(ends.select(*_GROUP, F.expr(f"struct({_LOG_END})").alias("log_end")))
+        ends = samples_near(samples, generations.join(groups, GROUP_KEY, "left_semi"), activity)
+        frames.append(ends.select(*GROUP_KEY, F.expr(f"struct({_LOG_END})").alias("log_end")))
     if batch.rows("bronze_event") or batch.lake.folders("bronze_event"):
         frames.append(_events(batch, groups, since))
-    return union_parts(frames).join(groups, _GROUP, "left_semi")
+    return union_parts(frames).join(groups, GROUP_KEY, "left_semi")
 
 
-def removals(batch: "Batch") -> DataFrame:
+def removals(batch: Batch) -> DataFrame:
     """Return state_removal, with the tombstones of this batch."""
     names = STATE_TABLES["state_removal"].schema.names
     new = batch.new("silver_commit").where("kind = 'TOMBSTONE'")
@@ -113,7 +107,7 @@ def removals(batch: "Batch") -> DataFrame:
     return batch.old("state_removal").select(*names).unionByName(new)
 
 
-def row_in_ms(table: str) -> "Column":
+def row_in_ms(table: str) -> Column:
     """Return a row of a table as a struct, with times in milliseconds."""
     fields = [
         (
@@ -141,7 +135,7 @@ def sum_activity(parts: DataFrame) -> DataFrame:
     first, last = "first_commit_ts", "last_commit_ts"
     # Medians cannot be summed. The median of the part with the most commits is the best estimate.
     quality = F.struct(F.col("median_gap_ms").isNotNull(), "commits")
-    return parts.groupBy(*_GROUP, "topic", "partition", "generation_log_offset").agg(
+    return parts.groupBy(*GROUP_KEY, "topic", "partition", "generation_log_offset").agg(
         F.max_by("generation", "sequence").alias("generation"),
         F.sum("commits").alias("commits"),
         F.sum("repeats").alias("repeats"),
@@ -168,28 +162,28 @@ def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame
     of_record = F.floor(F.unix_millis(F.coalesce("joined_at", "synced_at")) / 60_000)
     before = F.explode(F.array(*[F.lit(minutes) for minutes in _MINUTES_BEFORE]))
     wanted = (
-        generations.select(*_GROUP, of_record.alias("of_record"), before.alias("before"))
-        .groupBy(*_GROUP, (F.col("of_record") - F.col("before")).alias("minute"))
+        generations.select(*GROUP_KEY, of_record.alias("of_record"), before.alias("before"))
+        .groupBy(*GROUP_KEY, (F.col("of_record") - F.col("before")).alias("minute"))
         .agg(F.min("before").alias("before"))
     )
     return (
-        activity.select(*_GROUP, "topic", "partition")
+        activity.select(*GROUP_KEY, "topic", "partition")
         .distinct()
-        .join(wanted, _GROUP)
+        .join(wanted, GROUP_KEY)
         .join(numbered, ["cluster", "topic", "partition", "minute"])
         .where((F.col("n") == 1) | (F.col("before") <= _WHOLE_MINUTES))
-        .select(*_GROUP, "topic", "partition", "log_start", "log_end", "sampled_at")
+        .select(*GROUP_KEY, "topic", "partition", "log_start", "log_end", "sampled_at")
     )
 
 
-def _events(batch: "Batch", groups: DataFrame, since: datetime) -> DataFrame:
+def _events(batch: Batch, groups: DataFrame, since: datetime) -> DataFrame:
     """Return events starting two hours before the batch's first record, since a history goes back
     one hour. With this constant limit, Spark skips older files because of their statistics."""
     events = (
         batch.all("bronze_event")
         .where("type not in ('commit_accepted', 'transaction_changed')")
         .where(F.col("ts") >= F.lit(since - timedelta(hours=2)))
-        .join(groups, _GROUP, "left_semi")
+        .join(groups, GROUP_KEY, "left_semi")
     )
-    newest = newest_rows(events, _GROUP, "seq", _EVENTS_MAX)
-    return newest.select(*_GROUP, F.expr(f"struct({_EVENT})").alias("event"))
+    newest = newest_rows(events, GROUP_KEY, "seq", _EVENTS_MAX)
+    return newest.select(*GROUP_KEY, F.expr(f"struct({_EVENT})").alias("event"))

@@ -6,25 +6,22 @@ independently, in Spark tasks that read from the lake and write to it, or in thi
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..lake.reader import Lake
 from ..session import FEW_RECORDS
 from ..tables import TABLES
 from . import jumps
 from .aggregates import activity_by_generation, commits_by_minute, last_commits
-from .batch import RECORD_TABLES
+from .batch import RECORD_TABLES, Batch
 from .lag import thin_out
 from .ordering import Runs, bools, ints, keys
 from .parquet_tasks import PartFiles, split_for_tasks, write_in_process, write_in_tasks
 from .silver_commit import CommitContext, gap_state, log_gaps, silver_commit
-
-if TYPE_CHECKING:
-    from ..lake.reader import Lake
-    from .batch import Batch
 
 WRITTEN: Final = (
     "silver_commit",
@@ -62,7 +59,7 @@ _GENERATION: Final = [
 ]
 
 
-def tables(batch: "Batch") -> dict[str, pa.Table]:
+def tables(batch: Batch) -> dict[str, pa.Table]:
     """Return state_log_end, which does not belong to a partition of the offsets topic; the tasks
     write the tables in WRITTEN."""
     found = {}
@@ -80,7 +77,7 @@ def tables(batch: "Batch") -> dict[str, pa.Table]:
     return found
 
 
-def _sizes(batch: "Batch") -> dict[int, int]:
+def _sizes(batch: Batch) -> dict[int, int]:
     """Return the number of rows to read for each offsets partition."""
     sizes: dict[int, int] = {}
     state = ("state_commit", "state_place")
@@ -96,8 +93,8 @@ class _Partitions(NamedTuple):
     """Rows of some partitions of the offsets topic: those from before this batch, and those that it
     has written."""
 
-    before: "Lake"
-    written: "Lake"
+    before: Lake
+    written: Lake
     numbers: Sequence[int]
 
     def old(self, table: str, columns: list[str] | None = None) -> pa.Table:
@@ -133,7 +130,7 @@ class _Partitions(NamedTuple):
 
 
 def _process(
-    before: "Lake", written: "Lake", cluster: str, numbers: Sequence[int], files: PartFiles
+    before: Lake, written: Lake, cluster: str, numbers: Sequence[int], files: PartFiles
 ) -> None:
     """Write the tables in WRITTEN for some partitions of the offsets topic."""
     partitions = _Partitions(before, written, numbers)
@@ -174,7 +171,7 @@ def _process(
         files.write(table, found)
 
 
-def _samples(before: "Lake", written: "Lake", wanted: pc.Expression | None = None) -> pa.Table:
+def _samples(before: Lake, written: Lake, wanted: pc.Expression | None = None) -> pa.Table:
     names = TABLES["bronze_log_end"].schema.names
     both = ((before, "state_log_end"), (written, "bronze_log_end"))
     return pa.concat_tables([lake.read(table, names, wanted) for lake, table in both])

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 Violations = Counter[tuple[str, str]]
-"""(table, expectation) -> rows."""
+"""(table, expectation) -> the number of rows that do not meet it."""
 
 _is = pc.field
 

@@ -9,10 +9,10 @@ key of a consumer group, undecoded, with which the next batch continues.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..diagnosis.consumer_group import RECORD_TYPES
@@ -24,12 +24,8 @@ from ..diagnosis.group_history import (
 )
 from ..lake.spark_frames import spark_schema
 from ..tables import STATE_TABLES, TABLES
+from .batch import Batch
 from .epochs import EPOCHS, epochs
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-    from .batch import Batch
 
 # The rows that state_generation keeps per group for later batches. One hour is needed for
 # `rebalances_1h` (rules look back 15 minutes, storms 5). The last three rows are always kept, for
@@ -41,11 +37,17 @@ KEPT_MAX: Final = 200
 KEPT_MEMBERS_MAX: Final = 20_000
 DROPPED_AFTER: Final = timedelta(days=1)
 
-_GROUP: Final = ["cluster", "group"]
+GROUP_KEY: Final = ["cluster", "group"]
+_IN_LOG: Final = ["cluster", "offsets_partition"]
 _RECORD: Final = [name for name in EPOCHS.names if name != "metadata_hash"]
 _TOPICS: Final = """array_sort(array_distinct(flatten(
     transform(member_list, m -> coalesce(m.topics, CAST(array() AS array<string>))))))"""
-# Members of this record, and of the previous one, `p`.
+# What is compared with the next record of the group, as `p`.
+_PREVIOUS: Final = """struct(log_offset, generation,
+    transform(member_list, m -> struct(m.member_id, m.instance_id)) AS members)"""
+_NO_PREVIOUS: Final = """struct(CAST(NULL AS long) AS log_offset, CAST(NULL AS int) AS generation,
+    CAST(array() AS array<struct<member_id: string, instance_id: string>>) AS members)"""
+# Members of this record, and of the previous one.
 _IDS: Final = "transform(member_list, m -> m.member_id)"
 _PREV_IDS: Final = "transform(p.members, m -> m.member_id)"
 # If a static member has a new id, the old id does not count as left, nor the new id as joined.
@@ -59,7 +61,7 @@ _IS_CONSUMER_GROUP: Final = f"protocol <=> '{CONSUMER_PROTOCOL}' AND leader IS N
 """The condition of Generation.is_consumer_group, in SQL."""
 
 
-def tables(batch: "Batch") -> dict[str, DataFrame]:
+def tables(batch: Batch) -> dict[str, DataFrame]:
     found: dict[str, DataFrame] = {}
     consumer_records = _consumer_records(batch.new("bronze_other"))
     has_consumer_groups = bool(batch.rows("bronze_other")) and not consumer_records.isEmpty()
@@ -79,10 +81,10 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
         return found
     records = batch.new("bronze_group")
     # Of the gaps in earlier batches, only the last one of each partition matters.
-    last_gaps = batch.old("state_place").where("last_gap >= 0")
-    gaps = log_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other")).unionByName(
-        last_gaps.select("cluster", "offsets_partition", F.col("last_gap").alias("log_offset"))
-    )
+    earlier = batch.old("state_place").where("last_gap >= 0")
+    earlier = earlier.select(*_IN_LOG, F.col("last_gap").alias("log_offset"))
+    gaps = records_after_gaps(records, batch.new("bronze_commit"), batch.new("bronze_other"))
+    gaps = gaps.unionByName(earlier)
     new = batch.cache(generations(records, state, gaps, rows_of_epochs))
     found["silver_generation"] = new
     found["state_generation"] = newest_generations(state, new, batch.now)
@@ -92,12 +94,9 @@ def tables(batch: "Batch") -> dict[str, DataFrame]:
 # --- comparing records
 
 
-def log_gaps(*records: DataFrame) -> DataFrame:
+def records_after_gaps(*records: DataFrame) -> DataFrame:
     """Return (cluster, offsets_partition, log_offset) of each record that follows a gap."""
-    frames = [
-        frame.where("missing_before > 0").select("cluster", "offsets_partition", "log_offset")
-        for frame in records
-    ]
+    frames = [frame.where("missing_before > 0").select(*_IN_LOG, "log_offset") for frame in records]
     return reduce(DataFrame.unionByName, frames)
 
 
@@ -105,38 +104,21 @@ def generations(
     records: DataFrame, state: DataFrame, gaps: DataFrame, of_consumers: DataFrame | None = None
 ) -> DataFrame:
     """Return silver_generation for `records` (bronze_group) and `of_consumers` (consumer_epochs),
-    given `state` (state_generation). `gaps`: log_gaps of the batch."""
+    given `state` (state_generation). `gaps`: records_after_gaps of the batch."""
     records = records.select(*_RECORD).withColumn("metadata_hash", F.lit(None).cast("long"))
     new = _columns_of_record(records if of_consumers is None else records.unionByName(of_consumers))
     last = newest(state).select(*new.columns).withColumn("is_new", F.lit(False))
     rows = _with_last_gap(new.withColumn("is_new", F.lit(True)).unionByName(last), gaps)
     rows = _without_conversions(rows)
-    in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
-    previous = F.struct(
-        "log_offset",
-        "record_kind",
-        "generation",
-        F.expr("transform(member_list, m -> struct(m.member_id, m.instance_id))").alias("members"),
-    )
-    none = "CAST(array() AS array<struct<member_id: string, instance_id: string>>)"
-    rows = (
-        rows.withColumn("prev", F.lag(previous).over(in_order))
-        .where("is_new")
-        .withColumn(
-            "p",
-            F.expr(
-                "named_struct('log_offset', prev.log_offset, 'generation', prev.generation,"
-                " 'tombstone', prev.record_kind = 'TOMBSTONE',"
-                f" 'members', coalesce(prev.members, {none}))"
-            ),
-        )
-    )
+    in_order = Window.partitionBy(*_IN_LOG, "group").orderBy("log_offset")
+    previous = F.lag(F.expr(_PREVIOUS)).over(in_order)
+    rows = rows.withColumn("p", F.coalesce(previous, F.expr(_NO_PREVIOUS))).where("is_new")
     return _compared(rows).select(*TABLES["silver_generation"].schema.names)
 
 
 def newest(state: DataFrame) -> DataFrame:
     """Return the last record of each group."""
-    return newest_rows(state, _GROUP, "log_offset", 1)
+    return newest_rows(state, GROUP_KEY, "log_offset", 1)
 
 
 def newest_rows(rows: DataFrame, key: list[str], order: str, most: int) -> DataFrame:
@@ -149,7 +131,7 @@ def newest_generations(state: DataFrame, new: DataFrame, now: datetime) -> DataF
     """Return state_generation updated with `new` (rows of silver_generation). Groups that were
     deleted a day or more before `now` are dropped, because there may be many short-lived groups."""
     names = STATE_TABLES["state_generation"].schema.names
-    newest_first = Window.partitionBy(*_GROUP).orderBy(F.desc("log_offset"))
+    newest_first = Window.partitionBy(*GROUP_KEY).orderBy(F.desc("log_offset"))
     rows = (
         state.select(*names)
         .unionByName(new.select(*names))
@@ -186,7 +168,7 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
         .otherwise("GENERATION")
     )
     return records.select(
-        *_GROUP,
+        *GROUP_KEY,
         "offsets_partition",
         "log_offset",
         kind.alias("record_kind"),
@@ -211,7 +193,7 @@ def _without_conversions(rows: DataFrame) -> DataFrame:
     """Drop the tombstone of a group that was converted to the other protocol. After such a
     tombstone, the group's next record has the same timestamp. If compaction has removed that
     record, the next record is one of a consumer group. `rows` have `last_gap`."""
-    in_order = Window.partitionBy("cluster", "offsets_partition", "group").orderBy("log_offset")
+    in_order = Window.partitionBy(*_IN_LOG, "group").orderBy("log_offset")
     later = F.lead(
         F.struct(
             *("synced_at", "last_gap", "record_kind"),
@@ -227,7 +209,7 @@ def _without_conversions(rows: DataFrame) -> DataFrame:
 
 def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
     """Add `last_gap`: the newest gap of the offsets partition at or before each row."""
-    in_log = Window.partitionBy("cluster", "offsets_partition").orderBy("log_offset")
+    in_log = Window.partitionBy(*_IN_LOG).orderBy("log_offset")
     return (
         rows.withColumn("gap", F.lit(None).cast("long"))
         .unionByName(gaps.withColumn("gap", F.col("log_offset")), allowMissingColumns=True)
@@ -239,11 +221,11 @@ def _with_last_gap(rows: DataFrame, gaps: DataFrame) -> DataFrame:
 
 def _compared(rows: DataFrame) -> DataFrame:
     """Return the columns that compare a record with the previous one, `p`."""
-    has_no_gap = F.expr("coalesce(last_gap <= prev.log_offset, true)")
+    has_no_gap = F.expr("coalesce(last_gap <= p.log_offset, true)")
     # Without a previous record in the lake, a record may be the group's first if there is no gap.
     first_number = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH}, 1)"
     may_be_first = F.expr(f"last_gap IS NULL AND coalesce(generation, 0) <= {first_number}")
-    complete = F.when(F.col("prev").isNull(), may_be_first).otherwise(has_no_gap)
+    complete = F.when(F.col("p.log_offset").isNull(), may_be_first).otherwise(has_no_gap)
     is_same = F.expr("record_kind = 'GENERATION' AND generation = p.generation")
     return (
         rows.withColumn("history_complete", complete)
@@ -268,11 +250,11 @@ def _compared(rows: DataFrame) -> DataFrame:
     )
 
 
-def _lost_generations() -> "Column":
+def _lost_generations() -> Column:
     """Count the generations without SyncGroup between the previous record and this one."""
     # After a tombstone, a group starts at generation 0 (Kafka 4) or 1, a consumer group at 2.
     first = f"if({_IS_CONSUMER_GROUP}, {FIRST_EPOCH} - 1, 0)"
-    before = F.expr(f"CASE WHEN prev IS NULL OR p.tombstone THEN {first} ELSE p.generation END")
+    before = F.expr(f"coalesce(p.generation, {first})")
     lost = F.greatest(F.col("generation") - before - 1, F.lit(0))
     return F.when(F.col("history_complete") & F.col("generation").isNotNull(), lost)
 
@@ -289,13 +271,13 @@ def consumer_epochs(old: DataFrame, new: DataFrame, names: Mapping[str, str]) ->
     them; `names`: topic names by id."""
     columns = ["cluster", "group", "key", "value", "log_offset"]
     place = ["offsets_partition", "append_ts"]
-    touched = new.select(*_GROUP).distinct()
+    touched = new.select(*GROUP_KEY).distinct()
     return (
         new.select(*columns, *place)
         .unionByName(
-            old.select(*columns).join(touched, _GROUP, "left_semi"), allowMissingColumns=True
+            old.select(*columns).join(touched, GROUP_KEY, "left_semi"), allowMissingColumns=True
         )
-        .groupBy(*_GROUP)
+        .groupBy(*GROUP_KEY)
         .applyInArrow(lambda records: epochs(records, names), spark_schema(EPOCHS))
     )
 
@@ -324,7 +306,7 @@ def _consumer_records(others: DataFrame) -> DataFrame:
     )
 
 
-def known_topic_ids(batch: "Batch", *, with_existing: bool) -> "pa.Table | None":
+def known_topic_ids(batch: Batch, *, with_existing: bool) -> pa.Table | None:
     """Return state_topic_id after this batch: the topics of commits, which contain topic ids since
     Kafka 4.1, and the topics that exist now if `with_existing`. Return None if there are no new
     topics and `with_existing` is False."""
@@ -345,7 +327,7 @@ def known_topic_ids(batch: "Batch", *, with_existing: bool) -> "pa.Table | None"
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def learned_topic_names(batch: "Batch") -> dict[str, str]:
+def learned_topic_names(batch: Batch) -> dict[str, str]:
     """Return the newly known names of topics that the lake shows by id. A name becomes known with
     the group's first commit, after its first assignment."""
     topics = batch.lake.read("silver_ownership", ["topic"])["topic"].unique().to_pylist()
@@ -356,7 +338,7 @@ def learned_topic_names(batch: "Batch") -> dict[str, str]:
     return {name: row["topic"] for row in known if (name := unresolved(row["topic_id"])) in shown}
 
 
-def with_topic_names(batch: "Batch", rows: DataFrame) -> DataFrame:
+def with_topic_names(batch: Batch, rows: DataFrame) -> DataFrame:
     """Return `rows` of state_generation or silver_ownership, with topic ids replaced by the names
     from learned_topic_names."""
     learned = learned_topic_names(batch)
@@ -364,10 +346,10 @@ def with_topic_names(batch: "Batch", rows: DataFrame) -> DataFrame:
         return rows
     names = F.create_map(*[F.lit(text) for pair in learned.items() for text in pair])
 
-    def named(topic: "Column") -> "Column":
+    def named(topic: Column) -> Column:
         return F.coalesce(names[topic], topic)
 
-    def partitions(column: "Column") -> "Column":
+    def partitions(column: Column) -> Column:
         return F.transform(column, lambda tp: tp.withField("topic", named(tp["topic"])))
 
     if "topic" in rows.columns:

@@ -7,9 +7,10 @@ the tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ..columns import columns
@@ -31,15 +32,10 @@ from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance
 from ..diagnosis.storms import storms
 from ..lake.spark_frames import spark_schema
 from ..tables import STATE_TABLES, TABLES
+from .batch import Batch
 from .collect import activity_parts, affected_groups, collect_parts, removals, sum_activity
-from .generations import KEPT_MAX, KEPT_MEMBERS_MAX, KEPT_MS
+from .generations import GROUP_KEY, KEPT_MAX, KEPT_MEMBERS_MAX, KEPT_MS
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from .batch import Batch
-
-_GROUP: Final = ["cluster", "group"]
 _LIFECYCLE: Final = "gold_group_lifecycle"
 # How long tombstones are kept for later batches. A group's own tombstone directly follows those of
 # its offsets, and a topic is deleted from all groups within a minute.
@@ -71,7 +67,7 @@ RESULT: Final = pa.schema(
 # --- the layer
 
 
-def tables(batch: "Batch") -> "dict[str, DataFrame]":
+def tables(batch: Batch) -> dict[str, DataFrame]:
     found = _state_tables(batch)
     if not any(map(batch.rows, ("silver_generation", "silver_commit", "bronze_event"))):
         return found
@@ -82,7 +78,7 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     as_of_ms, retention_ms = int(batch.now.timestamp() * 1000), batch.offsets_retention_ms
     results = batch.cache(
         collect_parts(batch, groups)
-        .groupBy(*_GROUP)
+        .groupBy(*GROUP_KEY)
         .applyInArrow(
             lambda parts: explain_group(parts, as_of_ms, retention_ms), spark_schema(RESULT)
         )
@@ -100,25 +96,26 @@ _SETTLED: Final = {
 }
 
 
-def _carried_over(batch: "Batch", table: str, results: "DataFrame") -> "DataFrame":
-    explained = results.select(*_GROUP, "settled", "storms_since", F.lit(True).alias("explained"))
+def _carried_over(batch: Batch, table: str, results: DataFrame) -> DataFrame:
+    explained = results.select(*GROUP_KEY, "settled", "storms_since")
+    explained = explained.withColumn("explained", F.lit(True))
     is_settled = _SETTLED.get(table, "settled IS NULL OR log_offset <= settled")
-    rows = batch.old(table).join(F.broadcast(explained), _GROUP, "left")
+    rows = batch.old(table).join(F.broadcast(explained), GROUP_KEY, "left")
     rows = rows.where(f"explained IS NULL OR ({is_settled})")
     if table == _LIFECYCLE:
         rows = _with_last_commit(rows, batch.new("silver_activity"))
     return rows.select(*TABLES[table].schema.names)
 
 
-def _with_last_commit(lifecycles: "DataFrame", activity: "DataFrame") -> "DataFrame":
+def _with_last_commit(lifecycles: DataFrame, activity: DataFrame) -> DataFrame:
     """Update `last_commit` of groups in which nothing else has changed."""
-    newest = activity.groupBy(*_GROUP).agg(F.max("last_commit_ts").alias("newest"))
-    return lifecycles.join(newest, _GROUP, "left").withColumn(
+    newest = activity.groupBy(*GROUP_KEY).agg(F.max("last_commit_ts").alias("newest"))
+    return lifecycles.join(newest, GROUP_KEY, "left").withColumn(
         "last_commit", F.greatest("last_commit", "newest")
     )
 
 
-def _state_tables(batch: "Batch") -> "dict[str, DataFrame]":
+def _state_tables(batch: Batch) -> dict[str, DataFrame]:
     found = {}
     if batch.rows("silver_activity") or batch.rows("silver_generation"):
         found["state_activity"] = merged_activity(
@@ -130,14 +127,14 @@ def _state_tables(batch: "Batch") -> "dict[str, DataFrame]":
     return found
 
 
-def merged_activity(old: "DataFrame", new: "DataFrame", kept: "DataFrame") -> "DataFrame":
+def merged_activity(old: DataFrame, new: DataFrame, kept: DataFrame) -> DataFrame:
     """Return state_activity: commits summed by the generations in `kept` (state_generation), and
     commits without a generation."""
     names = STATE_TABLES["state_activity"].schema.names
-    live = kept.select(*_GROUP, F.col("log_offset").alias("generation_log_offset"))
+    live = kept.select(*GROUP_KEY, F.col("log_offset").alias("generation_log_offset"))
     parts = (
         activity_parts(old, new)
-        .join(live.withColumn("live", F.lit(True)), [*_GROUP, "generation_log_offset"], "left")
+        .join(live.withColumn("live", F.lit(True)), [*GROUP_KEY, "generation_log_offset"], "left")
         .where("live OR generation_log_offset IS NULL")
     )
     return sum_activity(parts).select(*names)

@@ -11,12 +11,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ..diagnosis.lag import TIME_LAG_MAX_MS
 from .ordering import NEVER, Bools, Ints, Runs, ints, keys, newest_before
 
 # Two periods of 30 s, the sampling interval of exporters (Burrow's offset-refresh).
 TOLERANCE_MS: Final = 60_000
-# The limit for extrapolation before the oldest sample: 168 h, Kafka's default log.retention.hours.
-LAG_MS_MAX: Final = 7 * 24 * 3_600_000
 
 _TOPIC: Final = ["topic", "partition"]
 
@@ -52,7 +51,7 @@ def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
     between = known & (lag > 0) & _valid(below) & (high > offset)
     span = np.where(between, high - low, 1)
     written_ms = low_ms + _whole(np.where(between, offset - low, 0) * ((high_ms - low_ms) / span))
-    lag_ms = np.where(between, np.clip(time_ms - written_ms, 0, LAG_MS_MAX), 0)
+    lag_ms = np.where(between, np.clip(time_ms - written_ms, 0, TIME_LAG_MAX_MS), 0)
     return pa.array(lag, mask=~known), pa.array(lag_ms, mask=~(between | (known & (lag == 0))))
 
 
@@ -112,6 +111,6 @@ def thin_out(samples: pa.Table, now: datetime) -> pa.Table:
     kept = (
         (age_ms <= 600_000)
         | (is_first_of(1) & (age_ms <= 3_600_000))
-        | (is_first_of(60) & (age_ms <= LAG_MS_MAX))
+        | (is_first_of(60) & (age_ms <= TIME_LAG_MAX_MS))
     )
     return samples.filter(pa.array(kept))

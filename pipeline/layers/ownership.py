@@ -4,25 +4,20 @@ A row is an interval of the log: from the record that assigned the partition to 
 first record that does not. An owner that keeps a partition across rebalances has one interval.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from pyspark.sql import Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ..tables import TABLES
-from .generations import learned_topic_names, newest, newest_rows, with_topic_names
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from .batch import Batch
+from .batch import Batch
+from .generations import GROUP_KEY, learned_topic_names, newest, newest_rows, with_topic_names
 
 # The number of intervals kept per partition (the newest), because every batch rewrites the table.
 # They cover hours if a partition moves every minute, and years if it moves only with deployments.
 INTERVALS_MAX: Final = 200
 
-_GROUP: Final = ["cluster", "group"]
-_KEY: Final = ["cluster", "group", "topic", "partition"]
+_KEY: Final = [*GROUP_KEY, "topic", "partition"]
 _OWNER: Final = ["member_id", "instance_id", "client_id", "client_host"]
 _NAMES: Final = TABLES["silver_ownership"].schema.names
 # Identity across restarts: the instance id; else client id and host, unless another member of the
@@ -35,7 +30,7 @@ _IDENTITY: Final = """transform(member_list, m -> struct(m, coalesce(
     concat('m ', m.member_id)) AS identity))"""
 
 
-def tables(batch: "Batch") -> "dict[str, DataFrame]":
+def tables(batch: Batch) -> dict[str, DataFrame]:
     if not batch.rows("silver_generation") and not learned_topic_names(batch):
         return {}
     rows = ownership(
@@ -46,21 +41,21 @@ def tables(batch: "Batch") -> "dict[str, DataFrame]":
     return {"silver_ownership": rows}
 
 
-def ownership(new: "DataFrame", state: "DataFrame", old: "DataFrame") -> "DataFrame":
+def ownership(new: DataFrame, state: DataFrame, old: DataFrame) -> DataFrame:
     """Return the whole table after the rows `new` of silver_generation. `state`: state_generation
     before these rows; `old`: silver_ownership before these rows."""
-    names = [*_GROUP, "log_offset", "synced_at", "joined_at", "member_list"]
-    touched = new.select(*_GROUP).distinct()
-    previous = newest(state).join(touched, _GROUP, "left_semi")
+    names = [*GROUP_KEY, "log_offset", "synced_at", "joined_at", "member_list"]
+    touched = new.select(*GROUP_KEY).distinct()
+    previous = newest(state).join(touched, GROUP_KEY, "left_semi")
     intervals = _intervals(new.select(*names).unionByName(previous.select(*names)))
-    of_touched = old.select(*_NAMES).join(touched, _GROUP, "left_semi")
+    of_touched = old.select(*_NAMES).join(touched, GROUP_KEY, "left_semi")
     closed = of_touched.where("to_log_offset IS NOT NULL")
     both = closed.unionByName(_continued(intervals, of_touched))
     kept = newest_rows(both, _KEY, "from_log_offset", INTERVALS_MAX).select(*_NAMES)
-    return kept.unionByName(old.select(*_NAMES).join(touched, _GROUP, "left_anti"))
+    return kept.unionByName(old.select(*_NAMES).join(touched, GROUP_KEY, "left_anti"))
 
 
-def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":
+def _continued(intervals: DataFrame, old: DataFrame) -> DataFrame:
     """Return the intervals. An interval that begins with the previous record continues the open
     interval in `old`."""
     since = [name for name in _NAMES if name not in _KEY and not name.startswith("to_")]
@@ -79,7 +74,7 @@ def _continued(intervals: "DataFrame", old: "DataFrame") -> "DataFrame":
     )
 
 
-def _intervals(records: "DataFrame") -> "DataFrame":
+def _intervals(records: DataFrame) -> DataFrame:
     """Return one row for each partition and run of records with the same owner."""
     of_partition = Window.partitionBy(*_KEY).orderBy("number")
     is_same = (F.lag("number").over(of_partition) == F.col("number") - 1) & (
@@ -101,10 +96,10 @@ def _intervals(records: "DataFrame") -> "DataFrame":
     )
 
 
-def _owned(records: "DataFrame") -> "DataFrame":
+def _owned(records: DataFrame) -> DataFrame:
     """Return one row for each partition assigned by a record. `number`: the position of the record
     within its group."""
-    in_order = Window.partitionBy(*_GROUP).orderBy("log_offset")
+    in_order = Window.partitionBy(*GROUP_KEY).orderBy("log_offset")
     # A custom assignor may assign a partition twice. The first member by id is then used.
     holders = Window.partitionBy(*_KEY, "number").orderBy("member_id")
     return (
@@ -115,7 +110,7 @@ def _owned(records: "DataFrame") -> "DataFrame":
         .withColumn("owner", F.explode(F.expr(_IDENTITY)))
         .withColumn("tp", F.explode(F.expr("coalesce(owner.m.assigned, array())")))
         .select(
-            *[*_GROUP, "log_offset", "at", "number", "next_log_offset", "next_ts"],
+            *[*GROUP_KEY, "log_offset", "at", "number", "next_log_offset", "next_ts"],
             "owner.identity",
             *[f"owner.m.{name}" for name in _OWNER],
             "tp.topic",

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from ..columns import columns
 from ..lake.schema import conform, table_of
 from ..lake.writer import COMPRESSION, Writer
-from .batch import Batch, Violation
+from .batch import Batch
 from .expectations import Violations, enforce
 
 if TYPE_CHECKING:
@@ -88,12 +88,14 @@ class PartFiles:
 
 def write_in_process(
     writer: Writer, tables: Iterable[str], share: Share, work: Callable[[Share, PartFiles], None]
-) -> list[Violation]:
+) -> Violations:
     """Run `work` in this process. Raises OSError, SchemaMismatch, and the errors of `work`."""
     folders = {table: writer.empty_folder(table).absolute() for table in tables}
     with PartFiles(folders, 0) as files:
         work(share, files)
-    return _finish(writer, folders, files.violations)
+    for table in folders:
+        writer.finish(table)
+    return files.violations
 
 
 def write_in_tasks(
@@ -101,7 +103,7 @@ def write_in_tasks(
     tables: Iterable[str],
     shares: Sequence[Share],
     work: Callable[[Share, PartFiles], None],
-) -> list[Violation]:
+) -> Violations:
     """Run `work`, which is pickled, in Spark tasks, and report the share of completed tasks; the
     lake must have the same path on all workers. Raises OSError, SchemaMismatch, and Spark's
     exceptions."""
@@ -112,7 +114,9 @@ def write_in_tasks(
     with _reported(batch, len(shares)):
         for row in tasks.mapInArrow(run, _VIOLATION).collect():
             violations[row["table"], row["expectation"]] += row["rows"]
-    return _finish(batch.writer, folders, violations)
+    for table in folders:
+        batch.writer.finish(table)
+    return violations
 
 
 @contextmanager
@@ -169,9 +173,3 @@ def _run(
             names = ("table", "expectation", "rows")
             rows = [dict(zip(names, (*key, n), strict=True)) for key, n in files.violations.items()]
             yield pa.RecordBatch.from_pylist(rows, pa.schema(columns(_VIOLATION)))
-
-
-def _finish(writer: Writer, tables: Iterable[str], violations: Violations) -> list[Violation]:
-    for table in tables:
-        writer.finish(table)
-    return [Violation(*key, rows) for key, rows in violations.items()]

@@ -7,7 +7,7 @@ day. Until then, the previous rows remain.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
@@ -28,14 +28,11 @@ from ..diagnosis.group_history import (
 from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance, Skew, Storm
 from ..diagnosis.status import group_status, partition_statuses, state_of
 from ..lake.spark_frames import spark_schema
+from .batch import Batch
 from .collect import GENERATION, row_in_ms, union_parts
-from .generations import newest, newest_rows
+from .generations import GROUP_KEY, newest, newest_rows
 from .histories import generation_of, list_field, parts_of, table_rows
 
-if TYPE_CHECKING:
-    from .batch import Batch
-
-_GROUP: Final = ["cluster", "group"]
 _TOPIC: Final = ["cluster", "topic", "partition"]
 # The part of a group's past that is used: one day, and at most the newest 500 rows of each table
 # (one rebalance every ten seconds is 360 an hour).
@@ -72,47 +69,47 @@ RESULT: Final = pa.schema(
 # --- the layer
 
 
-def tables(batch: "Batch") -> dict[str, DataFrame]:
+def tables(batch: Batch) -> dict[str, DataFrame]:
     if not batch.caught_up:
         return {}
     now_ms = int(batch.now.timestamp() * 1000)
     results = batch.cache(
         _parts(batch, now_ms)
-        .groupBy(*_GROUP)
+        .groupBy(*GROUP_KEY)
         .applyInArrow(lambda parts: status_of_group(parts, now_ms), spark_schema(RESULT))
     )
     names = [name for name in RESULT.names if name.startswith("gold_")]
     return {name: results.selectExpr(f"inline({name})") for name in names}
 
 
-def _parts(batch: "Batch", now_ms: int) -> DataFrame:
+def _parts(batch: Batch, now_ms: int) -> DataFrame:
     """Return the input of the rules. Each row has one part, in the column named after the part."""
     samples = _current_samples(batch.new("state_log_end"), batch.now)
     windows = (
         # A group may be in two partitions of the offsets topic if partitions were added. The one
         # with the newest commit is used.
         batch.new("state_window")
-        .groupBy(*_GROUP, "topic", "partition")
+        .groupBy(*GROUP_KEY, "topic", "partition")
         .agg(F.expr("max_by(points, element_at(points, -1).last_ms) AS points"))
         .join(samples, ["cluster", "topic", "partition"], "left")
         .withColumn("samples", F.expr(_SAMPLES))
-        .selectExpr(*_GROUP, _WINDOW)
+        .selectExpr(*GROUP_KEY, _WINDOW)
     )
     generations = batch.new("state_generation")
-    last = newest(generations).selectExpr(*_GROUP, f"struct({GENERATION}) AS generation")
+    last = newest(generations).selectExpr(*GROUP_KEY, f"struct({GENERATION}) AS generation")
     with_members = newest(generations.where("size(member_list) > 0"))
-    with_members = with_members.selectExpr(*_GROUP, f"struct({GENERATION}) AS last_with_members")
-    consumers = batch.new("state_consumer").selectExpr(*_GROUP, "struct(key, value) AS consumer")
+    with_members = with_members.selectExpr(*GROUP_KEY, f"struct({GENERATION}) AS last_with_members")
+    consumers = batch.new("state_consumer").selectExpr(*GROUP_KEY, "struct(key, value) AS consumer")
     frames = [windows, last, with_members, consumers]
     for table, (time, order) in _PAST.items():
         recent = batch.new(table).where(F.unix_millis(time) >= now_ms - _RECENT_MS)
-        newest_of_table = newest_rows(recent, _GROUP, order, _ROWS_MAX)
-        frames.append(newest_of_table.select(*_GROUP, row_in_ms(table)))
-    newest_offset = F.max("log_offset").over(Window.partitionBy(*_GROUP))
+        newest_of_table = newest_rows(recent, GROUP_KEY, order, _ROWS_MAX)
+        frames.append(newest_of_table.select(*GROUP_KEY, row_in_ms(table)))
+    newest_offset = F.max("log_offset").over(Window.partitionBy(*GROUP_KEY))
     skews = batch.new("gold_skew").withColumn("newest", newest_offset).where("log_offset = newest")
-    frames.append(skews.select(*_GROUP, row_in_ms("gold_skew")))
+    frames.append(skews.select(*GROUP_KEY, row_in_ms("gold_skew")))
     lifecycles = batch.new("gold_group_lifecycle")
-    frames.append(lifecycles.select(*_GROUP, row_in_ms("gold_group_lifecycle")))
+    frames.append(lifecycles.select(*GROUP_KEY, row_in_ms("gold_group_lifecycle")))
     return union_parts(frames)
 
 
@@ -149,9 +146,8 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
     rows = sorted(parts_of(parts, "window"), key=lambda row: (row["topic"], row["partition"]))
     records = parts_of(parts, "consumer")
     consumer = consumer_group((row["key"], row["value"]) for row in records)
-    if (
-        consumer is None and generation is None and not rows
-    ):  # the group is deleted; only its gold rows remain
+    # Of a deleted group, only gold rows remain.
+    if consumer is None and generation is None and not rows:
         return RESULT.empty_table()
     owners = _owners(generation)
     windows = [_window(row, owners, now_ms) for row in rows]

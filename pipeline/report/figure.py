@@ -45,7 +45,7 @@ def figure(
     storms: Sequence[Storm],
 ) -> Html:
     timed = [entry for entry in timeline if entry.at is not None]
-    inside = [e for e in timed if scale.overlaps(e.at, None) and e.at and e.at >= scale.begin]
+    inside = [entry for entry in timed if scale.overlaps(entry.at, entry.at)]
     entries = [entry for entry in timed if entry not in inside[:-ENTRIES_MAX]]
     members = shown_members(scale, entries, names)
     rows = owner_rows(scale, ownership, names)

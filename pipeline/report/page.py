@@ -289,7 +289,7 @@ def _exits(exits: Sequence[MemberExit], names: MemberNames) -> str:
         "cause": lambda row: cause_text(row.cause),
         "confidence": lambda row: row.confidence,
         "silent": lambda row: duration(row.silence_ms),
-        "back after": lambda row: duration(row.came_back_after_ms),
+        "back after": lambda row: duration(row.rejoined_after_ms),
         "evidence": lambda row: row.evidence,
     }
     note, numbers = "{} earlier ones are not shown.", ("silent", "back after")
@@ -325,10 +325,8 @@ def _rebalances(entries: Sequence[TimelineEntry]) -> str:
         ),
         "evidence": lambda row: row.evidence,
     }
-    note, numbers = (
-        "{} earlier ones: kohort timeline GROUP.",
-        ("generation", "paused", "moved / kept"),
-    )
+    note = "{} earlier ones: kohort timeline GROUP."
+    numbers = ("generation", "paused", "moved / kept")
     return _list("group change", entries[::-1], columns, REBALANCES_MAX, note, numbers)
 
 

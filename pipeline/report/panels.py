@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..diagnosis.rows import Ownership, TimelineEntry
-from ..formatting import MemberNames, cause_text, compact, count_of, duration, number, time_of_day
+from ..formatting import MemberNames, cause_text, count_of, duration, number, rounded, time_of_day
 from ..lag_series import LagPoint
 from .markup import Html, cut, h
 
@@ -71,7 +71,7 @@ def lag_panel(scale: TimeScale, points: Sequence[LagPoint], y: float) -> str:
 
     drawn = [
         f'<line class=rule x1="{LEFT}" x2="{WIDTH}" y1="{y_of(lag)}" y2="{y_of(lag)}"/>'
-        f'<text class=tick x="{LEFT - 8}" y="{y_of(lag) + 4}" text-anchor=end>{compact(lag)}</text>'
+        f'<text class=tick x="{LEFT - 8}" y="{y_of(lag) + 4}" text-anchor=end>{rounded(lag)}</text>'
         for lag in (0, top / 2, top)
     ]
     for is_known, group in groupby(points, lambda point: point.lag is not None):
@@ -118,7 +118,7 @@ def sparkline(points: Sequence[LagPoint]) -> Html:
         y = SPARK_HEIGHT - 3 - point.lag / top * (SPARK_HEIGHT - 6)
         path.append(f"{pen}{2 + place * step:.1f} {y:.1f}")
         pen = "L"
-    text = h(f"lag from {compact(known[0])} to {compact(known[-1])}, at most {compact(max(known))}")
+    text = h(f"lag from {rounded(known[0])} to {rounded(known[-1])}, at most {rounded(max(known))}")
     return Html(
         f'<svg class=spark viewBox="0 0 {SPARK_WIDTH} {SPARK_HEIGHT}" role=img '
         f'aria-label="{text}"><title>{text}</title><path d="{"".join(path)}"/></svg>'
@@ -169,11 +169,11 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in ranges)
 
 
-def partition_ranges(partitions: Sequence[Mapping[str, object]]) -> str:
+def partition_ranges(partitions: Sequence[Mapping[str, Any]]) -> str:
     """Return `orders 0–2, 5; pages 1`."""
     topics: dict[str, list[int]] = {}
     for each in partitions:
-        topics.setdefault(str(each["topic"]), []).append(int(str(each["partition"])))
+        topics.setdefault(each["topic"], []).append(each["partition"])
     return "; ".join(f"{topic} {_ranges(found)}" for topic, found in sorted(topics.items()))
 
 

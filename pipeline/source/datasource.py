@@ -56,7 +56,7 @@ from pyspark.sql.types import StructType
 from ..columns import SOURCE
 from ..tables import TABLES
 from .events import event_ends, read_events
-from .factory import COMMAND_CONFIG, cluster_id, log_ends, open_source
+from .factory import cluster_id, log_ends, open_source
 from .log_ends import TimeSpan
 from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError
 
@@ -110,34 +110,35 @@ class KohortSource(DataSource):
 # --- the log
 
 
-class _LogOptions:
-    """The options of both readers, pickled for tasks, which open the source themselves."""
+class _LogReader:
+    """The part that both readers share. They are pickled for tasks, which open the source
+    themselves."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.options = options
-        self.split_bytes = _positive(options, "splitBytes", SPLIT_BYTES)
+        self._options = options
+        self._split_bytes = _positive(options, "splitBytes", SPLIT_BYTES)
+        self._start = _parse_json(options, "startingOffsets", int) or {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "source"}
 
     @cached_property
     def source(self) -> Source:
-        return open_source(self.options)
+        return open_source(self._options)
 
-    def partitions(self, start: Positions, end: Positions) -> list[InputPartition]:
-        return list(map(InputPartition, self.source.splits(start, end, self.split_bytes)))
+    def splits(self, start: Positions, end: Positions) -> list[InputPartition]:
+        return list(map(InputPartition, self.source.splits(start, end, self._split_bytes)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is not None:  # if there are no partitions, Spark passes one of its own
             yield from self.source.read(partition.value)
 
 
-class Reader(DataSourceReader):
+class Reader(_LogReader, DataSourceReader):
     """A batch read, up to the ends at planning time."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = _LogOptions(options)
-        self._start = _parse_json(options, "startingOffsets", int) or {}
+        super().__init__(options)
         self._end = _parse_json(options, "endingOffsets", int)
         self._pushes = options.get("pushFilters", "false").lower() == "true"
         self._wanted: dict[str, set[Any]] = {}
@@ -156,34 +157,33 @@ class Reader(DataSourceReader):
         self._wanted[name] = self._wanted.get(name, values) & values
 
     def partitions(self) -> Sequence[InputPartition]:
-        end = self._options.source.ends() if self._end is None else self._end
+        end = self.source.ends() if self._end is None else self._end
         wanted = self._wanted.get("offsets_partition")
         if wanted is not None:
             end = {partition: upto for partition, upto in end.items() if partition in wanted}
-        return self._options.partitions(self._start, end)
+        return self.splits(self._start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for rows in self._options.read(partition):
+        for rows in super().read(partition):
             for name, values in self._wanted.items():
                 type_ = rows.schema.field(name).type
                 rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), type_)))
             yield rows
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(_LogReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A partition that is new, or was empty, is read from its log start."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         if "endingOffsets" in options:
             raise SourceError("Streams do not support endingOffsets: remove it or use spark.read.")
-        self._options = _LogOptions(options)
-        self._start = _parse_json(options, "startingOffsets", int) or {}
+        super().__init__(options)
         self._records_max = _positive(options, "maxRecordsPerTrigger", NO_LIMIT)
         self._bytes_max = _positive(options, "maxBytesPerTrigger", NO_LIMIT)
         self._last: Positions | None = None  # set by the trigger availableNow
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return _to_json({**self._options.source.starts(), **self._start})
+        return _to_json({**self.source.starts(), **self._start})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._bytes_max < NO_LIMIT:
@@ -194,25 +194,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         begin = _from_json(start)
-        end = self._options.source.ends() if self._last is None else self._last
+        end = self.source.ends() if self._last is None else self._last
         end = {partition: max(upto, begin.get(partition, 0)) for partition, upto in end.items()}
         if not isinstance(limit, ReadAllAvailable):
-            end = self._options.source.limited(
+            end = self.source.limited(
                 begin, end, records_max=self._records_max, bytes_max=self._bytes_max
             )
         return _to_json({**begin, **end})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._last = self._options.source.ends()
+        self._last = self.source.ends()
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        return _to_json(self._options.source.ends())
+        return _to_json(self.source.ends())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return self._options.partitions(_from_json(start), _from_json(end))
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._options.read(partition)
+        return self.splits(_from_json(start), _from_json(end))
 
 
 # --- ends and events
@@ -225,16 +222,12 @@ class EndsReader(DataSourceReader):
         self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))
         if not self._topics:
             raise SourceError("Set the option topics: names of topics, separated by commas.")
-        self._source = {
-            name: options[name]
-            for name in ("path", "bootstrapServers", COMMAND_CONFIG)
-            if name in options
-        }
+        self._options = options
         self._past = _time_span(options)
-        self._cluster = options.get("cluster") or cluster_id(self._source)
+        self._cluster = options.get("cluster") or cluster_id(options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - only one
-        return log_ends(self._source, self._topics, self._cluster, self._past)
+        return log_ends(self._options, self._topics, self._cluster, self._past)
 
 
 class EventsReader(DataSourceReader):

@@ -80,7 +80,7 @@ def _one_by_one(
 # --- from columns of numbers to Arrow
 
 
-class Positions(NamedTuple):
+class HeaderColumns(NamedTuple):
     """The columns that depend on batch headers."""
 
     log_offset: Any
@@ -134,14 +134,14 @@ def _to_arrow(
     return pa.RecordBatch.from_arrays(columns, schema=SOURCE)
 
 
-def _positions(headers: Any, commits: Commits, next_offset: int) -> Positions:
+def _positions(headers: Any, commits: Commits, next_offset: int) -> HeaderColumns:
     attributes = headers["attributes"]
     log_offset = headers["base_offset"] + commits.offset_delta
     append_ms = headers["base_timestamp"] + commits.timestamp_delta
     if (attributes & APPEND_TIME).any():
         append_ms = np.where(attributes & APPEND_TIME, headers["max_timestamp"], append_ms)
     expected = np.concatenate(([next_offset], log_offset[:-1] + 1))
-    return Positions(
+    return HeaderColumns(
         log_offset,
         append_ms,
         headers["leader_epoch"],
@@ -199,7 +199,7 @@ def _not_utf8(column: pa.Array) -> list[int]:
 
 
 def _commit_columns(
-    positions: Positions, commits: Commits, texts: dict[str, pa.Array]
+    positions: HeaderColumns, commits: Commits, texts: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
     count = len(positions.log_offset)
     deleted = commits.tombstone if commits.tombstone.any() else None
@@ -252,7 +252,7 @@ def _times(ms: Any, null: Any = None) -> pa.Array:
 
 
 def _row(
-    data: bytes, commits: Commits, positions: Positions, number: int, offsets_partition: int
+    data: bytes, commits: Commits, positions: HeaderColumns, number: int, offsets_partition: int
 ) -> Row:
     bounds = ((span.begins[number], span.ends[number]) for span in (commits.key, commits.value))
     key, value = (None if end < begin else data[begin:end] for begin, end in bounds)

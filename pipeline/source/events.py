@@ -51,60 +51,54 @@ def read_events(
     """Yield the lines from `start` to `end` (from `event_ends`), as rows of bronze_event; a file
     missing from `start` is read from its beginning. `cluster` replaces the name in the lines.
     Malformed lines are counted and logged; deleted files are skipped. Raises OSError."""
-    reader = EventReader(cluster)
+    malformed: list[str] = []
     for name, upto in sorted(end.items()):
-        yield from reader.read(data_folder / FOLDER / name, start.get(name, 0), upto)
-    if reader.malformed:
+        path = data_folder / FOLDER / name
+        for lines in _lines(path, start.get(name, 0), upto):
+            yield from _batches(lines, path.name, cluster, malformed)
+    if malformed:
         logger.warning(
-            "Malformed lines in the event log: %d; the first: %s", reader.malformed, reader.first
+            "Malformed lines in the event log: %d; the first: %s", len(malformed), malformed[0]
         )
 
 
-class EventReader:
-    """Reads event log files. `malformed` is the number of lines that could not be parsed, and
-    `first` describes the first of them."""
+def _lines(path: Path, start: int, end: int) -> Iterator[list[bytes]]:
+    """Yield the lines of a file between the offsets `start` and `end`, which are at line
+    boundaries."""
+    try:
+        file = _FILES.open(path, read_only=True)
+    except FileNotFoundError:
+        logger.warning("%s was deleted before its events were read", path)
+        return
+    with closing(file):
+        if start > end or (start and file.read(start - 1, 1) != b"\n"):
+            # A crash removed lines that had been read, and others replaced them.
+            logger.warning("%s was truncated and continued: events may be missing", path)
+            start = _next_line(file, start, end)
+        rest = b""
+        for at in range(start, end, CHUNK_BYTES):
+            data = rest + file.read(at, min(CHUNK_BYTES, end - at))
+            complete = data.rfind(b"\n") + 1
+            rest = data[complete:]
+            yield data[:complete].splitlines()
 
-    def __init__(self, cluster: str | None = None) -> None:
-        self._cluster = cluster
-        self.malformed = 0
-        self.first = ""
 
-    def read(self, path: Path, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """Yield the lines of a file between the offsets `start` and `end`, which are at line
-        boundaries."""
-        try:
-            file = _FILES.open(path, read_only=True)
-        except FileNotFoundError:
-            logger.warning("%s was deleted before its events were read", path)
+def _batches(
+    lines: list[bytes], file: str, cluster: str | None, malformed: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yield one batch if all lines are well-formed; otherwise bisection finds the malformed ones,
+    and appends their descriptions to `malformed`."""
+    if not lines:
+        return
+    try:
+        yield _batch(lines, cluster)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        if len(lines) == 1:
+            malformed.append(f"{lines[0][:80]!r} in {file} ({error})")
             return
-        with closing(file):
-            if start > end or (start and file.read(start - 1, 1) != b"\n"):
-                # A crash removed lines that had been read, and others replaced them.
-                logger.warning("%s was truncated and continued: events may be missing", path)
-                start = _next_line(file, start, end)
-            rest = b""
-            for at in range(start, end, CHUNK_BYTES):
-                data = rest + file.read(at, min(CHUNK_BYTES, end - at))
-                complete = data.rfind(b"\n") + 1
-                rest = data[complete:]
-                yield from self._batches(data[:complete].splitlines(), path)
-
-    def _batches(self, lines: list[bytes], path: Path) -> Iterator[pa.RecordBatch]:
-        """Yield one batch if all lines are well-formed; otherwise bisection finds the malformed
-        ones."""
-        if not lines:
-            return
-        try:
-            yield _batch(lines, self._cluster)
-        except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            if len(lines) > 1:
-                half = len(lines) // 2
-                yield from self._batches(lines[:half], path)
-                yield from self._batches(lines[half:], path)
-                return
-            if not self.malformed:
-                self.first = f"{lines[0][:80]!r} in {path.name} ({error})"
-            self.malformed += 1
+        half = len(lines) // 2
+        yield from _batches(lines[:half], file, cluster, malformed)
+        yield from _batches(lines[half:], file, cluster, malformed)
 
 
 def _batch(lines: list[bytes], cluster: str | None) -> pa.RecordBatch:

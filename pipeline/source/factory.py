@@ -15,7 +15,7 @@ import pyarrow as pa
 from .folder import FolderSource
 from .log_ends import TimeSpan, samples_of_broker, samples_of_folder, to_arrow
 from .source import Source, SourceError
-from .topic_ids import topic_ids_of_broker, topic_ids_of_folder
+from .topic_ids import topic_ids_of_folder
 from .wire_cluster import Cluster
 from .wire_source import WireSource
 
@@ -25,11 +25,9 @@ COMMAND_CONFIG: Final = "commandConfig"
 def open_source(options: Mapping[str, str]) -> Source:
     """Return the source. Raises SourceError."""
     path, bootstrap = _location(options)
-    return (
-        FolderSource(path)
-        if path is not None
-        else WireSource(bootstrap, options.get(COMMAND_CONFIG))
-    )
+    if path is not None:
+        return FolderSource(path)
+    return WireSource(bootstrap, options.get(COMMAND_CONFIG))
 
 
 def cluster_id(options: Mapping[str, str], timeout_seconds: float | None = None) -> str:
@@ -78,7 +76,8 @@ def topic_ids(options: Mapping[str, str]) -> dict[str, str]:
     path, bootstrap = _location(options)
     if path is not None:
         return topic_ids_of_folder(path)
-    return topic_ids_of_broker(bootstrap, options.get(COMMAND_CONFIG))
+    with Cluster(bootstrap, options.get(COMMAND_CONFIG)) as cluster:
+        return cluster.topic_names()
 
 
 def _location(options: Mapping[str, str]) -> tuple[Path | None, str]:

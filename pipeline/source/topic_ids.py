@@ -1,4 +1,4 @@
-"""Names of topics by topic id, from a broker or a data folder. Records of consumer groups (KIP-848)
+"""Names of topics by topic id, from a data folder. Records of consumer groups (KIP-848)
 identify topics by id."""
 
 from collections.abc import Iterator
@@ -15,20 +15,13 @@ from ...log.segment_swap import list_live_segments
 from ...protocol.primitives import uuid_text
 from ...topics.names import REGISTRY_TOPIC
 from ...topics.registry_log import TopicRecord, UndecodableRegistryRecord, decode
-from .wire_cluster import Cluster
 
 _FILES: Final = DiskFiles()
 
 
-def topic_ids_of_broker(bootstrap: str, command_config: str | None = None) -> dict[str, str]:
-    """Return topic names by id, with ids as Kafka prints them. Raises SourceError."""
-    with Cluster(bootstrap, command_config) as cluster:
-        return cluster.topic_names()
-
-
 def topic_ids_of_folder(path: Path) -> dict[str, str]:
-    """Return topic names by id, from Kafka's `partition.metadata` and from kohort's registry, which
-    contains deleted topics until it is compacted. Raises OSError."""
+    """Return topic names by id as Kafka prints it, from Kafka's `partition.metadata` and from
+    kohort's registry, which contains deleted topics until it is compacted. Raises OSError."""
     found = dict(_registered(path))
     for name in _FILES.list(path):
         topic, _, index = name.rpartition("-")

@@ -156,25 +156,17 @@ class Commits(NamedTuple):
     topic_id: Numbers  # position of its 16 bytes; -1: none
 
 
-class _Fields:
-    """Reads big-endian integers at any positions."""
-
-    def __init__(self, data: bytes) -> None:
-        self.octets = np.frombuffer(data, np.uint8)
-        self._data = data
-
-    def at(self, kind: str, positions: Numbers) -> Numbers:
-        size = np.dtype(kind).itemsize
-        shape = (len(self._data) - size + 1,)
-        every = np.ndarray(shape, kind, self._data, 0, (1,))
-        return every[positions].astype(np.int64)
+def _integers(data: bytes, kind: str, positions: Numbers) -> Numbers:
+    """Read big-endian integers at any positions."""
+    shape = (len(data) - np.dtype(kind).itemsize + 1,)
+    every = np.ndarray(shape, kind, data, 0, (1,))
+    return every[positions].astype(np.int64)
 
 
 def decode_commits(data: bytes, records: RecordBounds, owner: Numbers) -> Commits:
     """Decode commits. `owner`: the batch of each record. `records.valid` becomes False for batches
     whose records are malformed or have headers; the rows of these batches are meaningless."""
-    fields = _Fields(data)
-    octets, valid, ends = fields.octets, records.valid, records.ends
+    octets, valid, ends = np.frombuffer(data, np.uint8), records.valid, records.ends
     timestamp_delta, at = _varints(octets, records.begins + 1, valid, owner)
     offset_delta, at = _varints(octets, at, valid, owner)
     key_size, key_at = _varints(octets, at, valid, owner)
@@ -186,8 +178,8 @@ def decode_commits(data: bytes, records: RecordBounds, owner: Numbers) -> Commit
     complete = (octets[after] == 0) & (after + 1 == ends)
     complete &= (key_at + key_size <= ends) & (value_at + value_size <= ends)
     valid[owner[~complete]] = False
-    of_key = _read_keys(fields, key, ends)
-    of_value = _read_values(fields, value, ends)
+    of_key = _read_keys(data, key, ends)
+    of_value = _read_values(data, value, ends)
     tombstone = value_size < 0
     is_commit = of_key.pop("is_commit") & (of_value.pop("is_commit") | tombstone)
     return Commits(
@@ -202,48 +194,52 @@ def decode_commits(data: bytes, records: RecordBounds, owner: Numbers) -> Commit
     )
 
 
-def _read_keys(fields: _Fields, key: Span, ends: Numbers) -> dict[str, Any]:
+def _read_keys(data: bytes, key: Span, ends: Numbers) -> dict[str, Any]:
     at = np.minimum(key.begins, ends)
-    type_, group_size = fields.at(">i2", at), fields.at(">i2", at + 2)
+    type_, group_size = _integers(data, ">i2", at), _integers(data, ">i2", at + 2)
     group = Span(at + 4, np.minimum(at + 4 + np.maximum(group_size, 0), ends))
-    topic_size = fields.at(">i2", group.ends)
+    topic_size = _integers(data, ">i2", group.ends)
     topic_at = group.ends + 2
     topic = Span(topic_at, np.minimum(topic_at + np.maximum(topic_size, 0), ends))
     is_commit = (type_ == 0) | (type_ == 1)
     is_commit &= (group_size >= 0) & (topic_size >= 0)
     is_commit &= KEY_BYTES + group_size + topic_size == key.ends - key.begins
-    partition = fields.at(">i4", topic.ends)
+    partition = _integers(data, ">i4", topic.ends)
     return {"is_commit": is_commit, "group": group, "topic": topic, "partition": partition}
 
 
-def _read_values(fields: _Fields, value: Span, ends: Numbers) -> dict[str, Any]:
+def _read_values(data: bytes, value: Span, ends: Numbers) -> dict[str, Any]:
     at = np.minimum(value.begins, ends)
-    version = fields.at(">i2", at)
+    version = _integers(data, ">i2", at)
     known = (version >= 0) & (version <= FLEXIBLE_SINCE)
     version = np.where(known, version, 0)
     has_epoch, flexible = version >= WITH_EPOCH_SINCE, version >= FLEXIBLE_SINCE
     size_at = at + METADATA_AT[version]
-    size = fields.at(">i2", size_at)
+    size = _integers(data, ">i2", size_at)
+    octets = np.frombuffer(data, np.uint8)
     if flexible.any():
-        compact = fields.octets[size_at].astype(np.int64)
+        compact = octets[size_at].astype(np.int64)
         size = np.where(flexible, np.where(compact < 128, compact - 1, -1), size)
     metadata_at = size_at + 2 - flexible
     metadata = Span(metadata_at, np.minimum(metadata_at + np.maximum(size, 0), ends))
-    after = metadata.ends + 8 + 8 * (version == WITH_EXPIRY)
+    with_expiry = version == WITH_EXPIRY
+    after = metadata.ends + 8 + 8 * with_expiry
     topic_id_at = np.full(len(at), -1)
     if flexible.any():
-        tags = fields.octets[after]
-        topic_id = flexible & (tags == 1) & (fields.at(">i2", after + 1) == 0x0010)
+        tags = octets[after]
+        topic_id = flexible & (tags == 1) & (_integers(data, ">i2", after + 1) == 0x0010)
         known &= ~flexible | (tags == 0) | topic_id
         topic_id_at = np.where(topic_id, after + 3, -1)
         after = after + flexible + topic_id * TOPIC_ID_TAG_BYTES
     return {
         "is_commit": known & (size >= 0) & (after <= value.ends),
         "version": version,
-        "offset": fields.at(">i8", at + 2),
-        "leader_epoch": np.where(has_epoch, fields.at(">i4", at + 10), -1),
+        "offset": _integers(data, ">i8", at + 2),
+        "leader_epoch": np.where(has_epoch, _integers(data, ">i4", at + 10), -1),
         "metadata": metadata,
-        "commit_ms": fields.at(">i8", metadata.ends),
-        "expire_ms": np.where(version == WITH_EXPIRY, fields.at(">i8", metadata.ends + 8), -1),
+        "commit_ms": _integers(data, ">i8", metadata.ends),
+        "expire_ms": np.where(
+            version == WITH_EXPIRY, _integers(data, ">i8", metadata.ends + 8), -1
+        ),
         "topic_id": topic_id_at,
     }

@@ -29,7 +29,6 @@ COMMIT = (*POSITION, "topic", "partition", "offset", "commit_ts", "tombstone")
 GROUP = (
     *POSITION,
     "generation",
-    "protocol_type",
     "protocol",
     "leader",
     "state_ts",
@@ -186,7 +185,6 @@ def _activity(tp: TopicPartition, generation: int | None, commits: _Commits) -> 
         first_commit_ms=times[0],
         last_commit_ms=times[-1],
         last_advance_ms=commits.last_advance_ms,
-        first_offset=commits.offsets[0],
         last_offset=commits.offsets[-1],
         last_log_offset=commits.last_log_offset,
         median_gap_ms=median_low(gaps) if gaps else None,

@@ -97,7 +97,6 @@ class HistoryBuilder:
         record = Generation(
             log_offset=self._next_log_offset(),
             generation=number,
-            protocol_type="consumer",
             protocol=protocol if members else None,
             leader=members[0].member_id if members else None,
             state_ms=START_MS + self.now,
@@ -151,7 +150,6 @@ class HistoryBuilder:
                     first_commit_ms=last_ms - (count - 1) * every,
                     last_commit_ms=last_ms,
                     last_advance_ms=None if idle else last_ms,
-                    first_offset=first + 10,
                     last_offset=last,
                     last_log_offset=self._log_offset + 5,
                     median_gap_ms=every if count > 1 else None,
@@ -169,12 +167,7 @@ class HistoryBuilder:
         detail = {key: fields.pop(key) for key in fields.keys() - {*Event._fields}}
         event = Event(START_MS + at, len(self.events) + 1, type_, detail=detail)
         if subject is not None:
-            event = event._replace(
-                member_id=subject.member_id,
-                instance_id=subject.instance_id,
-                client_id=subject.client_id,
-                client_host=subject.client_host,
-            )
+            event = event._replace(member_id=subject.member_id)
         self.events.append(event._replace(**fields))
 
     def rebalance_events(

@@ -229,7 +229,7 @@ class GroupRows:
                 silence_ms=exit_.silence_ms,
                 session_timeout_ms=SESSION_MS,
                 rebalance_timeout_ms=REBALANCE_MS,
-                came_back_after_ms=exit_.back_after_ms,
+                rejoined_after_ms=exit_.back_after_ms,
             )
 
     def commits(self, lag: Callable[[int, int], int | None]) -> None:

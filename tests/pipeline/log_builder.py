@@ -208,13 +208,23 @@ class LogBuilder:
 # --- lakes
 
 
-def make_lake(spark: "SparkSession", path: Path, log: LogBuilder, cuts: Sequence[int] = ()) -> None:
-    """Run the layers over `log` in batches that end at the log offsets `cuts` and at its end."""
+def make_lake(
+    spark: "SparkSession",
+    path: Path,
+    log: LogBuilder,
+    cuts: Sequence[int] = (),
+    failpoint: Callable[[str], None] = lambda _step: None,
+) -> None:
+    """Run the layers over `log` in batches that end at the log offsets `cuts` and at its end. An
+    interrupted lake is continued."""
     from kohort.pipeline.layers.batch import Batch
 
     modules = [import_module(f"kohort.pipeline.layers.{name}") for name in LAYERS]
-    with Writer(path) as writer:
+    with Writer(path, failpoint=failpoint) as writer:
+        done = writer.manifest.positions.get(0, 0)
         for start, end in zip([0, *cuts], [*cuts, log.next_offset], strict=True):
+            if end <= done:
+                continue
             for table, rows in log.bronze(start, end).items():
                 writer.write(table, pa.Table.from_pylist(rows, schema=TABLES[table].schema))
             batch = Batch(spark, writer, log.cluster, caught_up=end == log.next_offset)

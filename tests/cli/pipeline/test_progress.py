@@ -4,6 +4,7 @@ import io
 
 import pytest
 from kohort.cli.pipeline.progress import RunOutput
+from kohort.pipeline.layers.expectations import Violations
 from kohort.pipeline.run import BatchDone, BatchStarted, Progress, StageProgress, StageStarted
 
 
@@ -49,5 +50,5 @@ def test_the_bar_advances_by_stages_after_the_records_are_read(
 def test_a_batch_is_complete_even_if_compaction_has_removed_records(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = (StageStarted("status", 4, 4), BatchDone(7, 900, 2000, 1.0))
+    done = (StageStarted("status", 4, 4), BatchDone(7, 900, 2000, 1.0, Violations()))
     assert "1,000/3,000" in last_frame(monkeypatch, *done)

@@ -74,8 +74,6 @@ members = st.builds(
 generations = st.builds(
     Generation,
     log_offset=st.integers(0, 30),
-    offsets_partition=st.just(0),
-    protocol_type=st.just("consumer"),
     tombstone=st.sampled_from([False, False, False, True]),
     generation=st.integers(0, 6) | st.none(),
     protocol=st.sampled_from(["range", "cooperative-sticky", "consumer", None]),
@@ -101,7 +99,6 @@ def activities(draw: Any) -> Activity:
         min(first, last),
         max(first, last),
         draw(st.none() | times),
-        draw(st.none() | offsets),
         draw(st.none() | offsets),
         draw(st.integers(0, 40)),
         draw(st.none() | st.integers(0, 60_000)),

@@ -193,7 +193,7 @@ def test_a_member_that_joins_within_15_minutes_of_its_exit_has_rejoined(
     assert row.cause == "MEMBER_JOINED"
     assert ("REJOIN_AFTER_SLOW_POLL" in row.evidence) == is_rejoin
     [exit_] = explain(history.build()).exits
-    assert exit_.came_back_after_ms == (after_ms if is_rejoin else None)
+    assert exit_.rejoined_after_ms == (after_ms if is_rejoin else None)
 
 
 # --- 12 to 15: the same members

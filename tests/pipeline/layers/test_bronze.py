@@ -14,7 +14,8 @@ from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.layers import bronze, parquet_tasks
-from kohort.pipeline.layers.batch import Batch, Violation
+from kohort.pipeline.layers.batch import Batch
+from kohort.pipeline.layers.expectations import Violations
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOON_MS = 1_767_268_800_000
@@ -49,7 +50,7 @@ def batches(*rows: Row) -> list[pa.RecordBatch]:
     return pa.Table.from_pylist(numbered, schema=SOURCE).to_batches()
 
 
-def written(lake: Path, rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> list[Violation]:
+def written(lake: Path, rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -> Violations:
     with Writer(lake) as writer:
         violations = bronze.write_records(writer, rows, ORIGIN)
         writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
@@ -57,7 +58,7 @@ def written(lake: Path, rows: Iterator[pa.RecordBatch] | list[pa.RecordBatch]) -
 
 
 def test_records_are_split_by_kind(tmp_path: Path) -> None:
-    assert written(tmp_path / "lake", batches(COMMIT, GROUP, COMMIT, OTHER)) == []
+    assert not written(tmp_path / "lake", batches(COMMIT, GROUP, COMMIT, OTHER))
     lake = Lake(tmp_path / "lake")
     found = {table: lake.read(table).to_pylist() for table in bronze.KINDS}
     assert {table: [row["log_offset"] for row in rows] for table, rows in found.items()} == {
@@ -87,13 +88,13 @@ def test_violations_are_counted_and_some_rows_dropped(tmp_path: Path) -> None:
         {**GROUP, "group": None},
         {**GROUP, "generation": None},
     ]
-    assert set(written(tmp_path / "lake", batches(*rows))) == {
-        Violation("bronze_commit", "a commit has a group, a topic and a partition", 1),
-        Violation("bronze_commit", "a commit has a time", 1),
-        Violation("bronze_commit", "a commit has an offset, a tombstone has none", 1),
-        Violation("bronze_commit", "an offset is not negative", 1),
-        Violation("bronze_group", "a group record contains its group", 1),
-        Violation("bronze_group", "a generation has a number, a tombstone has none", 1),
+    assert written(tmp_path / "lake", batches(*rows)) == {
+        ("bronze_commit", "a commit has a group, a topic and a partition"): 1,
+        ("bronze_commit", "a commit has a time"): 1,
+        ("bronze_commit", "a commit has an offset, a tombstone has none"): 1,
+        ("bronze_commit", "an offset is not negative"): 1,
+        ("bronze_group", "a group record contains its group"): 1,
+        ("bronze_group", "a generation has a number, a tombstone has none"): 1,
     }
     lake = Lake(tmp_path / "lake")
     assert sorted(lake.read("bronze_commit")["log_offset"].to_pylist()) == [0, 1, 4, 5]
@@ -140,7 +141,7 @@ def test_spark_tasks_write_the_rows_of_this_process_and_report_progress(
     written(tmp_path / "here", rows)
     with Writer(tmp_path / "tasks") as writer:
         batch = Batch(spark, writer, "east", report_share=shares.append)
-        assert bronze.write_splits(batch, inputs.options, splits, ORIGIN) == []
+        assert not bronze.write_splits(batch, inputs.options, splits, ORIGIN)
         writer.commit(cluster="east", positions={}, inputs={}, as_of=NOON)
     lakes = [Lake(tmp_path / name) for name in ("here", "tasks")]
     for table in bronze.KINDS:

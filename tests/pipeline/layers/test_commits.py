@@ -319,14 +319,14 @@ def lake_of(path: Path, world: World, batches: list[list[Row]], spark: Any = Non
     with Writer(path) as writer:
         for number, records in enumerate(batches):
             rows = pa.Table.from_pylist(records, schema=SOURCE).to_batches()
-            assert bronze.write_records(writer, rows, bronze.Origin(CLUSTER, "here")) == []
+            assert not bronze.write_records(writer, rows, bronze.Origin(CLUSTER, "here"))
             batch = Batch(spark, writer, CLUSTER)
             if not number:
                 writer.write("bronze_log_end", pa.Table.from_pylist(samples))
             generations = [generation(row) for row in records if row["kind"] == "group"]
             write_rows(writer, "silver_generation", generations)
             batch.write(commits.tables(batch))
-            assert batch.violations == []
+            assert not batch.violations
             kept += generations
             write_rows(writer, "state_generation", kept)
             writer.commit(cluster=CLUSTER, positions={}, inputs={}, as_of=batch.now)

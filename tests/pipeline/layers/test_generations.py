@@ -45,8 +45,8 @@ def run_batches(spark: "SparkSession", log: LogBuilder, cuts: list[int]) -> dict
     """Process the log in batches that end at `cuts`."""
     from kohort.pipeline.layers.generations import (
         generations,
-        log_gaps,
         newest_generations,
+        records_after_gaps,
     )
     from kohort.pipeline.layers.ownership import ownership
 
@@ -56,7 +56,7 @@ def run_batches(spark: "SparkSession", log: LogBuilder, cuts: list[int]) -> dict
         bronze = log.bronze(start, end)
         records = frame(spark, "bronze_group", bronze["bronze_group"])
         so_far = log.bronze(0, end)["bronze_commit"]
-        gaps = log_gaps(records, frame(spark, "bronze_commit", so_far))
+        gaps = records_after_gaps(records, frame(spark, "bronze_commit", so_far))
         new = generations(records, state, gaps).localCheckpoint()
         owned = ownership(new, state, owned).localCheckpoint()
         state = newest_generations(state, new, NOW).localCheckpoint()

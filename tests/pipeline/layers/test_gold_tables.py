@@ -99,8 +99,19 @@ def rows(lake: Lake, table: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: [f"{row.get(name)!s:>30}" for name in KEYS])
 
 
+class Interrupted(BaseException):
+    """Not caught by product code."""
+
+
+def interrupt_after_status(step: str) -> None:
+    if step == "after gold_diagnosis":  # the last table; the first batch has not caught up
+        raise Interrupted
+
+
 @pytest.mark.spark
-def test_gold_tables_do_not_depend_on_batches(spark: "SparkSession", tmp_path: Path) -> None:
+def test_gold_tables_do_not_depend_on_batches_and_interruptions(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
     log = seven_groups()
     make_lake(spark, tmp_path / "whole", log)
     lake = Lake(tmp_path / "whole")
@@ -122,8 +133,15 @@ def test_gold_tables_do_not_depend_on_batches(spark: "SparkSession", tmp_path: P
     assert status["clean leave"]["status_burrow"] == "ERR"  # no commit for minutes
     assert {row["group"] for row in rows(lake, "gold_diagnosis")} == set(CAUSES)
 
-    # The first batch ends between the exit and the rejoin of the slow member.
-    make_lake(spark, tmp_path / "cut", log, [log.log_offset_at(370)])
+    # The first batch ends between the exit and the rejoin of the slow member. The second one is
+    # interrupted when all layers have written their tables, and repeated.
+    cuts = [log.log_offset_at(370)]
+    with pytest.raises(Interrupted):
+        make_lake(spark, tmp_path / "cut", log, cuts, interrupt_after_status)
+    cut = Lake(tmp_path / "cut")
+    assert cut.positions == {0: cuts[0]}
+    assert (tmp_path / "cut" / "gold_diagnosis" / "batch_id=1").exists()
+    make_lake(spark, tmp_path / "cut", log, cuts)
     cut = Lake(tmp_path / "cut")
     for table in GOLD:
         assert rows(cut, table) == rows(lake, table)
