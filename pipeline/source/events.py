@@ -87,14 +87,15 @@ def _batches(
     lines: list[bytes], file: str, cluster: str | None, malformed: list[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield one batch if all lines are well-formed; otherwise bisection finds the malformed ones,
-    and appends their descriptions to `malformed`."""
+    and appends a string per malformed line to `malformed`."""
     if not lines:
         return
     try:
         yield _batch(lines, cluster)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         if len(lines) == 1:
-            malformed.append(f"{lines[0][:80]!r} in {file} ({error})")
+            # Only the first one is described, because there may be millions.
+            malformed.append("" if malformed else f"{lines[0][:80]!r} in {file} ({error})")
             return
         half = len(lines) // 2
         yield from _batches(lines[:half], file, cluster, malformed)
