@@ -48,11 +48,11 @@ test: checks
 checks: $(STAMP)
 	@$(MAKE) --jobs=2 $(if $(filter true,$(CI)),compiled-build) lint types site coverage
 
-# The tests of the packages that decode, decide and store. `make test` runs them only here, because
-# a second run without measuring would take as long again. Lines and branches of each package count
-# together.
+# The tests of the packages that decode, decide and store, and the scenarios, which compare decisions
+# with Kafka's. `make test` runs them only here, because a second run without measuring would take as
+# long again. Lines and branches of each package count together.
 COVERING = tests/protocol tests/coordinator tests/offsets $(wildcard tests/broker/test_*cache.py \
-	tests/broker/test_*snapshots.py tests/broker/test_runtime.py)
+	tests/broker/test_*snapshots.py tests/broker/test_runtime.py tests/parity/test_scenarios.py)
 coverage: $(STAMP)
 	$(BIN)/pytest -q -n auto -m "$(QUICK)" --cov --cov-report= $(COVERING) || \
 		$(BIN)/pytest -q -m "$(QUICK)" --lf --lfnf none --cov --cov-append --cov-report= $(COVERING)

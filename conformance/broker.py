@@ -56,7 +56,7 @@ class ScriptBroker:
         principal, and all others are anonymous."""
         raise NotImplementedError
 
-    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
+    async def wait_until_idle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
         """Return when no request is pending, or all pending requests wait for others or for a
         timer. `control`: another connection; `pending` returns the number of requests without a
         response."""
@@ -180,7 +180,7 @@ class RemoteBroker(ScriptBroker):
     async def round_trip(self, control: AsyncClient) -> None:
         await control.call("ApiVersions", 2)
 
-    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
+    async def wait_until_idle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
         await self.round_trip(control)
         for _ in range(self.quiet_ms // 5):
             if not pending():

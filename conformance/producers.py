@@ -60,7 +60,7 @@ class Producer:
             "producer_epoch": NONE_EPOCH,
         }
         response = await self._send("InitProducerId", version, values | fields, self._received)
-        await self.settle()
+        await self.wait_until_completed()
         return response
 
     async def bump(self, version: int = 5, **fields: Any) -> Any:
@@ -154,7 +154,7 @@ class Producer:
             "committed": commit,
         }
         response = await self._send("EndTxn", version, values | fields, self._received)
-        await self.settle()
+        await self.wait_until_completed()
         return response
 
     async def commit(self, version: int = 5, **fields: Any) -> Any:
@@ -167,7 +167,7 @@ class Producer:
         values = {"transactional_ids": (self.transactional_id,)}
         return await self._send("DescribeTransactions", 0, values)
 
-    async def settle(self) -> None:
+    async def wait_until_completed(self) -> None:
         """Wait until the producer's transaction is no longer being completed."""
         if self.transactional_id:
             await self._script.until_transaction(

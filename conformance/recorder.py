@@ -138,7 +138,7 @@ class Recorder:
             await asyncio.wait([response], timeout=TIMEOUT_MS / 1000)
         if is_delayed:
             await self._until_delay_ends(response)
-        await self._settle()
+        await self._wait_until_idle()
         step.is_recorded = step.response is not None
         answer = self._normalizer.response(api, step.response) if step.is_recorded else "held back"
         self._record(step.text, answer)
@@ -174,8 +174,8 @@ class Recorder:
         connections.append(await self.broker.connect(client_id))
         return connections[-1]
 
-    async def _settle(self) -> None:
-        await self.broker.settle(
+    async def _wait_until_idle(self) -> None:
+        await self.broker.wait_until_idle(
             self._control, lambda: sum(step.response is None for step in self.steps)
         )
 
@@ -251,7 +251,7 @@ class Recorder:
             await self.broker.round_trip(self._control)
         else:
             raise ScriptFailed(f"no response within {TIMEOUT_MS} ms: {waiting[0].text}")
-        await self._settle()
+        await self._wait_until_idle()
         self._record("time goes by", "until a request is answered")
 
     async def until_state(self, state: str) -> None:
@@ -263,7 +263,7 @@ class Recorder:
             await self.broker.advance(STEP_MS)
         else:
             raise ScriptFailed(f"not {state} within {TIMEOUT_MS} ms: {response}")
-        await self._settle()
+        await self._wait_until_idle()
         self._record("time goes by", f"until the group is {state}")
 
     async def until_members(self, count: int) -> None:
@@ -324,7 +324,7 @@ class Recorder:
         else:
             raise ScriptFailed(f"not within {TIMEOUT_MS} ms: {described}")
         if text is not None:
-            await self._settle()
+            await self._wait_until_idle()
             self._record("time goes by", text)
 
     async def _until_consumers(
@@ -337,10 +337,10 @@ class Recorder:
             await self.broker.advance(STEP_MS)
         else:
             raise ScriptFailed(f"timed out after {TIMEOUT_MS} ms {text}: {response}")
-        await self._settle()
+        await self._wait_until_idle()
         self._record("time goes by", text)
 
     async def pass_ms(self, ms: int) -> None:
         await self.broker.advance(ms)
-        await self._settle()
+        await self._wait_until_idle()
         self._record(f"{ms} ms go by", None)

@@ -366,7 +366,7 @@ class Coordinator:
         groups = self._partition.groups
         group = groups.get(record.group_id)
         if group is not None and group.proposed is record.value:
-            group.settle(record.value)
+            group.apply_metadata(record.value)
         else:
             self._remove_group(record.group_id)
             groups[record.group_id] = restore(record.group_id, record.value)

@@ -37,14 +37,14 @@ _log = logging.getLogger("kohort.log")
 class _Pending:
     """Pending appends of one log in a flush."""
 
-    __slots__ = ("base_offset", "batches", "callbacks", "end_offset", "needs_sync", "written")
+    __slots__ = ("appended", "base_offset", "batches", "callbacks", "end_offset", "needs_sync")
 
     def __init__(self) -> None:
         self.batches = [BatchBuilder()]
         self.callbacks: list[OnDurable] = []
         self.needs_sync = False
-        # The batches written to the log, and their offsets.
-        self.written: list[bytes] = []
+        # The batches appended to the log, and their offsets.
+        self.appended: list[bytes] = []
         self.base_offset = self.end_offset = 0
 
 
@@ -155,7 +155,7 @@ class GroupCommit:
         self._flush_is_scheduled = False
         flush, self._pending = self._pending, {}
         to_sync: dict[Log, _Pending] = {}
-        written: list[_Pending] = []
+        without_sync: list[_Pending] = []
         failed: list[tuple[_Pending, OSError]] = []
         durability = self.durability
         for log, pending in flush.items():
@@ -170,10 +170,10 @@ class GroupCommit:
                 if durability == "fsync" or (pending.needs_sync and durability == "os"):
                     to_sync[log] = pending
                 else:
-                    written.append(pending)
+                    without_sync.append(pending)
         if to_sync:
             self._sync(to_sync)
-        for pending in written:
+        for pending in without_sync:
             _call(pending.callbacks, None)
         for pending, failure in failed:
             _call(pending.callbacks, failure)
@@ -185,7 +185,7 @@ class GroupCommit:
         try:
             for batch in pending.batches:
                 if batch.count:
-                    pending.written.append(log.append_built(batch))
+                    pending.appended.append(log.append_built(batch))
             pending.end_offset = log.end_offset
         except OSError:
             # All callbacks of this log fail, so remove all of its batches.
@@ -218,14 +218,14 @@ class GroupCommit:
         chosen = {
             log: pending
             for log, pending in flush.items()
-            if pending.written
+            if pending.appended
             and log.write_ahead is ahead
             and log.synced_offset == pending.base_offset
         }
         if len(chosen) < 2:
             return {}
         try:
-            ahead.write((log, batch) for log, each in chosen.items() for batch in each.written)
+            ahead.write((log, batch) for log, each in chosen.items() for batch in each.appended)
         except OSError as error:
             ahead.fail(error)
             return {}
@@ -269,9 +269,9 @@ class GroupCommit:
         self._call_if_idle()
 
     def _on_written_ahead(
-        self, ahead: WriteAheadLog, error: OSError | None, written: dict[Log, _Pending]
+        self, ahead: WriteAheadLog, error: OSError | None, written_ahead: dict[Log, _Pending]
     ) -> None:
-        for log, pending in written.items():
+        for log, pending in written_ahead.items():
             if error is None:
                 log.set_written_ahead(pending.end_offset)
             else:

@@ -203,7 +203,7 @@ class ClockControl(SuggestsAttributes):
         try:
             with history.by_test():
                 while True:
-                    await self._host.settle()
+                    await self._host.wait_until_idle()
                     next_ms = min([target_ms, *self._session_ends(target_ms).values()])
                     await self._advance_until(lambda: None, next_ms, stops)
                     if next_ms == target_ms:
@@ -233,7 +233,7 @@ class ClockControl(SuggestsAttributes):
         """Advance the clock to `target_ms`, or until the condition is true, and return whether it
         is true. `stops` counts the deadlines of one call of the test."""
         # First finish pending work, which may include the heartbeat that keeps a session alive.
-        await self._host.settle()
+        await self._host.wait_until_idle()
         while not is_true(condition):
             is_long = next(stops) >= STOPS_MAX
             due_ms = self._next_stop_ms(is_long=is_long)
@@ -241,17 +241,17 @@ class ClockControl(SuggestsAttributes):
             self._clock.advance_to(target_ms if is_last or due_ms is None else due_ms)
             if is_long:
                 # Fake members send heartbeats before the coordinator checks their sessions.
-                self._host.background.send_heartbeats()
-                await self._host.settle()
+                self._host.fake_members.send_heartbeats()
+                await self._host.wait_until_idle()
             self._host.broker.node.timers.fire()
-            await self._host.settle()
+            await self._host.wait_until_idle()
             if is_last:
                 return is_true(condition)
         return True
 
     def _next_stop_ms(self, *, is_long: bool) -> int | None:
         due_ms = self._host.next_deadline_ms(with_heartbeats=not is_long)
-        if not is_long or not self._host.background.steady:
+        if not is_long or not self._host.fake_members.steady:
             return due_ms
         tomorrow_ms = self._clock.now_ms() + DAY_MS
         return tomorrow_ms if due_ms is None else min(due_ms, tomorrow_ms)

@@ -131,7 +131,7 @@ class AssignmentHold:
 
         def release() -> None:
             self._set(is_held=False)
-            self._host.background.send_heartbeats()
+            self._host.fake_members.send_heartbeats()
 
         self._host.call(release)
 
@@ -252,7 +252,7 @@ def fence(host: BrokerHost, group_id: str, member_id: str) -> None:
         return coordinator.fence(group_id, member_id, now_ms)
 
     _execute(host, group_id, decide)
-    host.call(host.background.send_heartbeats)
+    host.call(host.fake_members.send_heartbeats)
 
 
 def _execute(

@@ -322,7 +322,7 @@ def connected_members(host: BrokerHost) -> list[ConnectedMember]:
         for node in host.broker.cluster.nodes.values()
         for context in node.coordinators.contexts.values()
         for member in _members_of(context.coordinator)
-        if member.client_id not in host.background.client_ids
+        if member.client_id not in host.fake_members.client_ids
     }
     open_connections = host.interceptor.open_connections
     connected = []

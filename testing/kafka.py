@@ -149,7 +149,7 @@ class Kafka(SuggestsAttributes):
         self.disk = Disk(host)
         self.faults = self._faults_type(host, self.disk)
         self.fake_members = FakeMembers(host, self.faults, self._fake_member_type)
-        host.background = self.fake_members
+        host.fake_members = self.fake_members
         self.client_checks = ClientChecks(host, self.fake_members.client_ids)
         if self._evict_disconnected:
             host.interceptor.hooks.append(FastEviction(host))

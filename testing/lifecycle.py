@@ -63,8 +63,8 @@ class Snapshot:
     files: FaultyFiles
 
 
-class Background(Protocol):
-    """Activity on the broker's loop that no external request causes: the fake members."""
+class InProcessClients(Protocol):
+    """Clients on the broker's own event loop, without sockets: the fake members."""
 
     client_ids: set[str | None]
 
@@ -82,7 +82,7 @@ class Background(Protocol):
     def send_heartbeats(self) -> None:
         """Let all steady members send a heartbeat now."""
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every fake member waits for other members or for a deadline."""
 
     async def is_idle(self) -> bool:
@@ -118,7 +118,7 @@ class BrokerHost:
     to `stop`. `port` is the port of the first node; 0 selects free ports for all nodes. Methods are
     called from the test's thread, except those below `on the broker's loop`."""
 
-    background: Background
+    fake_members: InProcessClients
 
     def __init__(
         self,
@@ -228,14 +228,14 @@ class BrokerHost:
         if self._loop is None:
             return
         try:
-            self.background.close()
+            self.fake_members.close()
             self.run(self._stop())
         finally:
             self._closing.close()
 
     def reset(self, create: Callable[[], None]) -> None:
         """Stop the broker, call `create` for a new one, and start it at the same addresses."""
-        self.background.close()
+        self.fake_members.close()
         with self._restarting():
             self.run(self._stop())
             create()
@@ -257,7 +257,7 @@ class BrokerHost:
 
     def snapshot(self) -> Snapshot:
         async def take() -> Snapshot:
-            await self.settle()
+            await self.wait_until_idle()
             return Snapshot(self.clock.now_ms(), self.files.copy())
 
         return self.run(take())
@@ -334,10 +334,10 @@ class BrokerHost:
             lambda: None if self._is_restarting else check(), timeout
         )
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing more happens before a client acts or a deadline passes."""
         while True:
-            await self.background.settle()
+            await self.fake_members.wait_until_idle()
             await self.wait_until_running()
             if not self.broker.is_running:
                 return
@@ -345,7 +345,7 @@ class BrokerHost:
             node.group_commit.when_idle(idle.set)
             await idle.wait()
             # The last flush may have completed requests of fake members.
-            is_idle = await self.background.is_idle()
+            is_idle = await self.fake_members.is_idle()
             if is_idle and self.broker.is_idle and not self._is_restarting:
                 return
 
@@ -353,7 +353,7 @@ class BrokerHost:
         """Return the next deadline of a group, a transaction or a fake member (a session, a
         rebalance, a heartbeat). `with_heartbeats=False` omits the heartbeats of steady fake members
         and the sessions that they extend."""
-        extended = () if with_heartbeats else self.background.steady
+        extended = () if with_heartbeats else self.fake_members.steady
         deadlines = (
             deadline
             for node in self.broker.cluster.nodes.values()
@@ -368,8 +368,8 @@ class BrokerHost:
             if context.state is CoordinatorState.ACTIVE
             and (deadline := context.coordinator.next_deadline()) is not None
         )
-        background = self.background.deadlines(with_heartbeats=with_heartbeats)
-        return min(chain(deadlines, transactions, background), default=None)
+        members = self.fake_members.deadlines(with_heartbeats=with_heartbeats)
+        return min(chain(deadlines, transactions, members), default=None)
 
     async def _start(self) -> None:
         _hosts.add(self)
@@ -437,7 +437,7 @@ class BrokerHost:
             self.history.record_transaction(node_id, event)
         else:
             self.history.record_event(node_id, event, self.interceptor.current)
-            self.background.on_event(event)
+            self.fake_members.on_event(event)
         self.changes.notify()
 
     def _on_denied(self, denial: Denial) -> None:

@@ -1,7 +1,8 @@
 """A classic group and its members.
 
-`Group.stored` is the logged state, which only `settle` and `restore` write. Everything else is
-soft state: the current rebalance and its waiting requests. Between rebalances, it matches `stored`.
+`Group.stored` is the logged state, which only `apply_metadata` and `restore` write. Everything else
+is soft state: the current rebalance and its waiting requests. Between rebalances, it matches
+`stored`.
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
@@ -196,7 +197,7 @@ class Group:
         self.previous_state = self.state
         self.state = state
 
-    def settle(self, value: GroupMetadata) -> None:
+    def apply_metadata(self, value: GroupMetadata) -> None:
         """Apply the proposed record. The record of a leader's SyncGroup makes the group Stable."""
         self.stored = value
         self.proposed = self.replaced = None

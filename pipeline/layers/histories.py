@@ -1,7 +1,7 @@
 """Rebalances, exits, storms, skews and lifecycles of the groups affected by a batch.
 
 A group's history arrives as one Arrow table of parts (collect.py); the rules (pipeline/diagnosis)
-turn it into rows in one Python call. Rows that no longer change (see `settled`), and rows of other
+turn it into rows in one Python call. Rows that are final (see `final_offset`), and rows of other
 groups, are copied from the previous batch. Times are milliseconds in the rules and timestamps in
 the tables.
 """
@@ -51,7 +51,7 @@ RESULT: Final = pa.schema(
     [
         *columns("""cluster string!, group string!,
             -- Rows of records up to this log offset are copied; null: all of them.
-            settled long,
+            final_offset long,
             -- The first rebalance that storms were computed from; earlier storms are copied.
             storms_since time
         """),
@@ -90,18 +90,18 @@ def tables(batch: Batch) -> dict[str, DataFrame]:
 
 
 # Table -> which rows of an explained group are copied from the previous batch.
-_SETTLED: Final = {
+_COPIED: Final = {
     "gold_rebalance_storm": "coalesce(from_ts < storms_since, true)",
     _LIFECYCLE: "false",
 }
 
 
 def _carried_over(batch: Batch, table: str, results: DataFrame) -> DataFrame:
-    explained = results.select(*GROUP_KEY, "settled", "storms_since")
+    explained = results.select(*GROUP_KEY, "final_offset", "storms_since")
     explained = explained.withColumn("explained", F.lit(True))
-    is_settled = _SETTLED.get(table, "settled IS NULL OR log_offset <= settled")
+    is_copied = _COPIED.get(table, "final_offset IS NULL OR log_offset <= final_offset")
     rows = batch.old(table).join(F.broadcast(explained), GROUP_KEY, "left")
-    rows = rows.where(f"explained IS NULL OR ({is_settled})")
+    rows = rows.where(f"explained IS NULL OR ({is_copied})")
     if table == _LIFECYCLE:
         rows = _with_last_commit(rows, batch.new("silver_activity"))
     return rows.select(*TABLES[table].schema.names)
@@ -148,14 +148,14 @@ def explain_group(
 ) -> pa.Table:
     """Return the rows of the group that `parts` belong to, as a table of schema RESULT."""
     history = _history_of(parts, as_of_ms)._replace(offsets_retention_ms=offsets_retention_ms)
-    until = settled(parts)
+    until = final_offset(parts)
     after = -1 if until is None else until
     explained = explain(history)
     rebalances = [row for row in explained.rebalances if row.log_offset > after]
     exits = [row for row in explained.exits if row.log_offset > after]
-    # A storm may begin in settled rows.
-    old_rebalances = _settled_rows(Rebalance, parts, "gold_rebalance", until)
-    old_exits = _settled_rows(MemberExit, parts, "gold_member_exit", until)
+    # A storm may begin in rows that are final.
+    old_rebalances = _final_rows(Rebalance, parts, "gold_rebalance", until)
+    old_exits = _final_rows(MemberExit, parts, "gold_member_exit", until)
     all_rebalances = sorted([*old_rebalances, *rebalances], key=lambda row: row.log_offset)
     all_exits = sorted([*old_exits, *exits], key=lambda row: row.log_offset)
     times = [row.synced_at if row.joined_at is None else row.joined_at for row in all_rebalances]
@@ -170,14 +170,14 @@ def explain_group(
     row = {
         "cluster": history.cluster,
         "group": history.group,
-        "settled": until,
+        "final_offset": until,
         "storms_since": None if first_ms is None else first_ms * 1000,
         **{name: table_rows(name, found) for name, found in rows.items()},
     }
     return pa.Table.from_pylist([row], schema=RESULT)
 
 
-def settled(parts: pa.Table) -> int | None:
+def final_offset(parts: pa.Table) -> int | None:
     """Return the log offset up to which results no longer change. No rule looks back further than
     half of what is kept (records, members, time). Return -1 if all results may change, and None if
     no record of the group was kept, because then no earlier result changes."""
@@ -206,7 +206,7 @@ def _time_ms(row: dict[str, Any]) -> int:
 Row = TypeVar("Row", Rebalance, MemberExit)
 
 
-def _settled_rows(kind: type[Row], parts: pa.Table, table: str, until: int | None) -> list[Row]:
+def _final_rows(kind: type[Row], parts: pa.Table, table: str, until: int | None) -> list[Row]:
     rows = parts_of(parts, table)
     return [kind(**row) for row in rows if until is None or row["log_offset"] <= until]
 

@@ -107,7 +107,7 @@ class _Explanation:
         if self._view is None:
             return []
         connected = {each.member_id for each in connected_members(self._host)}
-        fake = self._host.background.client_ids
+        fake = self._host.fake_members.client_ids
         return [
             each
             for each in self._view.members

@@ -52,7 +52,7 @@ def hints(
         ]
     missing = list(_missing_topics(requests, topics, group))
     at_end = list(_started_at_end(requests, topics))
-    fake = host.background.client_ids
+    fake = host.fake_members.client_ids
     requests = [each for each in requests if each.client_id not in fake]
     insecure = [*failed_connections(host), *_not_authenticated(requests), *host.denials]
     rejected = rejected_joins(host, requests)
@@ -66,7 +66,7 @@ def hints(
 def no_client(host: BrokerHost) -> list[str]:
     """Return a sentence if no client has sent a request, perhaps because of wrong bootstrap
     servers. Runs on the broker's loop."""
-    fake = host.background.client_ids
+    fake = host.fake_members.client_ids
     if host.history.failed_connections or any(
         each.client_id not in fake for each in host.history.requests
     ):

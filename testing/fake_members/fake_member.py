@@ -202,7 +202,7 @@ class FakeMember(SuggestsAttributes):
 
         async def leave() -> None:
             await self._member.leave(reason)
-            await self._host.settle()
+            await self._host.wait_until_idle()
 
         self._host.run(leave())
 
@@ -217,7 +217,7 @@ class FakeMember(SuggestsAttributes):
 
         async def close() -> None:
             await self._member.close()
-            await self._host.settle()
+            await self._host.wait_until_idle()
 
         self._host.run(close())
 
@@ -232,18 +232,18 @@ class FakeMember(SuggestsAttributes):
         return f"<{self}: {state}, owns {owned or 'nothing'}>"
 
     def _read(self, read: Callable[[], T]) -> T:
-        async def settled() -> T:
-            await self._host.settle()
+        async def when_idle() -> T:
+            await self._host.wait_until_idle()
             return read()
 
-        return self._host.run(settled())
+        return self._host.run(when_idle())
 
     def _do(self, action: Callable[[], object]) -> None:
         """Run an action, and wait until groups and history show the broker's reaction."""
 
         async def do() -> None:
             action()
-            await self._host.settle()
+            await self._host.wait_until_idle()
 
         self._host.run(do())
 
@@ -257,7 +257,7 @@ def _state_of(member: GroupMember) -> str:
 
 
 class FakeMembers:
-    """All fake members of a broker; they are part of its background activity."""
+    """All fake members of a broker: the InProcessClients of its host."""
 
     def __init__(
         self, host: BrokerHost, faults: Faults[Any], member_type: type[FakeMember] = FakeMember
@@ -407,7 +407,7 @@ class FakeMembers:
         """The members that do nothing but send heartbeats, by member id."""
         return {each.member_id: each for each in self._members if each.is_steady}
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every fake member waits for other members or for a deadline."""
         while not await self.is_idle():
             pass
@@ -434,7 +434,7 @@ class FakeMembers:
                     seen = host.changes.count
                     # Lets the group's other fake members react to this one. If its request still
                     # has no response then, it waits for other members, a deadline or the test.
-                    await host.settle()
+                    await host.wait_until_idle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True
                     await host.changes.wait_until(

@@ -102,7 +102,7 @@ def test_the_mirror_is_listed_as_an_ordinary_topic(kafka: Kafka) -> None:
     with contextlib.closing(consumer):
         assert consumer.topics() == {"orders", MIRROR}
         assert consumer.partitions_for_topic(MIRROR) == set(range(PARTITIONS))
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     resource = ConfigResource(ConfigResource.Type.TOPIC, MIRROR)
     (described,) = admin.describe_configs([resource]).values()
     assert described.result(10)["cleanup.policy"].value == "compact"
@@ -110,11 +110,11 @@ def test_the_mirror_is_listed_as_an_ordinary_topic(kafka: Kafka) -> None:
 
 def test_the_mirror_cannot_be_written_created_or_deleted(kafka: Kafka) -> None:
     errors: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     producer.produce(MIRROR, b"x", on_delivery=lambda error, _: errors.append(error))
     producer.flush(10)
     assert errors[0].code() == KafkaError.TOPIC_EXCEPTION
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     with pytest.raises(KafkaException) as created:
         admin.create_topics([NewTopic(MIRROR, 1)])[MIRROR].result(10)
     assert created.value.args[0].code() == KafkaError.TOPIC_EXCEPTION
@@ -132,7 +132,7 @@ def test_an_invalid_mirror_name_is_rejected() -> None:
 
 def test_a_mirror_name_that_a_topic_has_is_rejected_at_the_start(tmp_path: Path) -> None:
     with BrokerThread({}, data_dir=tmp_path / "data", durability="os") as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         admin.create_topics([NewTopic("orders", 1)])["orders"].result(10)
     config = {"kohort.offsets.mirror": "orders"}
     with (

@@ -128,18 +128,18 @@ def requests(draw: Callable[[Any], Any]) -> tuple[int, int, Any]:
     """Draw (key, version, message) that name groups and topics of the brokers."""
     key, version = draw(st.sampled_from(CACHED))
 
-    def settled(message: Any) -> Any:
+    def with_known_names(message: Any) -> Any:
         changes = {}
         for field in dataclasses.fields(message):
             value = getattr(message, field.name)
             if field.name in SMALL:
                 value = draw(SMALL[field.name])
             elif isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-                value = tuple(map(settled, value))
+                value = tuple(map(with_known_names, value))
             changes[field.name] = value
         return dataclasses.replace(message, **changes)
 
-    return key, version, settled(draw(any_message(key, version)))
+    return key, version, with_known_names(draw(any_message(key, version)))
 
 
 def with_offsets(message: Any, offsets: Callable[[], int]) -> Any:

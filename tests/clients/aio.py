@@ -177,12 +177,6 @@ class AioAdmin(Admin):
         (response,) = self._loop.run(self._admin.alter_configs([resource]))
         _check(response.resources[0][0])
 
-    def group_configs(self, _group_id: str) -> dict[str, str | None]:
-        raise NotImplementedError
-
-    def alter_group_configs(self, _group_id: str, _configs: Mapping[str, str]) -> None:
-        raise NotImplementedError
-
     def broker_configs(self) -> dict[str, str | None]:
         cluster = self._loop.run(self._admin.describe_cluster())
         return self._configs(ConfigResourceType.BROKER, str(cluster["brokers"][0]["node_id"]))

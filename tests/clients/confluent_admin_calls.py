@@ -31,7 +31,7 @@ def _commit(bootstrap: str) -> None:
 
 
 def _produce(bootstrap: str) -> None:
-    producer = ck.Producer({"bootstrap.servers": bootstrap})
+    producer = ck.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
     producer.produce("t", b"v", partition=0)
     producer.flush(TIMEOUT_SECONDS)
 

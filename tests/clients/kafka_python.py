@@ -197,19 +197,10 @@ class KafkaPythonAdmin(Admin):
         return self._configs("TOPIC", topic)
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        self._alter_configs("TOPIC", topic, configs)
-
-    def group_configs(self, group_id: str) -> dict[str, str | None]:
-        return self._configs("GROUP", group_id)
-
-    def alter_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        self._alter_configs("GROUP", group_id, configs)
-
-    def _alter_configs(self, kind: str, name: str, configs: Mapping[str, str]) -> None:
         # With raise_on_unknown=False, the broker rejects an unknown key, not the library.
-        resource = ConfigResource(kind, name, dict(configs))
+        resource = ConfigResource("TOPIC", topic, dict(configs))
         results = self._call("alter_configs", [resource], raise_on_unknown=False)
-        result = results[kind.lower()][name]
+        result = results["topic"][topic]
         if result != "OK":
             raise BrokerError(_code_in(result), result)
 

@@ -1,5 +1,6 @@
 """The adapter of confluent-kafka (librdkafka)."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -35,6 +36,8 @@ from .consumers import until
 
 TIMEOUT_SECONDS = 20
 POLL_SECONDS = 0.05
+# Otherwise the library writes to standard error.
+LOGGER = logging.getLogger("librdkafka")
 # After these errors, the library continues. It waits for a missing topic, and joins again if it is
 # polled after max.poll.interval.ms, or if its group migrated while it joined (with Kafka too).
 RECOVERED_ERRORS = (
@@ -87,7 +90,7 @@ class LibrdkafkaConsumer(Consumer):
         if settings.isolation_level is not None:
             options["isolation.level"] = settings.isolation_level
         self.rebalances = 0
-        self._consumer = confluent_kafka.Consumer(options)
+        self._consumer = confluent_kafka.Consumer(options, logger=LOGGER)
 
     def subscribe(self, *topics: str) -> None:
         self._consumer.subscribe(list(topics), on_assign=self._count)
@@ -166,7 +169,7 @@ class LibrdkafkaConsumer(Consumer):
 
 class LibrdkafkaAdmin(Admin):
     def __init__(self, bootstrap: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap}, logger=LOGGER)
 
     def _only(self, futures: Mapping[Any, Any]) -> Any:
         (future,) = futures.values()
@@ -209,20 +212,12 @@ class LibrdkafkaAdmin(Admin):
         return self._configs(ConfigResource.Type.TOPIC, topic)
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
-        self._alter_configs(ConfigResource.Type.TOPIC, topic, configs)
-
-    def group_configs(self, group_id: str) -> dict[str, str | None]:
-        return self._configs(ConfigResource.Type.GROUP, group_id)
-
-    def alter_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
-        self._alter_configs(ConfigResource.Type.GROUP, group_id, configs)
-
-    def _alter_configs(self, kind: Any, name: str, configs: Mapping[str, str]) -> None:
         entries = [
             ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
             for key, value in configs.items()
         ]
-        resource = ConfigResource(kind, name, incremental_configs=entries)
+        topic_type = ConfigResource.Type.TOPIC
+        resource = ConfigResource(topic_type, topic, incremental_configs=entries)
         self._only(self._admin.incremental_alter_configs([resource]))
 
     def broker_configs(self) -> dict[str, str | None]:
@@ -271,8 +266,8 @@ class LibrdkafkaTransactionalProducer(TransactionalProducer):
                 "message.timeout.ms": min(timeout_ms, 10_000),
                 "linger.ms": 0,
                 "retry.backoff.ms": 20,
-                "log_level": 0,
-            }
+            },
+            logger=LOGGER,
         )
 
     def start(self) -> None:
@@ -293,7 +288,7 @@ class LibrdkafkaTransactionalProducer(TransactionalProducer):
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None:
         consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": self._bootstrap, "group.id": group_id, "log_level": 0}
+            {"bootstrap.servers": self._bootstrap, "group.id": group_id}, logger=LOGGER
         )
         offsets = [TopicPartition(topic, 0, offset)]
         metadata = consumer.consumer_group_metadata()
@@ -331,7 +326,8 @@ class Librdkafka(Client):
                 "enable.idempotence": idempotent,
                 "linger.ms": 5,
                 "topic.metadata.refresh.fast.interval.ms": 50,
-            }
+            },
+            logger=LOGGER,
         )
         delivered: dict[int, tuple[int, int]] = {}
         failed: list[KafkaError] = []

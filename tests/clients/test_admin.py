@@ -94,21 +94,6 @@ def test_invalid_configs_are_rejected_and_change_nothing(
     assert admin.topic_configs(topic) == before
 
 
-def test_group_configs_are_described_and_altered(client: Client, admin: Admin, group: str) -> None:
-    if client.name == "aiokafka":
-        pytest.skip("aiokafka 0.14 only knows configs of topics and brokers")
-    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
-    before = admin.group_configs(group)
-    broker = admin.broker_configs()
-    for key in (session, heartbeat):
-        assert before[key] == broker[f"group.{key}"]
-    admin.alter_group_configs(group, {session: "50000"})
-    until(lambda: admin.group_configs(group)[session] == "50000", "the new value is described")
-    for invalid in ({session: "60001"}, {heartbeat: "1"}, {"no.such.key": "1"}):
-        assert_rejected(INVALID_CONFIG, admin.alter_group_configs, group, invalid)
-    assert admin.group_configs(group) == {**before, session: "50000"}
-
-
 def test_the_cluster_and_its_brokers_configs_are_described(client: Client, admin: Admin) -> None:
     host, port = client.bootstrap.rsplit(":", 1)
     assert (host, int(port)) in admin.brokers()

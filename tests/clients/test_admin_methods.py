@@ -65,5 +65,5 @@ def test_every_method_of_kafka_python(bootstrap: str) -> None:
 
 
 def test_every_method_of_confluent_kafka(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     check("confluent-kafka", admin, confluent_admin_calls.calls, bootstrap)

@@ -96,7 +96,7 @@ def test_a_rolling_upgrade_and_downgrade_loses_and_repeats_no_record(
         each.subscribe(topic)
     members.until_shared(partitions_of(topic, PARTITIONS), [2, 2, 2])
     production = Production(client, topic)
-    admin = AdminClient({"bootstrap.servers": client.bootstrap})
+    admin = AdminClient({"bootstrap.servers": client.bootstrap, "log_level": 0})
 
     def is_stable() -> bool:
         described = admin.describe_consumer_groups([group])[group].result()

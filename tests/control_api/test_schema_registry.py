@@ -96,7 +96,7 @@ def test_a_value_is_written_and_read_with_its_schema(
     serialize, _, value = kind(client)
     kafka = server.control.kafka
     kafka.topic("orders", partitions=1)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     producer.produce("orders", serialize(value, CONTEXT))
     assert producer.flush(10) == 0
     consumer = Consumer(

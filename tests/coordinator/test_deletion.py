@@ -49,27 +49,6 @@ def test_a_group_without_a_group_record_gets_a_tombstone_too(
     assert harness.log[-1] == GroupTombstone(GROUP)
 
 
-def test_a_group_with_only_a_pending_member_can_be_deleted(harness: CoordinatorHarness) -> None:
-    pending = harness.request_member_id()
-    assert harness.delete() is E.none
-    assert harness.results[harness.join(pending)].error_code is E.unknown_member_id
-    assert not harness.coordinator.deadlines
-
-
-def test_a_deleted_group_restarts_at_generation_one(harness: CoordinatorHarness) -> None:
-    harness.leave(*harness.stable_group(None))
-    assert harness.group.generation == 2
-    harness.delete()
-    harness.stable_group(None)
-    assert harness.group.generation == 1
-
-
-def test_the_group_with_the_empty_id_can_be_deleted(harness: CoordinatorHarness) -> None:
-    harness.commit(group_id="")
-    assert harness.delete("") is E.none
-    assert harness.delete("") is E.group_id_not_found
-
-
 # --- offsets
 
 
@@ -138,17 +117,6 @@ def test_an_empty_group_is_subscribed_to_nothing(
     harness.restart()
     assert harness.delete_offsets(("t", (0,))) == (E.none,)
     assert harness.group.protocol_type == protocol_type
-
-
-def test_groups_of_other_protocol_types_keep_all_offsets(harness: CoordinatorHarness) -> None:
-    harness.stable_group(None, protocol_type="connect")
-    assert harness.delete_offsets(("t", (0,))) is E.non_empty_group
-    assert harness.delete_offsets() is E.non_empty_group
-
-
-def test_deleting_offsets_of_an_unknown_group_is_rejected(harness: CoordinatorHarness) -> None:
-    assert harness.delete_offsets(("t", (0,)), group_id="") is E.invalid_group_id
-    assert harness.delete_offsets(group_id="unknown") is E.group_id_not_found
 
 
 def test_a_group_exists_after_its_offsets_were_deleted(harness: CoordinatorHarness) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import JoinMember, JoinResult
+from kohort.coordinator.commands import JoinResult
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, RANGE, CoordinatorHarness
@@ -58,30 +58,10 @@ def test_a_protocol_listed_twice_counts_once(harness: CoordinatorHarness) -> Non
     assert harness.results[b].protocol_name == "range"
 
 
-def test_old_versions_join_with_one_request(harness: CoordinatorHarness) -> None:
-    ticket = harness.join(version=3)
-    harness.advance(0)
-    assert harness.results[ticket].error_code is E.none
-
-
 def test_the_first_join_writes_a_group_record(harness: CoordinatorHarness) -> None:
     harness.join()
     empty = GroupMetadata("", 0, None, None, harness.now, ())
     assert harness.log == [GroupMetadataRecord(GROUP, empty)]
-
-
-def test_a_rejected_first_join_creates_the_group(harness: CoordinatorHarness) -> None:
-    assert harness.results[harness.join(protocols=())] == rejected(E.inconsistent_group_protocol)
-    assert harness.results[harness.join(protocol_type="")] == rejected(
-        E.inconsistent_group_protocol
-    )
-    assert len(harness.log) == 1
-    assert harness.group.stored is not None
-
-
-def test_a_join_with_a_member_id_creates_no_group(harness: CoordinatorHarness) -> None:
-    assert harness.results[harness.join("unknown")] == rejected(E.unknown_member_id, "unknown")
-    assert not harness.log
 
 
 def test_joining_a_group_of_offsets_writes_no_group_record(
@@ -94,85 +74,11 @@ def test_joining_a_group_of_offsets_writes_no_group_record(
     assert harness.results[harness.join("unknown")] == rejected(E.unknown_member_id, "unknown")
 
 
-def test_the_empty_group_id_is_rejected(harness: CoordinatorHarness) -> None:
-    assert harness.results[harness.join("me", group_id="")] == rejected(E.invalid_group_id, "me")
-
-
-def test_only_the_leader_receives_the_list_of_members(
-    harness: CoordinatorHarness,
-) -> None:
-    a, b = (
-        harness.join_dynamic(),
-        harness.join_dynamic(protocols=(("range", b"of b"), ("roundrobin", b"rr"))),
-    )
-    harness.advance(0)
-    both = (JoinMember("client-1", None, b"r"), JoinMember("client-2", None, b"of b"))
-    assert harness.results[a] == JoinResult(
-        E.none, 1, "consumer", "range", "client-1", "client-1", both, False
-    )
-    assert harness.results[b] == JoinResult(
-        E.none, 1, "consumer", "range", "client-1", "client-2", (), False
-    )
-    assert harness.state is State.COMPLETING_REBALANCE
-
-
-def test_the_protocol_with_most_votes_is_selected(harness: CoordinatorHarness) -> None:
-    harness.join_dynamic(protocols=(("x", b""), ("range", b""), ("roundrobin", b"")))
-    harness.join_dynamic(protocols=(("roundrobin", b""), ("range", b"")))
-    harness.join_dynamic(protocols=(("roundrobin", b""), ("y", b""), ("range", b"")))
-    harness.advance(0)
-    assert harness.group.protocol_name == "roundrobin"
-
-
 def test_in_a_tie_the_preference_of_the_leader_decides(harness: CoordinatorHarness) -> None:
     harness.join_dynamic(protocols=(("roundrobin", b""), ("range", b"")))
     harness.join_dynamic(protocols=(("range", b""), ("roundrobin", b"")))
     harness.advance(0)
     assert harness.group.protocol_name == "roundrobin"
-
-
-def test_a_join_without_a_common_protocol_is_rejected(
-    harness: CoordinatorHarness,
-) -> None:
-    (leader,) = harness.stable_group(None, protocols=BOTH)
-    assert harness.results[harness.join(protocols=(("x", b""),))] == rejected(
-        E.inconsistent_group_protocol
-    )
-    assert harness.results[harness.join(protocol_type="connect")] == rejected(
-        E.inconsistent_group_protocol
-    )
-    again = harness.join(leader, protocols=(("x", b""),))
-    assert harness.results[again] == rejected(E.inconsistent_group_protocol, leader)
-    assert harness.state is State.STABLE
-
-
-def test_a_pending_member_id_with_an_instance_id_is_rejected(harness: CoordinatorHarness) -> None:
-    member_id = harness.request_member_id()
-    assert harness.results[harness.join(member_id, instance="i")] == rejected(
-        E.unknown_server_error
-    )
-
-
-def test_an_unused_pending_member_id_expires(harness: CoordinatorHarness) -> None:
-    member_id = harness.request_member_id(session_ms=6_000)
-    harness.advance(6_000)
-    assert harness.results[harness.join(member_id)] == rejected(E.unknown_member_id, member_id)
-
-
-def test_pending_members_do_not_affect_a_stable_group(harness: CoordinatorHarness) -> None:
-    harness.stable_group(None)
-    harness.request_member_id(session_ms=6_000)
-    harness.advance(6_001)
-    assert (harness.state, harness.group.generation) == (State.STABLE, 1)
-
-
-def test_a_later_rebalance_waits_until_pending_members_join(harness: CoordinatorHarness) -> None:
-    (a,) = harness.stable_group(None)
-    pending = harness.request_member_id()
-    again = harness.join(a)
-    assert again not in harness.results
-    late = harness.join(pending)
-    assert harness.results[again].generation_id == harness.results[late].generation_id == 2
 
 
 def test_a_later_rebalance_waits_until_pending_members_expire(harness: CoordinatorHarness) -> None:
@@ -182,14 +88,6 @@ def test_a_later_rebalance_waits_until_pending_members_expire(harness: Coordinat
     harness.advance(5_999)
     assert again not in harness.results
     harness.advance(1)
-    assert harness.results[again].generation_id == 2
-
-
-def test_a_later_rebalance_waits_until_pending_members_leave(harness: CoordinatorHarness) -> None:
-    (a,) = harness.stable_group(None)
-    pending = harness.request_member_id()
-    again = harness.join(a)
-    assert harness.leave(pending).members[0].error_code is E.none
     assert harness.results[again].generation_id == 2
 
 
@@ -208,16 +106,6 @@ def test_an_unchanged_follower_receives_the_stable_generation_again(
     assert dict(harness.coordinator.deadlines) == before, "no timer has changed"
 
 
-def test_the_leader_of_a_stable_group_may_always_start_a_rebalance(
-    harness: CoordinatorHarness,
-) -> None:
-    a, b = harness.stable_group(None, None)
-    ticket = harness.join(a)
-    assert harness.state is State.PREPARING_REBALANCE
-    harness.join(b)
-    assert (harness.results[ticket].generation_id, harness.results[ticket].leader) == (2, a)
-
-
 @pytest.mark.parametrize(
     "changed", [(("range", b"new"),), BOTH, ROUNDROBIN + RANGE], ids=["metadata", "more", "order"]
 )
@@ -229,59 +117,7 @@ def test_a_follower_with_changed_protocols_starts_a_rebalance(
     assert harness.state is State.PREPARING_REBALANCE
 
 
-def test_an_unchanged_member_receives_the_syncing_generation_again(
-    harness: CoordinatorHarness,
-) -> None:
-    first = [harness.join_dynamic(), harness.join_dynamic()]
-    harness.advance(0)
-    leader, follower = (harness.results[t].member_id for t in first)
-    assert harness.results[harness.join(leader)] == harness.results[first[0]]
-    assert harness.results[harness.join(follower)] == harness.results[first[1]]
-    assert harness.state is State.COMPLETING_REBALANCE
-
-
-def test_a_changed_member_during_the_sync_starts_a_rebalance(
-    harness: CoordinatorHarness,
-) -> None:
-    first = [harness.join_dynamic(), harness.join_dynamic()]
-    harness.advance(0)
-    leader, follower = (harness.results[t].member_id for t in first)
-    parked = harness.sync(follower, 1)
-    harness.join(leader, protocols=(("range", b"new"),))
-    assert harness.results[parked].error_code is E.rebalance_in_progress
-    assert harness.state is State.PREPARING_REBALANCE
-
-
-def test_a_replaced_join_gets_no_response(
-    harness: CoordinatorHarness,
-) -> None:
-    a, b = harness.stable_group(None, None)
-    replaced = harness.join(a)
-    latest = harness.join(a)
-    harness.join(b)
-    assert replaced not in harness.results
-    assert harness.results[latest].generation_id == 2
-
-
-def test_former_members_of_an_empty_group_are_unknown(harness: CoordinatorHarness) -> None:
-    (a,) = harness.stable_group(None)
-    harness.leave(a)
-    assert harness.state is State.EMPTY
-    assert harness.results[harness.join(a)] == rejected(E.unknown_member_id, a)
-
-
 # --- group.max.size
-
-
-def test_a_full_group_accepts_no_new_member() -> None:
-    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, group_max_size=2)
-    pending = harness.request_member_id()
-    harness.stable_group(None, None)
-    assert harness.results[harness.join()] == rejected(E.group_max_size_reached)
-    assert harness.results[harness.join(pending)] == rejected(E.group_max_size_reached)
-    assert harness.results[harness.join(pending)] == rejected(E.group_max_size_reached)
-    assert not harness.group.pending_joins
-    assert harness.state is State.STABLE
 
 
 def test_an_empty_group_issues_member_ids_without_limit() -> None:

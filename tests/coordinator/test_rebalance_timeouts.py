@@ -1,6 +1,5 @@
 """The initial delay, the rebalance timeout, and the members of the next generation."""
 
-import pytest
 from kohort.coordinator.classic.states import State
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
@@ -9,33 +8,11 @@ from support.coordinator import GROUP, CoordinatorHarness
 E = ErrorCode
 
 
-def test_the_first_rebalance_waits_for_the_initial_delay() -> None:
-    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
-    a = harness.join_dynamic()
-    harness.advance(2_999)
-    assert a not in harness.results
-    harness.advance(1)
-    assert harness.results[a].generation_id == 1
-
-
 def test_an_initial_delay_of_zero_is_still_a_timer(harness: CoordinatorHarness) -> None:
     a = harness.join_dynamic()
     assert a not in harness.results
     harness.advance(0)
     assert harness.results[a].generation_id == 1
-
-
-def test_a_new_member_extends_the_initial_delay_once() -> None:
-    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
-    a = harness.join_dynamic()
-    harness.advance(2_999)
-    b = harness.join_dynamic()
-    harness.advance(1)
-    assert a not in harness.results
-    harness.advance(2_999)
-    assert a not in harness.results
-    harness.advance(1)
-    assert harness.results[a].generation_id == harness.results[b].generation_id == 1
 
 
 def test_the_initial_delay_is_limited_by_the_rebalance_timeout() -> None:
@@ -64,24 +41,6 @@ def test_rejoining_does_not_extend_the_initial_delay() -> None:
     assert harness.results[again].generation_id == 1
 
 
-def test_the_first_rebalance_does_not_wait_for_pending_members(harness: CoordinatorHarness) -> None:
-    harness.request_member_id()
-    a = harness.join_dynamic()
-    harness.advance(0)
-    assert harness.results[a].generation_id == 1
-
-
-def test_the_group_becomes_empty_if_all_leave_during_the_initial_delay() -> None:
-    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
-    member_id = harness.request_member_id()
-    a = harness.join(member_id)
-    harness.leave(member_id)
-    assert harness.results[a].error_code is E.unknown_member_id
-    assert harness.state is State.PREPARING_REBALANCE
-    harness.advance(3_000)
-    assert (harness.state, harness.group.generation) == (State.EMPTY, 1)
-
-
 def test_a_member_that_expires_completes_the_first_rebalance() -> None:
     """Unlike a member that leaves (upstream's testHeartbeatExpirationShouldRemoveMember)."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=600_000)
@@ -99,25 +58,6 @@ def test_a_pending_member_that_expires_completes_the_first_rebalance() -> None:
     a = harness.join_dynamic()
     harness.advance(6_000)
     assert harness.results[a].generation_id == 1
-
-
-def test_a_rebalance_completes_when_all_have_rejoined(harness: CoordinatorHarness) -> None:
-    a, b, c = harness.stable_group(None, None, None)
-    tickets = [harness.join(a)]
-    assert harness.heartbeat(b, 1) is E.rebalance_in_progress
-    tickets += [harness.join(b), harness.join(c)]
-    assert [harness.results[ticket].generation_id for ticket in tickets] == [2, 2, 2]
-
-
-def test_a_member_that_does_not_rejoin_in_time_is_removed(harness: CoordinatorHarness) -> None:
-    a, b, c = harness.stable_group(None, None, None, session_ms=1_000_000, rebalance_ms=10_000)
-    tickets = [harness.join(m, session_ms=1_000_000, rebalance_ms=10_000) for m in (a, c)]
-    harness.advance(9_999)
-    assert not any(ticket in harness.results for ticket in tickets)
-    harness.advance(1)
-    assert all(harness.results[ticket].generation_id == 2 for ticket in tickets)
-    assert list(harness.group.members) == [a, c]
-    assert harness.heartbeat(b, 1) is E.unknown_member_id
 
 
 def test_the_longest_rebalance_timeout_of_all_members_applies(harness: CoordinatorHarness) -> None:
@@ -184,41 +124,6 @@ def test_a_new_member_is_rejected_after_five_minutes_of_rebalance(
         E.unknown_member_id,
         "",
     )
-
-
-def test_a_member_with_a_waiting_join_does_not_expire(harness: CoordinatorHarness) -> None:
-    a, b = harness.stable_group(None, None, session_ms=6_000, rebalance_ms=1_000_000)
-    ticket = harness.join(a, session_ms=6_000, rebalance_ms=1_000_000)
-    for _ in range(10):
-        harness.advance(5_000)
-        assert harness.heartbeat(b, 1) is E.rebalance_in_progress
-    assert ticket not in harness.results
-    harness.join(b, session_ms=6_000, rebalance_ms=1_000_000)
-    assert harness.results[ticket].generation_id == 2
-    # Now it can expire.
-    harness.advance(6_000)
-    assert harness.state is State.EMPTY
-
-
-@pytest.mark.parametrize("leader_syncs", [True, False])
-def test_members_that_do_not_sync_in_time_are_removed(
-    harness: CoordinatorHarness, leader_syncs: bool
-) -> None:
-    tickets = [harness.join_dynamic(rebalance_ms=20_000) for _ in range(3)]
-    harness.advance(0)
-    a, b, c = (harness.results[ticket].member_id for ticket in tickets)
-    parked = harness.sync(b, 1)
-    if leader_syncs:
-        harness.sync(a, 1, {a: b"", b: b"", c: b""})
-    for _ in range(4):
-        harness.advance(4_999)
-        assert {harness.heartbeat(m, 1) for m in (a, b, c)} == {E.none}
-    harness.advance(4)
-    assert harness.state is State.PREPARING_REBALANCE
-    assert set(harness.group.members) == ({a, b} if leader_syncs else {b})
-    expected = E.none if leader_syncs else E.rebalance_in_progress
-    assert harness.results[parked].error_code is expected
-    assert harness.heartbeat(b, 1) is E.rebalance_in_progress
 
 
 def test_a_group_without_any_sync_is_empty_after_the_rebalance_timeout(

@@ -175,16 +175,6 @@ def test_replaced_static_member_is_fenced(harness: CoordinatorHarness) -> None:
     assert error is E.fenced_instance_id
 
 
-def test_consumer_groups_validate_the_member_epoch(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    epoch = harness.consumers.epoch
-    more = {"member_id": "a", "supports_member_epochs": True}
-    assert commit(harness, generation=epoch, **more) is E.none
-    assert commit(harness, generation=epoch + 1, **more) is E.illegal_generation
-    other = {"member_id": "b", "supports_member_epochs": True}
-    assert commit(harness, generation=epoch, **other) is E.unknown_member_id
-
-
 def test_a_transactional_commit_does_not_extend_the_session(harness: CoordinatorHarness) -> None:
     (member_id,) = harness.stable_group(None, session_ms=10_000)
     harness.advance(9_000)
@@ -199,59 +189,7 @@ def test_too_large_metadata_leaves_nothing_pending(harness: CoordinatorHarness) 
     assert fetched(harness, stable=True) == -1
 
 
-# --- pending offsets
-
-
-def test_a_pending_offset_is_unstable_until_the_marker(harness: CoordinatorHarness) -> None:
-    harness.commit(("t", 0, 1), ("t", 1, 1))
-    commit(harness)
-    assert fetched(harness) == 1
-    assert fetched(harness, stable=True) is E.unstable_offset_commit
-    assert fetched(harness, stable=True, partition=1) == 1
-    end(harness, is_commit=True)
-    assert fetched(harness, stable=True) == 5
-
-
-def test_an_aborted_offset_is_never_visible(harness: CoordinatorHarness) -> None:
-    harness.commit(("t", 0, 1))
-    commit(harness)
-    end(harness, is_commit=False)
-    assert fetched(harness) == fetched(harness, stable=True) == 1
-
-
-def test_an_offset_stays_unstable_while_another_producer_is_open(
-    harness: CoordinatorHarness,
-) -> None:
-    commit(harness, 5, producer=7)
-    commit(harness, 6, producer=8)
-    end(harness, is_commit=True, producer=7)
-    assert fetched(harness, stable=True) is E.unstable_offset_commit
-    end(harness, is_commit=False, producer=8)
-    assert fetched(harness, stable=True) == 5
-
-
-def test_a_plain_commit_after_a_transactional_one_wins(harness: CoordinatorHarness) -> None:
-    commit(harness, 5)
-    harness.commit(("t", 0, 6))
-    end(harness, is_commit=True)
-    assert fetched(harness) == 6
-
-
-def test_pending_offsets_survive_a_restart(harness: CoordinatorHarness) -> None:
-    commit(harness)
-    harness.restart()
-    assert fetched(harness, stable=True) is E.unstable_offset_commit
-    end(harness, is_commit=True)
-    harness.restart()
-    assert fetched(harness, stable=True) == 5
-
-
-def test_a_deleted_group_loses_its_pending_offsets(harness: CoordinatorHarness) -> None:
-    commit(harness)
-    assert harness.delete() is E.none
-    end(harness, is_commit=True)
-    assert fetched(harness, stable=True) == -1
-    assert harness.delete() is E.group_id_not_found
+# --- expiration
 
 
 def test_a_group_does_not_expire_while_its_offsets_are_pending(

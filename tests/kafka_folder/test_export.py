@@ -30,7 +30,7 @@ CHECKPOINTS = (".kafka_cleanshutdown", "recovery-point-offset-checkpoint")
 
 
 def write_with_kohort(address: str) -> None:
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0})
     for number in range(6):
         producer.produce("orders", b"written by kohort %d" % number, partition=number % 3)
     assert producer.flush(30) == 0
@@ -93,7 +93,7 @@ def move_to_kafka(kohort_data: Path, kafka: KafkaFolder, topics: dict[str, int])
     """Steps 2 to 6 of the documentation."""
     kafka.format()
     with kafka.running() as address:
-        admin = AdminClient({"bootstrap.servers": address})
+        admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
         created = admin.create_topics(
             [
                 NewTopic(

@@ -69,18 +69,9 @@ class Tools:
         """Create the CDS archive by running a tool that has all kinds of clients."""
         if archive(self._jars, "tools").exists():
             return
-        arguments = (
-            "--topic",
-            topic,
-            "--num-records",
-            1,
-            "--producer-acks",
-            1,
-            "--record-size",
-            10,
-        )
+        one_record = ("--num-records", 1, "--producer-acks", 1, "--record-size", 10)
         with archiving(self._jars, "tools", MEMORY) as jvm:
-            command = [*jvm, *self._tool("latency", *arguments)]
+            command = [*jvm, *self._tool("latency", "--topic", topic, *one_record)]
             subprocess.run(command, capture_output=True, timeout=TIMEOUT_SECONDS)
 
     def command(self, name: str, *args: object) -> list[str]:

@@ -197,7 +197,7 @@ async def test_kafka_still_has_the_recorded_result(kafka_jars: Path, tmp_path: P
 
 
 def _play(bootstrap: str, data: Path) -> list[Run]:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     config = {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -258,7 +258,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 def _producer(bootstrap: str, **config: Any) -> Producer:
     options = {key.replace("_", "."): value for key, value in config.items()}
-    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 5_000, **options})
+    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 5_000, **options, "log_level": 0})
 
 
 def _put(producer: Producer, *pairs: tuple[str | None, str | None]) -> None:

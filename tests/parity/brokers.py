@@ -63,7 +63,7 @@ class KohortBroker(ScriptBroker):
             session.listener = session.listener._replace(protocol=SecurityProtocol.SASL_PLAINTEXT)
         return client
 
-    async def settle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
+    async def wait_until_idle(self, control: AsyncClient, pending: Callable[[], int]) -> None:
         quiet = 0
         while quiet < 3:
             before = pending()

@@ -378,11 +378,10 @@ class CoordinatorHarness:
         *,
         instance: str | None = None,
         protocol_type: str | None = None,
-        protocol_name: str | None = None,
     ) -> int:
         given = tuple((assignments or {}).items())
         return self.submit(
-            SyncGroup(GROUP, generation, member_id, instance, protocol_type, protocol_name, given)
+            SyncGroup(GROUP, generation, member_id, instance, protocol_type, None, given)
         )
 
     def heartbeat(
@@ -442,7 +441,6 @@ class CoordinatorHarness:
         assignor: str | None = None,
         rebalance_ms: int = -1,
         client: str | None = "client",
-        version: int = 1,
     ) -> ConsumerHeartbeatResult:
         """Send a ConsumerGroupHeartbeat. `owned`: partitions by topic; None: not sent."""
         listed = None
@@ -466,7 +464,7 @@ class CoordinatorHarness:
                 client,
                 "/127.0.0.1",
                 None,
-                version >= 1,
+                True,
             )
         )
         assert isinstance(result, ConsumerHeartbeatResult)
@@ -490,8 +488,8 @@ class CoordinatorHarness:
         owned = self.consumers.members[member_id].assigned
         return {self.topics.name_of(topic): sorted(each) for topic, each in owned.items()}
 
-    def describe_consumers(self, group_id: str = GROUP) -> Any:
-        return self.call(DescribeConsumerGroup(group_id))
+    def describe_consumers(self) -> Any:
+        return self.call(DescribeConsumerGroup(GROUP))
 
     @property
     def consumers(self) -> ConsumerGroup:
@@ -510,9 +508,9 @@ class CoordinatorHarness:
         assert isinstance(error, ErrorCode)
         return error
 
-    def delete_offsets(self, *topics: tuple[str, tuple[int, ...]], group_id: str = GROUP) -> Any:
+    def delete_offsets(self, *topics: tuple[str, tuple[int, ...]]) -> Any:
         """Return the error of the group if there is one, else the errors of the topics."""
-        done = self.call(OffsetDelete(group_id, topics))
+        done = self.call(OffsetDelete(GROUP, topics))
         return done.error_code or done.errors
 
     # --- events

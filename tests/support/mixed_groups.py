@@ -25,10 +25,10 @@ def _listed(owned: Owned) -> tuple[TopicPartitions, ...]:
 
 
 def consumer_protocols(
-    *topics: str, owned: Owned | None = None, name: str = "range", rack: str | None = None
+    *topics: str, owned: Owned | None = None, name: str = "range"
 ) -> tuple[tuple[str, bytes], ...]:
     """Return the protocols of a JoinGroup: one, subscribed to `topics` or else to `orders`."""
-    subscription = Subscription(topics or ("orders",), None, _listed(owned or {}), -1, rack)
+    subscription = Subscription(topics or ("orders",), None, _listed(owned or {}), -1, None)
     return ((name, encode_subscription(subscription)),)
 
 
@@ -42,21 +42,10 @@ def assigned(result: SyncResult) -> dict[str, tuple[int, ...]]:
     return {each.topic: each.partitions for each in decode_assignment(result.assignment)[0]}
 
 
-def classic_group(
-    harness: CoordinatorHarness,
-    *assignments: bytes,
-    instances: Iterable[str | None] = (),
-) -> list[str]:
+def classic_group(harness: CoordinatorHarness, *assignments: bytes) -> list[str]:
     """Create a stable classic group at generation 1, with a member for each assignment. Return the
     member ids."""
-    instances = [*instances, *[None] * len(assignments)][: len(assignments)]
-    protocols = consumer_protocols()
-    tickets = [
-        harness.join_dynamic(protocols=protocols)
-        if instance is None
-        else harness.join(instance=instance, protocols=protocols)
-        for instance in instances
-    ]
+    tickets = [harness.join_dynamic(protocols=consumer_protocols()) for _ in assignments]
     harness.advance(harness.config.group_initial_rebalance_delay_ms)
     ids = [harness.results[ticket].member_id for ticket in tickets]
     leader = harness.group.leader

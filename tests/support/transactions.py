@@ -129,10 +129,8 @@ class Producer:
                 return None if found is None else ErrorCode(found.coordinators[0].error_code)
         return ErrorCode.none
 
-    def init(self, *, timeout_ms: int = 60_000, recovers: bool = False) -> ErrorCode | None:
-        values: dict[str, Any] = {**self._producer, "transaction_timeout": timeout_ms}
-        if not recovers:
-            values.update(producer_id=-1, producer_epoch=-1)
+    def init(self, *, timeout_ms: int = 60_000) -> ErrorCode | None:
+        values = {"transactional_id": self.transactional_id, "transaction_timeout": timeout_ms}
         return self._adopt(self._call("InitProducerId", 5, **values))
 
     def _adopt(self, response: Any) -> ErrorCode | None:

@@ -256,6 +256,7 @@ def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
         "group.instance.id": "worker-1",
         "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 100,
+        "log_level": 0,
     }
     first = Consumer({**config, "client.id": "one"})
     second = Consumer({**config, "client.id": "two"})
@@ -291,7 +292,8 @@ OPEN_CLIENT = """
     kept = []
 
     def test_something(kafka):
-        consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"})
+        servers = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
+        consumer = Consumer({**servers, "group.id": "billing"})
         kafka.topic("orders", partitions=1)
         consumer.subscribe(["orders"])
         consumer.poll(0)

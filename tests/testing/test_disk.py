@@ -89,7 +89,7 @@ def test_each_rename_is_followed_by_a_folder_sync() -> None:
     with Kafka(durability="fsync") as kafka:
         kafka.topic("orders", partitions=2).produce(["a"])
         kafka.topic("orders").delete()
-        kafka.run(kafka._host.settle())
+        kafka.run(kafka._host.wait_until_idle())
         operations = [operation for operation, _ in kafka.disk.operations]
         assert "rename" in operations
         last = len(operations) - operations[::-1].index("rename")

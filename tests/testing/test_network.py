@@ -87,6 +87,7 @@ def test_librdkafka_reports_a_throttle_and_the_next_request_of_its_connection_wa
         {
             "bootstrap.servers": kafka.bootstrap_servers,
             "throttle_cb": lambda event: throttles.append(event.throttle_time),
+            "log_level": 0,
         }
     )
     kafka.faults.throttle("Produce", ms=120)
@@ -175,7 +176,7 @@ def test_a_client_that_is_cut_off_from_one_node_reaches_the_others(
         committer.commit(1)
         (other,) = (n for n in kafka.nodes if n.node_id != kafka.group("billing").node_id)
         with kafka.faults.network_partition(node=other.node_id) as partition:
-            producer = Producer({"bootstrap.servers": other.address})
+            producer = Producer({"bootstrap.servers": other.address, "log_level": 0})
             kafka.wait(lambda: producer.poll(0) or partition.fired)
             committer.commit(2)
         assert "orders" in producer.list_topics(timeout=10).topics
@@ -201,7 +202,7 @@ def test_a_node_with_a_skewed_clock_stamps_and_rejects_records(kafka: Kafka) -> 
     kafka.topic("stamped", partitions=1, config={"message.timestamp.type": "LogAppendTime"})
     kafka.topic("checked", partitions=1, config={"message.timestamp.after.max.ms": "60000"})
     errors: list[object] = []
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     before_ms = kafka.clock.now_ms
     with kafka.faults.skew_clock(node=1, seconds=3600):
         producer.produce("stamped", b"x")

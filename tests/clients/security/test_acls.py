@@ -146,7 +146,7 @@ REFRESH = {"topic.metadata.refresh.interval.ms": 300}
 
 @contextlib.contextmanager
 def confluent_producer(address: str) -> Iterator[Send]:
-    producer = confluent_kafka.Producer({"bootstrap.servers": address, **REFRESH})
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, **REFRESH, "log_level": 0})
 
     def send(topic: str) -> bool:
         errors: list[Any] = []

@@ -104,7 +104,7 @@ async def test_aiokafka_gets_every_record_despite_its_quota(kafka: Kafka) -> Non
 def test_a_throttled_client_does_not_delay_another(kafka: Kafka) -> None:
     set_quota(kafka, "till", producer_byte_rate=1.0)
     slow = confluent_kafka.Producer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
+        {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till", "log_level": 0}
     )
     slow.produce("orders", b"x" * 1000)
     assert slow.flush(TIMEOUT_SECONDS) == 0

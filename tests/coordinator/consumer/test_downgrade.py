@@ -8,7 +8,7 @@ from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
-from support.mixed_groups import assigned, consumer_protocols, rejoin, sync
+from support.mixed_groups import consumer_protocols, rejoin, sync
 
 E = ErrorCode
 ALL = {"orders": (0, 1, 2, 3)}
@@ -68,15 +68,6 @@ def test_members_keep_their_partitions() -> None:
     assert event.detail == {"type": "classic"}
 
 
-def test_commits_of_the_old_generation_are_accepted() -> None:
-    harness = mixed_group()
-    harness.consumer("c", -1)
-    assert harness.commit(("orders", 0, 1), member_id="a", generation=3) is E.none
-    for generation in (2, 4):
-        error = harness.commit(("orders", 0, 1), member_id="a", generation=generation)
-        assert error is E.illegal_generation
-
-
 def test_sessions_continue_in_the_classic_group() -> None:
     harness = mixed_group()
     harness.consumer("c", -1)
@@ -84,33 +75,11 @@ def test_sessions_continue_in_the_classic_group() -> None:
     assert harness.state is State.EMPTY
 
 
-def test_leaving_temporarily_does_not_downgrade() -> None:
-    harness = mixed_group()
-    harness.consumer("c", -2, instance="ic")
-    assert set(harness.consumers.members) == {"a", "c"}
-
-
 def test_several_consumers_leave_together() -> None:
     harness = mixed_group()
     harness.consumer_join("d")
     harness.leave("c", "d")
     assert list(harness.group.members) == ["a"]
-
-
-def test_a_classic_member_that_leaves_does_not_downgrade() -> None:
-    harness = mixed_group()
-    harness.leave("a")
-    assert set(harness.consumers.members) == {"c"}
-
-
-@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
-def test_a_policy_may_forbid_downgrades(policy: str) -> None:
-    harness = mixed_group(consumer_migration_policy=policy)
-    harness.consumer("c", -1)
-    assert set(harness.consumers.members) == {"a"}
-    joined = rejoin(harness, "a")  # the member stays in the consumer group
-    assert joined.generation_id == 4
-    assert assigned(sync(harness, "a", 4)) == ALL
 
 
 def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
@@ -125,18 +94,6 @@ def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
 # --- by the replacement of a static member
 
 
-def test_a_classic_successor_of_the_last_consumer_downgrades_the_group() -> None:
-    harness = mixed_group()
-    kept = harness.owned_by("c")
-    joined = rejoin(harness, "", kept, instance="ic")
-    assert (joined.error_code, joined.generation_id) == (E.none, 3)
-    assert (harness.state, harness.group.generation) == (State.STABLE, 3)
-    assert harness.group.static_members == {"ic": joined.member_id}
-    result = sync(harness, joined.member_id, 3, instance="ic")
-    assert {t: list(p) for t, p in assigned(result).items()} == kept
-    assert harness.heartbeat("a", 3) is E.none
-
-
 def test_a_classic_successor_with_another_subscription_rebalances() -> None:
     harness = mixed_group()
     protocols = consumer_protocols("orders", "other")
@@ -144,13 +101,6 @@ def test_a_classic_successor_with_another_subscription_rebalances() -> None:
     assert joined.error_code is E.none
     assert harness.state is State.PREPARING_REBALANCE
     assert harness.causes()[-1] == Cause.STATIC_REPLACED.value
-
-
-def test_a_classic_successor_beside_other_consumers_downgrades_nothing() -> None:
-    harness = mixed_group()
-    harness.consumer_join("d")
-    rejoin(harness, "", instance="ic")
-    assert "d" in harness.consumers.members
 
 
 # --- records that cannot be stored

@@ -1,13 +1,10 @@
 """ConsumerGroupHeartbeat: joining, staying and leaving, with the epochs of groups and members."""
 
 import pytest
-from kohort.coordinator.commands import ConsumerGroupHeartbeat
-from kohort.coordinator.consumer.heartbeat import validate_heartbeat
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
-from kohort.offsets.records import TopicPartitions
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
+from support.coordinator import CoordinatorHarness
 
 E = ErrorCode
 ALL = {"orders": (0, 1, 2, 3)}
@@ -23,58 +20,6 @@ def test_the_first_member_gets_all_partitions_at_once(harness: CoordinatorHarnes
     assert harness.assigned(joined) == ALL
     assert harness.consumers.state == "Stable"
     assert harness.causes() == [Cause.MEMBER_JOINED.value]
-
-
-def test_a_member_without_topics_gets_an_empty_assignment(harness: CoordinatorHarness) -> None:
-    joined = harness.consumer_join("a", topics=())
-    assert (joined.member_epoch, joined.assignment) == (1, ())
-
-
-def test_a_member_of_version_0_gets_its_id_from_the_coordinator(
-    harness: CoordinatorHarness,
-) -> None:
-    joined = harness.consumer_join("", version=0)
-    assert joined.member_id
-    assert list(harness.consumers.members) == [joined.member_id]
-
-
-def test_a_second_member_waits_until_the_first_has_revoked(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    b = harness.consumer_join("b")
-    assert (b.member_epoch, b.assignment) == (3, ())
-    a = harness.consumer("a", 2, ALL)
-    kept = harness.assigned(a)
-    assert kept is not None
-    assert (a.member_epoch, len(kept["orders"])) == (2, 2)
-    assert harness.consumer("b", 3).assignment is None
-    a = harness.consumer("a", 2, kept)
-    assert (a.member_epoch, a.assignment) == (3, None)
-    b = harness.consumer("b", 3)
-    assert sorted((*kept["orders"], *harness.assigned(b)["orders"])) == [0, 1, 2, 3]
-    assert harness.consumers.state == "Stable"
-
-
-def test_a_heartbeat_without_changes_returns_no_assignment(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    assert harness.consumer("a", 2).assignment is None
-    assert harness.consumer("a", 2, ALL).assignment is None
-
-
-def test_a_heartbeat_with_all_fields_returns_the_assignment(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    full = harness.consumer("a", 2, ALL, topics=("orders",), rebalance_ms=60_000)
-    assert harness.assigned(full) == ALL
-
-
-def test_a_member_that_joins_again_is_reset(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    harness.consumer_join("b")
-    harness.consumer("a", 2, ALL)
-    again = harness.consumer_join("a")
-    assert again.member_epoch == 3
-    assert len(harness.assigned(again)["orders"]) == 2
-    assert harness.consumer("b", 3).assignment is not None
-    assert harness.consumers.epoch == 3
 
 
 def test_a_group_that_is_full_rejects_new_members() -> None:
@@ -103,23 +48,6 @@ def test_a_changed_subscription_bumps_the_epoch(harness: CoordinatorHarness) -> 
     assert harness.causes()[-1] == Cause.SUBSCRIPTION_CHANGED.value
 
 
-@pytest.mark.parametrize("topics", [("refunds", "orders"), ("orders", "refunds", "orders")])
-def test_the_order_of_topics_does_not_matter(
-    harness: CoordinatorHarness, topics: tuple[str, ...]
-) -> None:
-    harness.consumer_join("a", topics=("orders", "refunds"))
-    assert harness.consumer("a", 2, topics=topics).member_epoch == 2
-
-
-def test_other_changes_do_not_bump_the_epoch(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    changed = harness.consumer("a", 2, rack="r2", rebalance_ms=1, assignor="range", client="new")
-    assert changed.member_epoch == 2
-    (member,) = harness.describe_consumers().members
-    assert (member.rack_id, member.client_id) == ("r2", "new")
-    assert harness.describe_consumers().assignor_name == "range"
-
-
 def test_a_heartbeat_without_other_changes_may_change_the_client_id(
     harness: CoordinatorHarness,
 ) -> None:
@@ -146,34 +74,7 @@ def test_changed_topics_are_detected_at_the_next_heartbeat(
     assert {t: tuple(p) for t, p in harness.owned_by("a").items()} == owned
 
 
-def test_a_new_topic_of_others_does_not_bump_the_epoch(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    harness.topics.put("other", 1)
-    assert harness.consumer("a", 2).member_epoch == 2
-    assert harness.consumers.epoch == 2
-
-
 # --- epochs
-
-
-def test_the_previous_epoch_is_accepted_if_the_response_was_lost(
-    harness: CoordinatorHarness,
-) -> None:
-    harness.consumer_join("a")
-    harness.topics.put("orders", 5)
-    harness.consumer("a", 2)  # the response is lost
-    again = harness.consumer("a", 2, ALL)
-    assert (again.error_code, again.member_epoch) == (E.none, 3)
-
-
-@pytest.mark.parametrize("owned", [None, {"orders": (0, 9)}, {"other": (0,)}])
-def test_the_previous_epoch_with_other_partitions_is_fenced(
-    harness: CoordinatorHarness, owned: dict[str, tuple[int, ...]] | None
-) -> None:
-    harness.consumer_join("a")
-    harness.topics.put("orders", 5)
-    harness.consumer("a", 2)
-    assert harness.consumer("a", 2, owned).error_code is E.fenced_member_epoch
 
 
 @pytest.mark.parametrize(("epoch", "relation"), [(1, "smaller"), (3, "greater")])
@@ -186,22 +87,6 @@ def test_another_epoch_is_fenced(harness: CoordinatorHarness, epoch: int, relati
         "the group coordinator (2). The member must abandon all its partitions and rejoin."
     )
     assert harness.events[-1].type is EventType.MEMBER_FENCED
-
-
-def test_unknown_groups_and_members_are_rejected(harness: CoordinatorHarness) -> None:
-    unknown = harness.consumer("a", 1)
-    assert unknown.error_code is E.group_id_not_found
-    assert unknown.error_message == f"Consumer group {GROUP} not found."
-    left = harness.consumer("a", -1)
-    assert (left.error_code, left.error_message) == (
-        E.group_id_not_found,
-        f"Group {GROUP} not found.",
-    )
-    harness.consumer_join("a")
-    for epoch in (2, -1):
-        unknown = harness.consumer("b", epoch)
-        assert unknown.error_code is E.unknown_member_id
-        assert unknown.error_message == f"Member b is not a member of group {GROUP}."
 
 
 # --- leaving
@@ -239,17 +124,6 @@ def test_a_silent_member_expires(harness: CoordinatorHarness) -> None:
     assert expired.duration_ms == 45_000
 
 
-def test_a_changed_session_timeout_counts_from_the_next_heartbeat(
-    harness: CoordinatorHarness,
-) -> None:
-    harness.consumer_join("a")
-    harness.consumer_config = ConsumerConfig(session_timeout_ms=1_000, heartbeat_interval_ms=100)
-    harness.advance(2_000)
-    assert harness.consumer("a", 2).heartbeat_interval_ms == 100
-    harness.advance(1_000)
-    assert not harness.consumers.members
-
-
 def test_a_member_that_does_not_revoke_in_time_is_removed(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", rebalance_ms=10_000)
     harness.consumer_join("b")
@@ -262,69 +136,3 @@ def test_a_member_that_does_not_revoke_in_time_is_removed(harness: CoordinatorHa
     assert harness.causes()[-1] == Cause.REBALANCE_TIMEOUT.value
     (event,) = harness.events_of(EventType.MEMBER_REVOCATION_TIMED_OUT)
     assert (event.member_id, event.duration_ms) == ("a", 10_000)
-
-
-def test_a_member_that_revokes_in_time_stays(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a", rebalance_ms=10_000)
-    harness.consumer_join("b")
-    kept = harness.assigned(harness.consumer("a", 2, ALL))
-    assert harness.consumer("a", 2, kept).member_epoch == 3
-    harness.advance(20_000)
-    assert set(harness.consumers.members) == {"a", "b"}
-
-
-# --- invalid requests
-
-
-def invalid(**fields: object) -> tuple[ErrorCode, str | None] | None:
-    command = ConsumerGroupHeartbeat(
-        GROUP, "a", 0, None, None, 1, ("orders",), None, None, (), "c", "/h", None, True
-    )
-    result = validate_heartbeat(command._replace(**fields), ("uniform", "range"))  # type: ignore[arg-type]
-    return None if result is None else (result.error_code, result.error_message)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"member_id": "", "group_id": ""}, "MemberId can't be empty."),
-        ({"member_id": " "}, "MemberId can't be empty."),
-        ({"member_id": "", "member_epoch": -1, "requires_member_id": False}, "MemberId can't be"),
-        ({"member_id": "", "member_epoch": 1, "requires_member_id": False}, "MemberId can't be"),
-        ({"group_id": " \t"}, "GroupId can't be empty."),
-        ({"instance_id": ""}, "InstanceId can't be empty."),
-        ({"rack_id": "", "member_epoch": -1}, "RackId can't be empty."),
-        ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
-        ({"owned": None}, "TopicPartitions must be empty when (re-)joining."),
-        ({"owned": (TopicPartitions("t", (0,)),)}, "TopicPartitions must be empty when"),
-        ({"subscribed_topic_names": None}, "Either SubscribedTopicNames or SubscribedTopicRegex"),
-        ({"member_epoch": -2}, "InstanceId can't be null."),
-        ({"member_epoch": -3}, "MemberEpoch is invalid."),
-    ],
-)
-def test_invalid_requests_are_rejected(fields: dict[str, object], message: str) -> None:
-    found = invalid(**fields)
-    assert found is not None
-    assert found[0] is E.invalid_request
-    assert (found[1] or "").startswith(message)
-
-
-def test_an_unknown_assignor_is_rejected() -> None:
-    assert invalid(server_assignor="mine") == (
-        E.unsupported_assignor,
-        "ServerAssignor mine is not supported. Supported assignors: uniform, range.",
-    )
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"member_id": "", "requires_member_id": False},
-        {"subscribed_topic_names": None, "subscribed_topic_regex": ""},
-        {"member_epoch": 5, "owned": None, "rebalance_timeout_ms": -1},
-        {"member_epoch": -2, "instance_id": "i1", "server_assignor": "range"},
-    ],
-)
-def test_valid_requests_are_accepted(fields: dict[str, object]) -> None:
-    assert invalid(**fields) is None

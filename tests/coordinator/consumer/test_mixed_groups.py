@@ -1,5 +1,5 @@
-"""Members of the classic protocol in a consumer group: the responses to JoinGroup, SyncGroup,
-Heartbeat and LeaveGroup."""
+"""Members of the classic protocol in a consumer group: events, deadlines, and leaving in parts. The
+scenarios of mixed groups compare the responses with Kafka's."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
-from support.mixed_groups import assigned, consumer_protocols, rejoin, sync
+from support.mixed_groups import consumer_protocols, rejoin, sync
 
 E = ErrorCode
 ALL = {"orders": (0, 1, 2, 3)}
@@ -32,45 +32,6 @@ def group(harness: CoordinatorHarness) -> CoordinatorHarness:
 # --- JoinGroup
 
 
-def test_a_classic_member_joins_at_once(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c")
-    joined = rejoin(harness, "a")
-    assert (joined.error_code, joined.generation_id, joined.protocol_name) == (E.none, 3, "range")
-    assert (joined.leader, joined.member_id, joined.members) == ("", "a", ())
-    assert joined.protocol_type == "consumer"
-
-
-def test_a_member_id_is_required_first(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c")
-    required = rejoin(harness, "")
-    assert required.error_code is E.member_id_required
-    assert required.member_id
-    assert rejoin(harness, required.member_id).error_code is E.none
-
-
-@pytest.mark.parametrize("more", [{"version": 3}, {"instance": "i1"}])
-def test_old_and_static_members_join_without_an_id(
-    harness: CoordinatorHarness, more: dict[str, object]
-) -> None:
-    harness.consumer_join("c")
-    joined = rejoin(harness, "", **more)
-    assert joined.error_code is E.none
-    assert joined.member_id in harness.consumers.members
-
-
-def test_an_empty_instance_id_is_an_instance_id(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c")
-    joined = rejoin(harness, "", instance="")
-    assert harness.consumers.static_members == {"": joined.member_id}
-    assert rejoin(harness, joined.member_id, instance="").error_code is E.none
-
-
-def test_joins_without_changes_keep_the_generation(group: CoordinatorHarness) -> None:
-    joined = rejoin(group, "a", rebalance_ms=1_000, protocols=consumer_protocols(rack="r"))
-    assert joined.generation_id == 3
-    assert group.describe_consumers().members[1].rack_id == "r"
-
-
 def test_a_changed_subscription_bumps_the_epoch(group: CoordinatorHarness) -> None:
     joined = rejoin(group, "a", protocols=consumer_protocols("orders", "other"))
     assert joined.generation_id == 4
@@ -82,11 +43,6 @@ def test_a_member_of_other_protocols_is_rejected(group: CoordinatorHarness) -> N
     assert (rejected.error_code, rejected.member_id) == (E.inconsistent_group_protocol, "")
     assert rejoin(group, "b", protocol_type="connect").error_code is E.inconsistent_group_protocol
     assert group.events[-1].type is EventType.JOIN_REJECTED
-
-
-def test_an_unreadable_subscription_is_rejected(group: CoordinatorHarness) -> None:
-    rejected = rejoin(group, "b", protocols=(("range", b"\0"),))
-    assert (rejected.error_code, rejected.member_id) == (E.unknown_server_error, "")
 
 
 def test_an_unreadable_subscription_of_a_successor_changes_nothing(
@@ -106,37 +62,6 @@ def test_a_full_group_rejects_joins() -> None:
     assert harness.events[-1].cause is Cause.GROUP_FULL
 
 
-def test_partitions_to_revoke_are_revoked_in_two_steps(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c", topics=())
-    rejoin(harness, "a")
-    assert assigned(sync(harness, "a", 2)) == ALL
-    harness.consumer("c", 1, {}, topics=("orders",))
-    assert harness.heartbeat("a", 2) is E.rebalance_in_progress
-    joined = rejoin(harness, "a", ALL)
-    assert joined.generation_id == 2  # the old one, with fewer partitions
-    kept = assigned(sync(harness, "a", 2))
-    assert len(kept["orders"]) == 2
-    assert harness.heartbeat("a", 2) is E.rebalance_in_progress
-    assert rejoin(harness, "a", kept).generation_id == 3
-    assert assigned(sync(harness, "a", 3)) == kept
-    assert harness.heartbeat("a", 3) is E.none
-
-
-def test_a_member_that_owns_nothing_gives_up_at_once(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c", topics=())
-    rejoin(harness, "a")
-    harness.consumer("c", 1, {}, topics=("orders",))
-    assert rejoin(harness, "a").generation_id == 3
-
-
-def test_a_consumer_may_become_classic(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c")
-    assert rejoin(harness, "c").generation_id == 2
-    assert harness.consumers.members["c"].uses_classic_protocol
-    assert harness.consumer("c", 2).error_code is E.none  # the member is a consumer again
-    assert not harness.consumers.members["c"].uses_classic_protocol
-
-
 def test_a_consumer_that_becomes_classic_loses_its_former_deadline(
     harness: CoordinatorHarness,
 ) -> None:
@@ -151,63 +76,6 @@ def test_a_consumer_that_becomes_classic_loses_its_former_deadline(
 
 def test_partitions_of_unknown_topics_are_ignored(group: CoordinatorHarness) -> None:
     assert rejoin(group, "a", {"deleted": (0,)}).error_code is E.none
-
-
-# --- SyncGroup
-
-
-def test_a_sync_returns_the_partitions_of_the_member(group: CoordinatorHarness) -> None:
-    result = sync(group, "a", 3)
-    assert (result.protocol_type, result.protocol_name) == (None, None)
-    assert len(assigned(result)["orders"]) == 2
-
-
-@pytest.mark.parametrize(
-    ("member_id", "generation", "more", "error"),
-    [
-        ("a", 2, {}, E.illegal_generation),
-        ("b", 3, {}, E.unknown_member_id),
-        ("c", 3, {}, E.unknown_member_id),
-        ("a", 3, {"instance": "i1"}, E.unknown_member_id),
-        ("a", 3, {"protocol_type": "connect"}, E.inconsistent_group_protocol),
-        ("a", 3, {"protocol_name": "mine"}, E.inconsistent_group_protocol),
-        ("a", 3, {"protocol_type": "consumer", "protocol_name": "range"}, E.none),
-    ],
-)
-def test_syncs_are_validated(
-    group: CoordinatorHarness,
-    member_id: str,
-    generation: int,
-    more: dict[str, str],
-    error: ErrorCode,
-) -> None:
-    assert sync(group, member_id, generation, **more).error_code is error
-
-
-def test_a_sync_before_the_new_generation_is_rejected(group: CoordinatorHarness) -> None:
-    group.topics.put("orders", 6)
-    group.consumer("c", 3)
-    assert sync(group, "a", 3).error_code is E.rebalance_in_progress
-
-
-# --- Heartbeat
-
-
-def test_heartbeats_are_validated(group: CoordinatorHarness) -> None:
-    assert group.heartbeat("a", 3) is E.none
-    assert group.heartbeat("a", 2) is E.illegal_generation
-    assert group.heartbeat("b", 3) is E.unknown_member_id
-    assert group.heartbeat("c", 3) is E.unknown_member_id
-
-
-def test_a_heartbeat_succeeds_while_the_member_only_waits(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("c")
-    rejoin(harness, "a")
-    assert harness.heartbeat("a", 3) is E.none  # c has released nothing
-    kept = harness.assigned(harness.consumer("c", 2, ALL))
-    assert harness.heartbeat("a", 3) is E.none
-    harness.consumer("c", 2, kept)
-    assert harness.heartbeat("a", 3) is E.rebalance_in_progress
 
 
 # --- deadlines
@@ -258,18 +126,6 @@ def test_a_successor_with_the_same_id_has_no_former_deadline(
 
 
 # --- LeaveGroup
-
-
-def test_members_of_both_protocols_leave_with_one_epoch(group: CoordinatorHarness) -> None:
-    rejoin(group, "", instance="i1")
-    epoch = group.consumers.epoch
-    left = group.leave("a", ("", "i1"), "x", ("other", "i1"), ("", "i9"))
-    errors = [each.error_code for each in left.members]
-    expected = [E.none, E.none, E.unknown_member_id, E.fenced_instance_id, E.unknown_member_id]
-    assert errors == expected
-    assert set(group.consumers.members) == {"c"}
-    assert group.consumers.epoch == epoch + 1
-    assert len(group.events_of(EventType.LEAVE_RECEIVED)) == 5
 
 
 def leave_in_parts(
@@ -327,19 +183,3 @@ def test_a_request_without_members_removes_no_member(group: CoordinatorHarness) 
 def test_a_classic_member_may_leave_by_a_heartbeat(group: CoordinatorHarness) -> None:
     assert group.consumer("a", -1).error_code is E.none
     assert set(group.consumers.members) == {"c"}
-
-
-# --- offsets
-
-
-def test_classic_members_commit_with_their_generation(group: CoordinatorHarness) -> None:
-    (partition, *_) = group.owned_by("a")["orders"]
-
-    def commit(generation: int) -> ErrorCode:
-        error = group.commit(("orders", partition, 1), member_id="a", generation=generation)
-        assert isinstance(error, ErrorCode)
-        return error
-
-    assert commit(3) is E.none
-    assert commit(2) is E.illegal_generation
-    assert commit(4) is E.illegal_generation

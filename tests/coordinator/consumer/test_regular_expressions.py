@@ -1,6 +1,5 @@
 """Subscriptions by regular expression. A timer that is due at once resolves them together."""
 
-import pytest
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.coordinator.outcome import NOTHING
 from kohort.log.tasks import run_synchronously
@@ -20,21 +19,6 @@ def test_a_regular_expression_is_resolved_after_the_join(harness: CoordinatorHar
     assert harness.causes() == [Cause.TOPICS_MATCHED.value]
     resolved = harness.consumer("a", 1)
     assert (resolved.member_epoch, harness.assigned(resolved)) == (2, ALL)
-
-
-def test_an_expression_that_matches_nothing_bumps_no_epoch(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a", regex="x")
-    harness.advance(0)
-    assert harness.consumers.epoch == 1
-    assert harness.consumer("a", 1).error_code is E.none
-
-
-def test_a_known_expression_has_its_topics_at_once(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a", regex="ord.*")
-    harness.advance(0)
-    b = harness.consumer_join("b", regex="ord.*")
-    assert (b.member_epoch, harness.assigned(b) is not None) == (3, True)
-    assert sum(len(each) for each in harness.consumers.targets["b"].values()) == 2
 
 
 def test_an_invalid_expression_is_rejected(harness: CoordinatorHarness) -> None:
@@ -135,24 +119,6 @@ def test_the_topics_of_a_changed_expression_are_released_at_once(
     assert {t: tuple(p) for t, p in harness.owned_by("a").items()} == ALL
 
 
-def test_an_expression_may_be_replaced_by_names(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a", regex="ord.*")
-    harness.advance(0)
-    harness.consumer("a", 1)
-    changed = harness.consumer("a", 2, ALL, topics=("orders",), regex="")
-    assert changed.member_epoch == 3
-    assert not harness.consumers.regexes
-    assert not harness.consumers.regex_counts
-
-
-def test_names_may_be_replaced_by_an_expression(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    harness.consumer("a", 2, ALL, topics=(), regex="ord.*")
-    assert harness.consumers.epoch == 3
-    harness.advance(0)
-    assert harness.consumers.epoch == 4
-
-
 def test_a_new_expression_waits_while_another_member_keeps_the_old_one(
     harness: CoordinatorHarness,
 ) -> None:
@@ -198,14 +164,6 @@ def test_a_group_whose_creation_was_not_stored_resolves_nothing(
     harness.advance(0)
     assert not harness.coordinator.consumer_groups
     assert not harness.log
-
-
-@pytest.mark.parametrize("regex", ["", None])
-def test_an_empty_expression_counts_as_no_expression(
-    harness: CoordinatorHarness, regex: str | None
-) -> None:
-    joined = harness.consumer_join("a", topics=("orders",), regex=regex)
-    assert harness.assigned(joined) == ALL
 
 
 def test_names_and_expressions_are_not_homogeneous(harness: CoordinatorHarness) -> None:

@@ -52,26 +52,6 @@ def test_an_instance_id_in_use_cannot_join(static: CoordinatorHarness, member_id
     assert static.events[-1].type is EventType.JOIN_REJECTED
 
 
-@pytest.mark.parametrize("epoch", [2, -1, -2])
-def test_a_replaced_member_is_fenced(static: CoordinatorHarness, epoch: int) -> None:
-    fenced = static.consumer("b", epoch, instance="i1")
-    assert fenced.error_code is E.fenced_instance_id
-    assert fenced.error_message == "Static member b with instance id i1 was fenced by member a."
-
-
-@pytest.mark.parametrize("epoch", [2, -1])
-def test_an_unknown_instance_id_is_rejected(static: CoordinatorHarness, epoch: int) -> None:
-    unknown = static.consumer("a", epoch, instance="i2")
-    assert unknown.error_code is E.unknown_member_id
-    assert unknown.error_message == "Instance id i2 is unknown."
-
-
-def test_a_static_member_leaves_for_good(static: CoordinatorHarness) -> None:
-    static.consumer("a", -1, instance="i1")
-    assert not static.consumers.members
-    assert not static.consumers.static_members
-
-
 def test_a_member_that_has_left_temporarily_expires(static: CoordinatorHarness) -> None:
     static.advance(30_000)
     static.consumer("a", -2, instance="i1")  # does not restart its session
@@ -93,13 +73,6 @@ def test_leaving_temporarily_frees_the_partitions_being_revoked(static: Coordina
     static.consumer("b", 3)
     static.advance(20_000)
     assert not static.events_of(EventType.MEMBER_REVOCATION_TIMED_OUT)
-
-
-def test_a_dynamic_member_becomes_static_when_it_joins_again(harness: CoordinatorHarness) -> None:
-    harness.consumer_join("a")
-    again = harness.consumer_join("a", instance="i1")
-    assert (again.member_epoch, harness.assigned(again)) == (2, ALL)
-    assert harness.consumers.static_members == {"i1": "a"}
 
 
 def test_a_static_member_may_omit_its_instance_id(static: CoordinatorHarness) -> None:

@@ -89,7 +89,7 @@ def test_settled_rows_are_not_written_again_but_count_in_storms() -> None:
     assert [row["log_offset"] for row in whole["gold_rebalance"]] == [1, 2, 3, 4, 5]
     assert [row["rebalances"] for row in whole["gold_rebalance_storm"]] == [4]
 
-    # The next batch has the last three records from state; the first of them is settled.
+    # The next batch has the last three records from state; the first of them is final.
     life = whole["gold_group_lifecycle"][0]
     later = histories.explain_group(
         parts(

@@ -217,7 +217,7 @@ def test_a_broker_and_its_folder_give_the_same_samples(
     tmp_path: Path, broker: BrokerThread
 ) -> None:
     broker.call(lambda each: each.node.topics.create("orders", 2, {}))
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "log_level": 0})
     for second in (1, 20, 100, 110, 170):
         producer.produce("orders", b"v", partition=0, timestamp=NOON_MS + second * 1000)
         producer.flush()

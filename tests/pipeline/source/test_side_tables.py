@@ -24,7 +24,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerThread]:
     config = {"kohort.events": "all"}
     with BrokerThread(config, data_dir=tmp_path / "data", durability="os") as broker:
         broker.call(lambda each: each.node.topics.create("orders", 2, {}))
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0})
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "log_level": 0})
         for number in range(12):
             producer.produce("orders", b"v", partition=number % 2)
         producer.flush()

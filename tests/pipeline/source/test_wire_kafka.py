@@ -177,7 +177,7 @@ def test_members_have_their_assigned_partitions(kafka: KafkaLog) -> None:
 
 def test_past_log_ends_from_the_broker_equal_those_from_its_folder(kafka: KafkaLog) -> None:
     half_an_hour_ago = time.time_ns() // 1_000_000 - 1_800_000
-    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "log_level": 0})
     for number in range(20):
         at_ms = half_an_hour_ago + 70_000 * number
         producer.produce(HISTORY, b"v", partition=0, timestamp=at_ms)
