@@ -3,9 +3,9 @@
 The parts, from the command line inwards (each may import only parts below it):
 
     cli/          `kohort …`
-    control_api/  the test harness over HTTP
+    control_api/  the test harness over HTTP;  check/: `kohort check`
     testing/      the test harness
-    broker/       sockets -> coordinator -> log -> responses
+    broker/       sockets -> coordinator -> log -> responses;  conformance/: scenarios
     pipeline/     PySpark over the offsets log
     coordinator/  group state machines, pure
     topics/       topic registry, partitions, configuration, producer state

@@ -55,7 +55,7 @@ class Security(NamedTuple):
         handshake = yield "SaslHandshake", {"mechanism": self.mechanism}
         if handshake.error_code is not ErrorCode.none:
             enabled = ", ".join(handshake.mechanisms)
-            raise AuthenticationError(f"{self.mechanism} is not one of its mechanisms, {enabled}")
+            raise AuthenticationError(f"the broker does not have {self.mechanism}, only {enabled}")
         exchange = self.new_exchange()
         try:
             token = next(exchange)
@@ -127,7 +127,7 @@ def _scram(mechanism: ScramMechanism, user: str, password: str, nonce: str) -> E
     salt = base64.b64decode(values.get("s", ""), validate=True)
     iterations = int(values.get("i", ""))
     if not values.get("r", "").startswith(nonce) or not 0 < iterations <= ITERATIONS_MAX:
-        raise ValueError("invalid first message of the broker")
+        raise ValueError("invalid first message from the broker")
     salted = mechanism.salted_password(password, salt, iterations)
     without_proof = f"c=biws,r={values['r']}"
     signed = f"{client_first},{server_first},{without_proof}".encode()

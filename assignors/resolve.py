@@ -122,7 +122,7 @@ def to_assignor(found: object, path: str) -> Assignor:
     missing = [name for name in _ATTRIBUTES if not hasattr(found, name)]
     if missing:
         raise NotAnAssignor(
-            f"{path} is not an assignor, it lacks {_and(missing)}: "
+            f"{path} is not an assignor; it lacks {_and(missing)}: "
             "see kohort.assignors.model.Assignor"
         )
     assignor: Assignor = found  # type: ignore[assignment]  # has its attributes

@@ -115,7 +115,8 @@ class Broker:
         """Open the data and listen; clients can connect once this returns. `host` and `port`
         override the address of the first listener. Several nodes use consecutive ports; 0 picks a
         free port. `addresses`, the `listener_addresses` of an earlier broker, take precedence.
-        Raises FolderInUse, OSError (folder, address), LogError and UnreadableRecord (data)."""
+        Raises ConfigError, FolderInUse, OSError (folder, address), LogError and
+        UndecodableRegistryRecord (data)."""
         try:
             # Bind first, so that no folder is created if the address is not available.
             bound = addresses or self._addresses_to_bind(host, port)

@@ -187,7 +187,7 @@ class BrokerComponents:
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
         self.outbox = Outbox(watchdog.call_soon)
-        # Connections time their requests, so that the log names them.
+        # Without the watchdog: connections time their requests, so that the log names them.
         self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)

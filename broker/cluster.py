@@ -177,8 +177,8 @@ class Cluster:
             self._topics.elect_leader(topic, partition, node_id)
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
-        """Move the coordinator of an offsets partition to its leader's node. Called after an
-        election, and after an election that did not become durable is undone."""
+        """Move the coordinator of an offsets or transaction partition to its leader's node. Called
+        after an election, and after an election that did not become durable is undone."""
         if topic.name == TRANSACTION_TOPIC:
             self._move_transactions(partition, old_leader_id)
         if topic.name != OFFSETS_TOPIC:

@@ -30,7 +30,7 @@ def merge_topics(rejected: Sequence[Any], decided: Sequence[Any]) -> Sequence[An
     Topics are tuples whose last item is their partitions.
 
     As in upstream's OffsetCommitResponse.Builder and OffsetDeleteResponse.Builder, topics with
-    rejected partitions come first, and in a topic its rejected partitions. The entries of a topic
+    rejected partitions come first, and within a topic, rejected partitions. The entries of a topic
     that is requested twice are merged only if something was rejected.
     """
     if not rejected:

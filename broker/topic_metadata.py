@@ -129,7 +129,7 @@ class ClusterTopics:
     def _match(
         self, regexes: Sequence[str], topics: Sequence[str], describes_topic: TopicFilter | None
     ) -> CooperativeTask[Mapping[str, tuple[str, ...]]]:
-        """Match several patterns with several names at once."""
+        """Match all names against all expressions, in batches."""
         found: dict[str, tuple[str, ...]] = dict.fromkeys(regexes, ())
         if describes_topic is not None:
             topics = yield from _filter(topics, describes_topic)

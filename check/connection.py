@@ -1,9 +1,9 @@
 """A client's connection, which can be cut at any moment.
 
-The checker has its own client, on the wire protocol. Real clients hide what must be observed,
-because they retry, filter, merge responses and reset positions, and do not show generations, epochs
-or the response to a single request. The checker itself is tested on Apache Kafka, where it must
-find nothing.
+The checker has its own client, which speaks the wire protocol. Real clients hide what must be
+observed, because they retry, filter, merge responses and reset positions, and do not show
+generations, epochs or the response to a single request. The checker itself is tested on Apache
+Kafka, where it must find nothing.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ CONNECT_SECONDS: Final = 2.0
 RESPONSE_SECONDS: Final = 8.0
 
 # The versions whose requests and responses have the fields that the clients use, and that identify
-# topics by name. Kafka 3.0 has all of them.
+# topics by name. Kafka 3.0 has at least one version of each API.
 VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "AddOffsetsToTxn": (0, 3),
     "AddPartitionsToTxn": (0, 3),
@@ -173,7 +173,7 @@ class Connection:
         except (OSError, EOFError):
             problem = Disconnected(f"{self.address} closed the connection")
         except (DecodeError, KeyError) as error:
-            problem = Disconnected(f"invalid response of {self.address}: {error}")
+            problem = Disconnected(f"invalid response from {self.address}: {error}")
         self._fail(problem)
 
     def _fail(self, error: Exception) -> None:

@@ -1,7 +1,7 @@
 """Members of a group: the classic protocol, and the consumer protocol (KIP-848).
 
 A member sends one request at a time: a heartbeat if one is due, then the requests of its worker.
-The leader of a classic group assigns the partitions in turn. The assignment that the broker
+The leader of a classic group assigns the partitions round-robin. The assignment that the broker
 delivers is recorded.
 """
 
@@ -307,7 +307,7 @@ class ClassicMember(Member):
         return True
 
     def _assignments(self, joined: Any) -> list[Fields]:
-        """Return the leader's assignments, in which members get the partitions in turn."""
+        """Return the leader's assignments, in which members get the partitions round-robin."""
         members = sorted(each.member_id for each in joined.members)
         shares: dict[str, list[int]] = {each: [] for each in members}
         for number, partition in enumerate(self._cluster.partitions if members else ()):

@@ -1,4 +1,5 @@
-"""A consumer's fetches: one request per leader, from its positions. All responses are recorded."""
+"""A consumer's fetches: one request per leader, from its positions. Successful responses and
+OFFSET_OUT_OF_RANGE are recorded."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -30,7 +30,7 @@ START_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.02
 NODES: Final = 3
 
-# Short times for a run of a minute, in which sessions expire, and nothing waits for long.
+# Short times, so that sessions expire within a run of a minute, and nothing waits for long.
 OWN_CONFIG: Final[Mapping[str, str]] = {
     "log.flush.interval.messages": "1",  # otherwise produced records are not synced, as in Kafka
     "group.consumer.session.timeout.ms": "2000",
@@ -57,7 +57,7 @@ OWN_NEMESES: Final = ("kill", "power", "move", "fsync", "clock", "lost")
 
 
 class OwnBroker:
-    """A Kohort cluster that syncs like `kohort serve`: acknowledged records survive a power
+    """A kohort cluster that syncs like `kohort serve`: acknowledged records survive a power
     failure."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class OwnBroker:
         time.sleep(chance.uniform(0.05, 0.5))
         self._kafka.disk.heal()
         fault.cancel()
-        return f"made {fault.fired} calls of fsync fail"
+        return f"made {fault.fired} calls to fsync fail"
 
     def _clock(self, chance: random.Random) -> str:
         seconds = chance.choice([1, 3, 90])

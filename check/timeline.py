@@ -222,7 +222,7 @@ def _is_disturbance(operation: Operation) -> bool:
 
 
 def _title(operation: Operation) -> str:
-    """Return the text that is shown while the pointer is on the operation."""
+    """Return the tooltip of an operation."""
     return f"<title>{escape(str(operation))}</title>"
 
 

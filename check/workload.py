@@ -342,7 +342,7 @@ class _Consumer:
                     await self._commit(member, reader, chance)
             await workload.pause(chance)
             if chance.random() < STALL_CHANCE:
-                # The member's session expires, and the member continues without knowing it.
+                # The member's session expires, and the member continues without noticing.
                 await workload.wait(workload.settings.session_timeout_ms / 1000 * 1.5)
                 await self._commit(member, reader, chance)
         before = member.generation, member.member, dict(reader.positions)

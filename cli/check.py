@@ -42,7 +42,7 @@ from .output import StatusLine
 SESSION_TIMEOUT_MS: Final = 6000
 """The default of Kafka's group.min.session.timeout.ms."""
 START_SECONDS: Final = 10.0
-"""How long to wait for the first response of the broker."""
+"""How long to wait until the broker responds and has created the topic."""
 STATUS_SECONDS: Final = 0.5
 LAST_BYTES: Final = 4096
 """Bytes at the end of a command's output that are read to find the last line."""

@@ -43,7 +43,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     if missing:
         raise UserError(
             f"--control-port needs {', '.join(missing)}: pip install "
-            "'./kohort[control]', in the folder that contains its clone."
+            "'./kohort[control]', in the folder that contains the clone."
         )
     port = args.control_port
     if not port.isdecimal() or int(port) > 65535:

@@ -40,11 +40,11 @@ a flag, -o, an environment variable (KAFKA_NUM_PARTITIONS=6), the --config file,
 
 CONFORMANCE = """\
 Play scenarios on a broker, and compare its responses with those recorded from Apache Kafka 4.3.
-Everything that a run creates is removed, except internal topics and transactional ids. Use a broker
-that is used only for tests.
+Everything that a run creates is removed, except internal topics and transactional ids. Use a
+dedicated test broker.
 
-A scenario is skipped if the broker does not have the settings that it needs. Settings can be
-printed with --print-settings (docs/conformance.md). A run takes one to four minutes. Exit code 0:
+A scenario is skipped if the broker does not have the settings that it needs. --print-settings
+prints settings for a broker (docs/conformance.md). A run takes one to four minutes. Exit code 0:
 no response differs; 1: some responses differ; 2: the broker cannot be reached or used, or a flag is
 invalid; 130: interrupted (Ctrl-C)."""
 
@@ -60,7 +60,7 @@ Without --bootstrap-server, the command starts a kohort cluster and disturbs it:
 (failure), move (leaders and coordinators), fsync (fails), clock (jumps), lost (responses). With
 --command, it starts your broker and disturbs that broker: kill (SIGKILL), pause (SIGSTOP).
 
-Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or a broker that cannot be judged."""
+Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or no verdict is possible."""
 
 # The names in conformance/settings.py, which would be slow to import.
 CONFORMANCE_SETTINGS: Final = (
@@ -251,7 +251,7 @@ def _serve(commands: Commands) -> None:
     add("--profile", metavar="NAME", help="API versions to serve (default: kafka-4.x)")
     add("--cache-offsets", metavar="N", help="offsets to keep in memory (default: all)")
     add("--data-dir", metavar="D", help="data folder (default: ./kohort-data)")
-    text = "what an acknowledged commit survives: power loss (default), the end of the process, "
+    text = "what an acknowledged commit survives: power loss (default), a process crash, "
     text += "nothing (everything is in memory)"
     add("--durability", metavar="fsync|os|none", help=text)
     text = "event log in the data folder: none, causes of rebalances (default), or also commits"
@@ -320,7 +320,7 @@ def _check(commands: Commands) -> None:
     text = "one or more brokers, separated by commas (default: the built-in kohort cluster)"
     add("--bootstrap-server", metavar="H:P", help=text)
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
-    text = "a command that runs the broker in the foreground; repeated after each kill"
+    text = "a command that runs the broker in the foreground; run again after each kill"
     add("--command", metavar="COMMAND", dest="broker_command", help=text)
     add("--seconds", metavar="N", type=_seconds, default=60.0, help="duration (default: 60)")
     text = "seed for the actions of clients and disturbances (default: a random number)"

@@ -92,7 +92,7 @@ def progress_bar(count: "ProgressColumn") -> "Progress":
 
 @contextmanager
 def progress(label: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error if that is a terminal and there is much to read. Yield
+    """Show a progress bar on standard error if that is a terminal and there is a lot to read. Yield
     a function to call with the number of bytes read since its last call."""
     if total_bytes < PROGRESS_BYTES_MIN or not can_draw():
         yield lambda _size: None

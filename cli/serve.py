@@ -168,7 +168,9 @@ def print_config(config: BrokerConfig) -> None:
 async def serve(config: BrokerConfig) -> None:
     """Start a broker, wait for a signal, and stop it. Raises UserError."""
     if sys.platform == "win32":  # asyncio has no signal handlers there
-        raise UserError("the broker needs Linux or macOS: run it in WSL. Tests run on Windows.")
+        raise UserError(
+            "the broker needs Linux or macOS: run it in WSL. Test brokers run on Windows."
+        )
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in stop_signals():

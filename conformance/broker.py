@@ -34,11 +34,11 @@ class Unusable(Exception):
 
 
 class ScriptBroker:
-    """A broker with a single node. The listener at `host` and `port` requires no authentication."""
+    """A broker with a single node, reached through the listener at `host` and `port`."""
 
     host = "127.0.0.1"
     advertised_host = "127.0.0.1"
-    client_host = "/127.0.0.1"  # the scripts' host, or a part of it as the broker shows it
+    client_host = "/127.0.0.1"  # the scripts' host as the broker shows it, or a part of that
 
     def __init__(self, port: int) -> None:
         self.port = port

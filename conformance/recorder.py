@@ -31,7 +31,7 @@ HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # these may wait for other requ
 
 
 class ScriptFailed(Exception):
-    """Something that a script waits for has not happened."""
+    """A wait of the script timed out, or one of its control requests failed."""
 
 
 class Diverged(Exception):
@@ -303,7 +303,7 @@ class Recorder:
                 await self._control.call("InitProducerId", 4, transactional_id=None)
                 return
             await self.broker.advance(STEP_MS)
-        raise ScriptFailed(f"no coordinator of transactions: {found}")
+        raise ScriptFailed(f"no transaction coordinator: {found}")
 
     async def use_epochs(self, transactional_id: str, until: int) -> None:
         """Initialize producers, without recording it, until one has the epoch `until`."""
@@ -322,7 +322,9 @@ class Recorder:
                 break
             await self.broker.advance(STEP_MS)
         else:
-            raise ScriptFailed(f"not within {TIMEOUT_MS} ms: {described}")
+            raise ScriptFailed(
+                f"timed out after {TIMEOUT_MS} ms waiting for a transaction: {described}"
+            )
         if text is not None:
             await self._wait_until_idle()
             self._record("time goes by", text)
@@ -336,7 +338,7 @@ class Recorder:
                 break
             await self.broker.advance(STEP_MS)
         else:
-            raise ScriptFailed(f"timed out after {TIMEOUT_MS} ms {text}: {response}")
+            raise ScriptFailed(f"timed out after {TIMEOUT_MS} ms waiting {text}: {response}")
         await self._wait_until_idle()
         self._record("time goes by", text)
 

@@ -2,7 +2,8 @@
 
 Kafka reports its settings (DescribeConfigs). A scenario can be played on a broker with other
 settings if its transcript does not depend on them. To find the settings that a scenario needs, it
-was played with each of Kafka's defaults (tests/parity/test_parity.py); transcripts list them.
+was played on kohort with another value of each setting (tests/parity/test_parity.py); transcripts
+list them.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -31,8 +32,7 @@ INITIAL_DELAY: Final = "group.initial.rebalance.delay.ms"
 MIGRATION: Final = "group.consumer.migration.policy"
 AUTHORIZER: Final = "authorizer.class.name"
 
-# With short sessions, their expiration takes little time; with few offsets partitions, a broker is
-# ready soon.
+# Short sessions expire soon, and a broker with few offsets partitions is ready soon.
 QUICK: Final = {
     "group.min.session.timeout.ms": "500",
     "group.max.session.timeout.ms": "1800000",
@@ -57,9 +57,8 @@ AUTHORIZED: Final = {
     "auto.create.topics.enable": "true",
 }
 # There is one offsets partition, so that its number does not depend on the name of a group. Kafka
-# looks for timed-out transactions at an interval that is short enough for the steps in which
-# scripts let time pass. The records of scripts are years older than Kafka's markers, which must not
-# begin a new segment.
+# checks for timed-out transactions at the interval in which scripts let time pass (STEP_MS). The
+# records of scripts are years older than Kafka's markers, which must not begin a new segment.
 TRANSACTIONS: Final = {
     **CONSUMER,
     "log.retention.ms": "-1",

@@ -82,7 +82,7 @@ def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
     """Return kio's request. Fields without a value have the default of Kafka's schema, or are null,
     zero or empty. Values for fields that this version does not have are omitted.
-    Times are milliseconds."""
+    Times are in milliseconds."""
     return message_of(message_type(api, version, "Request"), values)
 
 

@@ -23,7 +23,7 @@ NAME_LENGTH_MAX: Final = 1000
 TIMEOUT_SECONDS_MAX: Final = 600
 # An in-memory broker creates this many partitions within a second.
 PARTITIONS_MAX: Final = 10_000
-# The limit of each request and response, a few megabytes of JSON.
+# The maximum number of items in a request or response: a few megabytes of JSON.
 ITEMS_MAX: Final = 10_000
 # Ten years, because no test waits for a longer retention.
 ADVANCE_DAYS_MAX: Final = 10 * 366
@@ -115,7 +115,7 @@ class Endpoint:
         if unknown := given.keys() - set(to.__struct_fields__):
             name = min(unknown)
             fields = ", ".join(to.__struct_fields__) or "none"
-            hint = did_you_mean(name, to.__struct_fields__) or f": the fields are {fields}"
+            hint = did_you_mean(name, to.__struct_fields__) or f"; known fields: {fields}"
             raise ValueError(f"unknown field {name!r}{hint}")
         try:
             return msgspec.structs.asdict(msgspec.convert(given, to, strict=strict))

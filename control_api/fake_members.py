@@ -71,7 +71,7 @@ def wait_fake_member(
 
 
 def script_fake_member(control: Control, fake_member: Count, *, action: Action) -> Json:
-    """Make the member behave unlike a healthy client."""
+    """Make the member perform an action, such as `suspend`, `kill` or `leave`."""
     found = lookup(control.fake_members, fake_member, "fake member")
     getattr(found, action)()
     return fake_member_json(fake_member, found)

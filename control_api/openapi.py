@@ -18,7 +18,7 @@ _STATUSES: Final = {
     404: "the object does not exist",
     405: "wrong method",
     408: "a wait timed out; the error explains the state",
-    409: "a fault did not fire, or a fake member cannot join; the error explains why",
+    409: "a fault or a marker hold is unused, or a fake member cannot join; the error explains why",
     413: "the body is too large",
     500: "a bug in the harness",
     503: "too many requests are waiting",

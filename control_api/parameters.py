@@ -1,7 +1,7 @@
 """Descriptions of the endpoints' parameters, for `kohort ctl COMMAND --help`, the OpenAPI document
 and docs/control.md.
 
-This module imports nothing, because `kohort ctl` works without the extra `control`.
+This module imports only `typing`, because `kohort ctl` works without the extra `control`.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ PARAMETERS: Final = {
     "partition": "the number of the partition; the first is 0",
     "member": "a member id, an instance id or a client id",
     "client_id": "only requests of this client id",
-    "api": "Kafka's name of the API, such as OffsetCommit",
+    "api": "Kafka's name for the API, such as OffsetCommit",
     "node_id": "the number of the node; the first is 1",
     "hold": "the number of the hold",
     "fault": "the number of the fault",
@@ -56,11 +56,11 @@ PARAMETERS: Final = {
     "may_be_rejected": "succeed even if the member cannot join",
     "power": "also lose unsynced data, as in a power failure",
     "seed": "the seed of the random numbers (default: 0)",
-    "error": "with action=answer, Kafka's name of the error, such as NOT_COORDINATOR",
+    "error": "with action=answer, Kafka's name for the error, such as NOT_COORDINATOR",
     "nth": "fire from the nth matching request on (default: 1)",
-    "times": "how many times to fire (default: 1; null or, in a shell, always: without limit)",
+    "times": "how many times to fire (default: 1; null, or always in kohort ctl: without limit)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
-    "jitter_ms": "with latency, the largest deviation in milliseconds, drawn for each request",
+    "jitter_ms": "with latency, the maximum of the random deviation in milliseconds",
     "bytes_per_second": "with limit_bandwidth, the rate of the responses",
     "after": "only requests after the request with this number (default: 0, all)",
 }
@@ -73,7 +73,7 @@ _AMOUNT: Final = (
 
 BY_PATH: Final = {
     "/topics/{topic}/records": {
-        "partition": "the number of the partition (default: by key, else round-robin)",
+        "partition": "the number of the partition (default: all; to append: by key or round-robin)",
     },
     "/groups/{group}/wait": {
         "topic": "with until=owner and until=committed, the topic",
@@ -138,7 +138,7 @@ BY_PATH: Final = {
     },
     "/faults/{fault}/wait": {"times": "how many times the fault has fired (default: 1)"},
     "/requests": {
-        "api": "only requests of this API, by Kafka's name, such as OffsetCommit",
+        "api": "only requests of this API (Kafka's name), such as OffsetCommit",
         "group": "only requests of this group",
         "limit": "the largest number of requests to return (default: 100)",
     },

@@ -81,8 +81,8 @@ def set_fault(
     seed: Index = 0,
 ) -> Json:
     """Set a fault on requests of one API; APIs and errors have Kafka's names: `{"action": "answer",
-    "api": "OffsetCommit", "error": "NOT_COORDINATOR"}`. If the fault does not fire, the check
-    fails."""
+    "api": "OffsetCommit", "error": "NOT_COORDINATOR"}`. If the fault does not fire, `POST
+    /faults/check` fails."""
     how = _action_arguments(action, error, seconds, ms) | {
         "group": group,
         "member": member,
@@ -185,7 +185,7 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 def check_faults(control: Control) -> Json:
     """Check, at the end of a test, that every fault has fired as often as required, and that every
-    hold of markers has held back markers. Remove all faults and holds. If the check fails, the
+    marker hold has held back markers. Remove all faults and marker holds. If the check fails, the
     status is 409, with the near misses."""
     checked = faults(control)
     control.faults = {}

@@ -90,7 +90,7 @@ class SchemaRegistry:
         self._lock = threading.Lock()
         self._ids: dict[Schema, int] = {}
         self._schemas: dict[int, Schema] = {}
-        # Schema ids by subject and version. Softly deleted versions are also in `_deleted`.
+        # Schema ids by subject and version. Soft-deleted versions are also in `_deleted`.
         self._subjects: dict[str, dict[int, int]] = {}
         self._deleted: set[tuple[str, int]] = set()
         # Parameters of the request in progress.
@@ -141,7 +141,7 @@ class SchemaRegistry:
         id_ = self._ids.get(schema)
         if id_ is None:
             if len(self._ids) >= SCHEMAS_MAX:
-                raise RegistryError(42201, f"More than {SCHEMAS_MAX} schemas are registered")
+                raise RegistryError(42201, f"At most {SCHEMAS_MAX} schemas can be registered")
             id_ = self._ids[schema] = len(self._ids) + 1
             self._schemas[id_] = schema
         versions = self._subjects.setdefault(subject, {})
@@ -201,7 +201,7 @@ class SchemaRegistry:
         return version
 
     def _delete(self, subject: str, version: int) -> None:
-        """Delete a version softly, or permanently if it was already deleted softly."""
+        """Soft-delete a version, or delete it permanently if it is already soft-deleted."""
         if any((subject, version) in each.referenced() for each in self._live_schemas()):
             message = f"One or more references exist to the schema {subject} version {version}"
             raise RegistryError(42206, message)

@@ -50,7 +50,7 @@ SHUTDOWN_SECONDS: Final = 1
 LOCAL_DOMAINS: Final = (".localhost", ".internal")
 
 
-# The characters that an HTTP header can contain.
+# Visible ASCII characters, which need no encoding in an HTTP header.
 TOKEN: Final = re.compile(r"[!-~]++")
 
 
@@ -276,7 +276,7 @@ class ControlServer:
 
     def __init__(self, control: Control, host: str, port: int, token: str | None = None) -> None:
         if token is not None and not TOKEN.fullmatch(token):
-            raise ValueError("invalid token: expected visible ASCII characters, without blanks")
+            raise ValueError("invalid token: expected visible ASCII characters, without spaces")
         self.control = control
         self._host = host
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -296,7 +296,7 @@ class ControlServer:
             lifespan="off",
             ws="none",
             log_config=None,
-            # uvicorn would warn about every request of Java's client, which offers HTTP/2, and
+            # uvicorn would warn about every request of Java's HttpClient, which offers HTTP/2, and
             # about requests that are still waiting at shutdown. The application logs its own
             # errors.
             log_level="critical",
@@ -317,7 +317,7 @@ class ControlServer:
         return f"{self.url}{PREFIX}"
 
     def __enter__(self) -> Self:
-        # A separate loop, because requests block until the broker's loop has handled them.
+        # A separate loop, so that HTTP requests do not delay the broker's loop.
         self._loop = self._closing.enter_context(LoopThread("kohort-control"))
 
         def start() -> "asyncio.Task[Any]":

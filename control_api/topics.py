@@ -81,7 +81,7 @@ def records(
 ) -> Json:
     """Return the first `limit` records of one partition or of all partitions; with
     `read_committed`, only records that a consumer with this isolation level reads. With encoding
-    `text`, bytes that are not UTF-8 are shown as \\xff."""
+    `text`, bytes that are not UTF-8 are escaped, for example as \\xff."""
     found = find_topic(control, topic)
     indexes = range(found.partitions) if partition is None else (partition,)
     each = (

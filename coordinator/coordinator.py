@@ -146,7 +146,7 @@ class Coordinator:
             config, new_member_id, codec, offsets, topics, consumer_config, new_consumer_member_id
         )
         self._reports_commits = config.reports_commits
-        # For inspection only. `groups` does not contain groups that have only offsets.
+        # For inspection only. `groups` need not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
@@ -161,7 +161,8 @@ class Coordinator:
 
     def handle(self, command: Command, ticket: int, now: int) -> Outcome:
         """Decide `command`. This or a later outcome contains the reply to `ticket`, unless a later
-        request of the member supersedes this one. The group's offsets must be in memory."""
+        request of the member supersedes this one, or the member is removed while its SyncGroup
+        waits. The group's offsets must be in memory."""
         partition = self._partition
         outcome = None
         if partition.consumer_groups:
@@ -227,8 +228,8 @@ class Coordinator:
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
         """Start a rebalance, for tests. A consumer group gets its next epoch. `leader` is a member
-        that becomes the leader of a classic group if it rejoins. This has no effect if a rebalance
-        of a classic group is in progress, or if the group has no members."""
+        that becomes the leader of a classic group if it rejoins. This has no effect if a classic
+        group is in its join phase, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)

@@ -271,7 +271,7 @@ class Decision:
         self._queries = (query,)
 
     def discard(self) -> None:
-        """Discard the records and events of a rejected request. Replies and log lines remain."""
+        """Discard a rejected request's records and events, except log lines and JOIN_RECEIVED."""
         self._records.clear()
         self._events = [
             event
@@ -337,7 +337,7 @@ def group_event(
     cause: Any = None,
     detail: Mapping[str, str] = NO_DETAIL,
 ) -> GroupEvent:
-    """Return an event of a group (a Group, or the id of one that has only offsets). Ids and
+    """Return an event of a group (a group object, or only the id). Ids and
     generation are taken from `client` and `group` unless they are given."""
     group_id, own_generation = group, None
     if isinstance(group, Group):

@@ -98,7 +98,7 @@ def decide_commit(
         outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
     if not records and not partition.exists(group_id):
-        # Accepted without records. As in Kafka, the group exists until the next load.
+        # No record creates the group. As in Kafka, it exists until the next load.
         partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]
@@ -463,8 +463,8 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     """Delete the offsets of deleted topics in every group, in any state. The groups are kept.
 
     A topic that is created later under the same name is another topic (upstream:
-    OffsetMetadataManager.onTopicsDeleted). The caller ensures that none of these topics is
-    committed to while this runs.
+    OffsetMetadataManager.onTopicsDeleted). The caller ensures that no offsets of these topics are
+    committed while this runs.
     """
     pending_topics = {topic for _, topic, _ in partition.pending_offsets}
     topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
@@ -531,8 +531,8 @@ class _ExpirationRule(NamedTuple):
         a consumer group (KIP-848)           the commit                        those without a
                                                                                subscription
 
-    Share groups and streams groups are treated like groups without a protocol type. A commit with a
-    separate retention time (v2 to v4) expires after this time.
+    Streams groups are treated like groups without a protocol type; share groups never expire. A
+    commit with a separate retention time (v2 to v4) expires after this time.
     """
 
     since_ms: int | None  # None: the time of each commit

@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def poll(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
-    """Poll for records. Return none if the broker is down (kafka-python's retriable errors)."""
+    """Poll for records. Return nothing if the broker is down (kafka-python's retriable errors)."""
     try:
         return consumer.poll(timeout_ms=1000, max_records=50)
     except RetriableError as error:
@@ -83,7 +83,7 @@ def poll(consumer: KafkaConsumer) -> dict[TopicPartition, Any]:
 
 
 def commit(consumer: KafkaConsumer, ends: dict[TopicPartition, int]) -> None:
-    """Commit counted lines. After a rebalance, the new owner counts them again."""
+    """Commit counted lines. If this fails after a rebalance, the new owner counts them again."""
     offsets = {partition: OffsetAndMetadata(end, "", -1) for partition, end in ends.items()}
     try:
         consumer.commit(offsets)

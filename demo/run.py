@@ -1,7 +1,7 @@
 """A group of three consumers counts words, while a member leaves and the broker is killed.
 
-The exit code is 1 if a line is lost. text.txt has 2,000 lines of sentences written for this demo,
-in the public domain (CC0).
+The exit code is 1 if a line is lost or another check fails. text.txt has 2,000 lines of sentences
+written for this demo, in the public domain (CC0).
 """
 
 import contextlib

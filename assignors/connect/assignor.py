@@ -42,11 +42,11 @@ class LeaderState:
     """All work assigned at the last rebalance, including work that is held back."""
     previous_revocation: set[WorkItem] = field(default_factory=set)
     revoked_in_previous: bool = False
-    """Whether the last rebalance revoked work to balance the load."""
+    """Whether the last rebalance revoked work to balance the load, or delayed that."""
     candidate_workers: list[str] = field(default_factory=list)
     """Workers that joined without work during the delay, and may have been restarted."""
     scheduled_rebalance_ms: int = 0
-    """When the work that is held back will be assigned; 0 if no work is held back."""
+    """When the delay ends, for held-back work or for a balancing revocation; 0 without a delay."""
     delay_ms: int = 0
     previous_generation_id: int = -1
     previous_members: frozenset[str] = frozenset()
@@ -68,9 +68,9 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """Decide one rebalance. `connectors` has the number of tasks of each connector. State from
-        a generation other than the last completed one is discarded, because another worker was the
-        leader in between."""
+        """Decide one rebalance. `connectors` has the number of tasks of each connector. The
+        previous assignment is discarded if it is not from the last completed generation, because
+        another worker was the leader in between."""
         state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
         owners = Counter(item for work in running.values() for item in work)

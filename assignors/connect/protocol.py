@@ -138,7 +138,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         start, end, total = self._position, self._position + size, len(self._blob)
         if size < 0 or end > total:
-            raise UndecodableConnectMetadata(f"{size} bytes at position {start} of {total}")
+            raise UndecodableConnectMetadata(f"cannot read {size} bytes at byte {start} of {total}")
         self._position = end
         return self._blob[start:end]
 

@@ -204,7 +204,7 @@ class _MostLoaded:
 
     def _next_level(self) -> None:
         """Move to the next lower load. The level includes the members of the previous level, which
-        now have one partition less, and the members that had this load before."""
+        now have one partition fewer, and the members that had this load before."""
         if self._start == self._end and self._start > 0:
             self.load = self._loads[self._by_load[self._start - 1]]
         else:

@@ -139,4 +139,4 @@ class _Builder:
                 if start == len(partitions):
                     topic, partitions = next(rest, (None, ()))
                     start = 0
-        assert topic is None, "the quotas are too low: a member has partitions that do not exist"
+        assert topic is None, "the quotas are too low: several members have the same partition"

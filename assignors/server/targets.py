@@ -18,7 +18,7 @@ class TargetCopy:
 
     def __init__(self, target: Target, hashes: TopicHashes) -> None:
         self._hashes = hashes
-        # Kafka adds an entry at the front of its bucket, so the last topic comes first.
+        # In reverse order, because Kafka adds a new topic at the front of its bucket (see `add`).
         topics = reversed(hashes.sort(target, bucket_count(len(target))))
         self._sets: dict[TopicId, PartitionSet | Sequence[int]] = {
             topic: target[topic] for topic in topics

@@ -44,7 +44,7 @@ class CooperativeStickyAssignor(Assignor):
     Partitions that move remain unassigned in the first rebalance. Their owners revoke them and
     rejoin, and the second rebalance assigns them. With racks or different subscriptions, Kafka's
     second rebalance may move more partitions, which requires a third. Here the first rebalance
-    computes the second one in advance, and also revokes the partitions that this one would move.
+    computes the second one in advance, and also revokes the partitions that the second would move.
     """
 
     name = "cooperative-sticky"
@@ -60,8 +60,9 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         claims = {name: cooperative_member_data(member) for name, member in members.items()}
-        # Claims use the generation in the subscription. Kafka ignores this generation for v1
-        # members, so Kafka accepts stale claims and assigns partitions twice.
+        # Claims are resolved by the generation in the subscription, but v1 members send theirs in
+        # the user data. Kafka ignores it there, so it accepts stale claims and assigns partitions
+        # twice.
         members = {name: _dated(member, claims[name]) for name, member in members.items()}
         target = _target(topics, members, claims)
         kept = _without_moving(target)

@@ -75,7 +75,7 @@ class BrokerConfig(Mapping[str, Value]):
     ) -> Self:
         """Load from a server.properties file, the environment and key=value overrides. Raises
         ConfigError for an unreadable file, an invalid value, or an unknown key that begins with
-        `kohort."""
+        `kohort.`."""
         config = cls()
         settings = [*from_environment(env or {}), *from_overrides(overrides)]
         config._set([*from_file(file), *settings] if file else settings)
@@ -258,7 +258,7 @@ class BrokerConfig(Mapping[str, Value]):
             )
 
     def _has_users(self, listener: Listener) -> Bool:
-        """Whether clients of a listener with SASL can authenticate without a SCRAM user."""
+        """Whether clients of a listener with SASL can authenticate without stored SCRAM users."""
         if self["kohort.users"] is not None:
             return True
         mechanisms = self.for_listener(listener).list("sasl.enabled.mechanisms")

@@ -448,7 +448,7 @@ TOPICS: Final = (
     _int(
         "max.incremental.fetch.session.cache.slots",
         1000,
-        "Maximum number of fetch sessions (KIP-227) per node, a multiple of eight.",
+        "Maximum number of fetch sessions (KIP-227) per node, rounded down to a multiple of eight.",
         at_least(0),
     ),
     _int(
@@ -628,7 +628,7 @@ CONSUMER_GROUPS: Final = (
         "group.consumer.regex.refresh.interval.ms",
         600000,
         "Time between searches for topics that match the regular expressions of members. "
-        "DescribeConfigs does not return it, as in Kafka.",
+        "As in Kafka, DescribeConfigs returns it only if it is set.",
         at_least(10000),
         internal=True,
     ),
@@ -645,7 +645,7 @@ TLS: Final = (
         "ssl.keystore.location",
         None,
         "A PEM file with the private key and the certificate chain of the broker. Default: a "
-        "certificate for the listener's names, issued by the broker's own certification authority.",
+        "certificate for the listener's names, issued by the broker's own certificate authority.",
         dynamic=True,
     ),
     _password(
@@ -671,7 +671,7 @@ TLS: Final = (
         "ssl.truststore.location",
         None,
         "A PEM file with the certificates of the authorities that issue client certificates. "
-        "Default: the broker's own certification authority.",
+        "Default: the broker's own certificate authority.",
         dynamic=True,
     ),
     _password(

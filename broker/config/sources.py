@@ -42,7 +42,7 @@ class RawSetting(NamedTuple):
 
 def key_of(variable: str) -> str:
     """Return the key that an environment variable sets, as in Kafka's images: KAFKA_NUM_PARTITIONS
-    sets num.partitions. `__` stands for `_`."""
+    sets num.partitions. `__` stands for `_`, `___` for `-`."""
     name = variable.removeprefix(VARIABLE_PREFIX).lower().replace("___", "-").replace("__", "\0")
     return name.replace("_", ".").replace("\0", "_")
 

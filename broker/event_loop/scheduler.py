@@ -37,7 +37,7 @@ class ScheduledTask:
         return self._task is None
 
     def cancel(self) -> None:
-        """Cancel the task at its current yield. A step that runs in a thread is completed first."""
+        """Cancel the task at its current yield. Must not be called while a step is in a thread."""
         task, self._task = self._task, None
         if task is not None and not self._is_running:
             task.close()

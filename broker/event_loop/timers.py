@@ -1,7 +1,7 @@
 """The broker's clock, and its timers on the event loop.
 
-All timeouts (group deadlines, long polls, intervals) use this clock and these timers, so that a
-test can control time.
+Group deadlines and intervals use the broker's clock, so that a test can control time. Long polls
+use timers on the system clock (`Node.client_timers`).
 """
 
 import asyncio

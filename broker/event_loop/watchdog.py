@@ -2,7 +2,7 @@
 a callback runs.
 
 Only these callbacks are timed: the handling of the requests that a connection has read, a slice of
-a task, a flush, and the timers that are due.
+a task, a flush, the sending of responses, the writing of events, and the timers that are due.
 """
 
 import asyncio

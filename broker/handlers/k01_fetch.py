@@ -270,7 +270,7 @@ class _Fetch:
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
         """Respond if fetch.min.bytes is reached or fetch.max.wait.ms has elapsed; otherwise wait.
-        (Records appended between two slices of a long fetch are found only at its deadline.)"""
+        (Records appended between two slices of a long fetch do not end its wait.)"""
         data: list[PartitionData] = []
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):

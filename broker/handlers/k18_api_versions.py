@@ -1,6 +1,6 @@
 """ApiVersions (key 18).
 
-v1 throttle_time · v3 flexible, client software, features · v4 features from version 0 on. The
+v1 throttle_time · v3 flexible, client software, features · v4 features with minimum version 0. The
 response header is always v0, because a client must be able to decode the response before it knows
 the broker's versions (KIP-511).
 """

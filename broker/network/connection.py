@@ -111,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent
-        # Whether frames after the current one are ignored, and after an EOF with pending responses.
+        # Whether frames after the current one are ignored; whether EOF came before all responses.
         self._drops_frames = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 

@@ -199,8 +199,8 @@ class RequestMeter(Protocol):
         (KIP-599)."""
 
     def allows_auto_creation(self, partitions: int) -> bool:
-        """Return whether the client of a Metadata request is not over its quota and may create
-        partitions, and record them. The request is not throttled."""
+        """Return whether the client of a Metadata request is within its quota and may create
+        partitions; if so, record them. The request is not throttled."""
 
 
 class Interceptor(Protocol):
@@ -284,7 +284,7 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """The client's address as Kafka prints it, with a slash before the number."""
+        """The client's address as Kafka prints it, with a leading slash."""
         return self.channel.client.host
 
     @property

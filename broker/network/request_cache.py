@@ -34,7 +34,7 @@ class CachedRequest(NamedTuple):
     route: Route
     client_id: str | None
     request: Any
-    """The first decoded request of this shape, whose numbers are stale."""
+    """The first decoded request with these constant bytes; its numbers are stale."""
     prepared: Any
     """The `prepared` object of its context."""
 

@@ -23,7 +23,7 @@ _log: Final = logging.getLogger("kohort.server")
 CLOSE_SECONDS_MAX: Final = 1.0
 # All clients of a test suite may connect at once. Kafka's backlog is 50.
 BACKLOG: Final = 1024
-# Number of connections that are accepted, in 50 µs each, before other clients are served. (uvloop's
+# Number of connections that are accepted, at 50 µs each, before other clients are served. (uvloop's
 # own servers accept one connection per iteration of the event loop, which takes a minute for 1,000
 # clients of a busy broker.)
 ACCEPTED_AT_ONCE_MAX: Final = 64

@@ -14,7 +14,7 @@ TURN_SECONDS: Final = 0.01
 
 
 class Turns:
-    """Callbacks in the order of their calls, one per iteration of the event loop. `turn_seconds` is
+    """Calls the waiting callbacks in order, one per iteration of the event loop. `turn_seconds` is
     the time that the requests of all connections may take before they wait for their turns."""
 
     def __init__(

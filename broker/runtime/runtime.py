@@ -112,7 +112,7 @@ class CoordinatorRuntime:
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
         """Decide `command` and call `respond(request, result)` once, now or later, or never if a
         later request of the same member supersedes this one. Return the ticket for `forget`, or 0
-        if `respond` has been called already."""
+        if the partition is not active and `respond` was called with the error."""
         partition = self._store.partition_of(command.group_id)
         context = self._contexts.get(partition)
         if context is None or context.state is not ACTIVE:
@@ -530,7 +530,8 @@ class CoordinatorRuntime:
                 self._clean_up(context)
 
     def has_cleaned_up(self, count: int) -> bool:
-        """Whether every partition has removed the offsets of the first `count` deleted topics."""
+        """Whether every partition, except those that failed to load, has removed the offsets of the
+        first `count` deleted topics."""
         return not self._has_unopened() and all(
             context.state is CoordinatorState.FAILED
             or self._deleted_topics.cleaned_count(partition) >= count

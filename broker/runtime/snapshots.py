@@ -72,7 +72,7 @@ class Snapshots:
         assert log is not None
         context.snapshot_end, context.snapshot_ms = log.end_offset, self._clock.now_ms()
         if coordinator.pending_offsets and not context.offsets.has_spill_file:
-            return None  # a snapshot does not contain offsets of open transactions
+            return None  # incomplete with open transactions: it would only replace a spill file
         try:
             metadata = _group_metadata(coordinator)
             writer = self._store.begin_snapshot(log, context.offsets, metadata)
@@ -95,7 +95,7 @@ class Snapshots:
             self._fail(context, error)
             return
         if context.coordinator.pending_offsets:
-            self._abandon(context)  # spilled groups may still be read from this file
+            self._abandon(context)  # incomplete and removed, but evicted groups are read from it
             return
         assert context.log is not None
         # The snapshot may contain records that are not durable yet.

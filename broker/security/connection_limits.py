@@ -164,7 +164,7 @@ class ConnectionLimits:
 
     def ip_delay_ms(self, address: str) -> int:
         """Record a new connection of an IP address. Return 0 if it is accepted, or the time after
-        which to close it because the address opens too many."""
+        which to close it because the address opens connections too fast."""
         limit = self._quotas.connection_rate(address)
         if limit is None:
             return 0

@@ -67,8 +67,8 @@ class TokenValidator(Protocol):
 
 
 class OAuthBearerExchange:
-    """An OAUTHBEARER authentication. `now_ms` returns the time of the system clock, because a
-    client may create its token after the handshake."""
+    """An OAUTHBEARER authentication. `now_ms` returns the time of the system clock; it is a
+    function, because a client may create its token after the handshake."""
 
     def __init__(self, validator: TokenValidator, now_ms: Callable[[], int]) -> None:
         self._validator = validator
@@ -115,7 +115,9 @@ class UnsecuredTokens:
     def validate(self, token: str, now_ms: int) -> Identity:
         header, claims = _parse(token)
         if header.get("alg") != "none":
-            raise InvalidToken("the token names an algorithm, but this listener verifies none")
+            raise InvalidToken(
+                "the token's algorithm is not 'none', but this listener verifies no signatures"
+            )
         issued_ms = _time_ms(claims, "iat")
         if issued_ms is not None and issued_ms > now_ms + self.skew_ms:
             raise InvalidToken("the token was issued in the future")
@@ -247,7 +249,7 @@ def _required_time_ms(claims: Mapping[str, Any], name: str) -> int:
 def _user(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise InvalidToken(f"the token lacks the claim {name}")
+        raise InvalidToken(f"the claim {name} of the token is missing, blank or not a string")
     return value
 
 

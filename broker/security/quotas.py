@@ -116,7 +116,7 @@ class ClientQuotas:
         self._rates: _Rates[Rate] = _Rates(lambda: Rate(window))
         self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
-        self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # with the keys of its quotas
+        self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # quota keys by entity
         # Number of entities by quota key and entity types.
         self._counts = Counter[tuple[str, tuple[str, ...]]]()
         # The addresses of IP entities; None stands for all addresses without separate quotas. If
@@ -126,7 +126,7 @@ class ClientQuotas:
         self.is_active = False
         """Whether any user or client id has a quota. If not, no request is measured."""
         self.lookups = ConcurrencyLimit(HOST_LOOKUPS_MAX)
-        """The addresses of host names; see `look_up`."""
+        """Limits the concurrent look-ups of host names; see `look_up`."""
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:

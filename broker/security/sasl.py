@@ -141,7 +141,7 @@ class SaslAuthenticator:
         return self._clock.now_ms() - last_ms >= REAUTHENTICATION_INTERVAL_MS
 
     def versions_sent(self) -> None:
-        """Called when the client has received the versions of the APIs."""
+        """Called when the versions of the APIs are sent to the client."""
         self._has_versions = True
 
     def begin(self, mechanism: str, *, bare_tokens: bool) -> None:

@@ -97,6 +97,6 @@ class ScramExchange:
             raise InvalidCredentials("the proof has the wrong length")
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(self._mechanism.hash(client_key), credential.stored_key):
-            raise InvalidCredentials(f"wrong password of user {self._user!r}")
+            raise InvalidCredentials(f"wrong password for user {self._user!r}")
         self.identity = Identity(self._user)
         return b"v=" + base64.b64encode(hmac_of(credential.server_key, signed))

@@ -198,7 +198,10 @@ def _signed_tokens(config: BrokerConfig, where: str) -> SignedTokens:
     try:
         keys = load_jwks(Path(unquote(url.path)))
     except ImportError:
-        raise ConfigError(f"{given} needs PyJWT: pip install 'kohort[security]'.") from None
+        raise ConfigError(
+            f"{given} needs PyJWT: run pip install './kohort[security]' in the folder that "
+            "contains the clone."
+        ) from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"cannot read {given}: {error}.") from error
     return SignedTokens(

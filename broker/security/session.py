@@ -21,7 +21,7 @@ class ClientSession:
     listener: Listener
     """The listener that the client is connected to."""
     host: str = "/unknown"
-    """The client's address as Kafka prints it, with a slash before the number."""
+    """The client's address as Kafka prints it, with a leading slash."""
     principal: Principal = ANONYMOUS
     port: int | None = None
     """The client's port, or None for a client inside the process."""

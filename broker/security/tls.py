@@ -64,8 +64,8 @@ _PROBLEMS: Final = {
 """The problem for each of OpenSSL's reasons."""
 
 MISSING: Final = (
-    "a certificate for listener {} needs trustme: pip install 'kohort[security]', or set "
-    "ssl.keystore.location to a PEM file."
+    "a certificate for listener {} needs trustme: run pip install './kohort[security]' in the "
+    "folder that contains the clone, or set ssl.keystore.location to a PEM file."
 )
 
 

@@ -41,7 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--before", metavar="FILE", help="the previous assignment, printed by --format json")
     add("--explain", action="store_true", help="explain why each partition moved (with --before)")
     add("--format", choices=FORMATS, help="(default: table)")
-    add("--svg", metavar="FILE", help="also write the picture to a file")
+    add("--svg", metavar="FILE", help="also write the assignment to an SVG file")
     add("--cases", metavar="FILE", help="one JSON object per line; -: standard input")
 
 

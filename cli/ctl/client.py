@@ -62,7 +62,7 @@ def send(
     if given and method == "GET":
         path += f"?{urlencode(given)}"
     if not control.startswith(("http://", "https://")):
-        raise UserError(f"invalid URL {control!r}: expected http://127.0.0.1:9093.")
+        raise UserError(f"invalid URL {control!r}: expected a URL such as http://127.0.0.1:9093.")
     timeout = given.get("timeout", TIMEOUT_SECONDS) + GRACE_SECONDS
     try:
         request = urllib.request.Request(  # noqa: S310 (the scheme is checked)
@@ -88,7 +88,7 @@ def _failure(status: int, body: bytes) -> Exception:
     try:
         message = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError):
-        return UserError(f"not a control API of kohort: the response is {status}.")
+        return UserError(f"not kohort's control API: the response has HTTP status {status}.")
     if status in (404, 408, 409):
         return RequestFailed(message)
     first, *explanation = message.split("\n")

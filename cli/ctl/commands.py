@@ -131,7 +131,7 @@ COMMANDS: Final = (
     Command("fake-member", "POST", f"{_GROUP}/fake-members", "add a scripted member",
             f"topics {_JOIN}"),
     Command("describe-fake-member", "GET", _FAKE, "a fake member's partitions and errors"),
-    Command("wait-fake-member", "POST", f"{_FAKE}/wait", "wait until it owns partitions",
+    Command("wait-fake-member", "POST", f"{_FAKE}/wait", "wait until a fake member owns partitions",
             "--partitions --timeout"),
     Command("script-fake-member", "POST", f"{_FAKE}/script",
             "suspend, kill or restart a fake member, …", "action"),

@@ -17,7 +17,8 @@ import argparse
 
 def run(args: argparse.Namespace) -> int:
     """Return the exit code: as in Kafka's tool, 1 for invalid flags and 0 otherwise, even if the
-    cluster returns an error. With --format json or csv, it is 1 for every failure. Raises
+    cluster returns an error. Unlike in Kafka's tool, it is 1 without a connection to the cluster
+    and, with --format json or csv, for every failure. Raises
     UserError."""
     from . import command  # imports kafka-python
 

@@ -150,7 +150,7 @@ def compact(
 def _check_not_corrupt(partition: PartitionLog, files: Files) -> None:
     """Raise LogError if opening the log for writing would truncate more than a torn tail."""
     with closing(Log.open(partition.folder, files, read_only=True)) as log:
-        last = log.segments[-1]  # end of the log when opened
+        last = log.segments[-1]  # the log as opened ends in this segment
         continues = any(base > last.base_offset for base in partition.segments()) or any(
             isinstance(item, ValidBatch) or item.next_offset is not None
             for item in scan_segment(

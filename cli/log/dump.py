@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     """Return 0, or 1 if part of the log could not be read. Raises UserError."""
     logs = find_logs(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
     if args.group is not None and not all(log.is_offsets for log in logs):
-        raise UserError(f"--group needs a log of {OFFSETS_TOPIC}; {args.path} is another log.")
+        raise UserError(f"--group needs a log of {OFFSETS_TOPIC}; {args.path} has another topic.")
     escape_unencodable()  # including unpaired surrogates in JSON
     dump = Dump(args.format, args.group)
     with suppress(KeyboardInterrupt):

@@ -97,7 +97,7 @@ def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
 
 def _check_owner(damages: Iterable[Damage]) -> None:
     """Raise UserError if another user owns a segment, because the rewritten segment will belong to
-    the current user, and the broker must write to it."""
+    the current user, and the broker must be able to write to it."""
     for damage in damages:
         if damage.path.stat().st_uid != os.geteuid():
             raise UserError(f"{damage.path} belongs to another user: run this as that user.")

@@ -72,7 +72,7 @@ def describe_impact(
         except InvalidRecord:
             continue  # reported by `verify`
     for key, record in latest.items():
-        impact = "no effect, a newer record exists."
+        impact = "no effect, because a newer record exists."
         if key not in newer:
             impact = _impact(log, record, older.get(key))
         yield f"{describe_key(log, record)}: {impact}"

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
 
 class Tally:
     """The counts of one partition. `batches` is the number of valid batches, and `incomplete` is
-    True if a part could not be read."""
+    True if there are corrupt bytes or a torn tail."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.batches = 0
@@ -177,7 +177,7 @@ class Tally:
 
 
 def dirty_ratio(sizes: dict[int, int], first_dirty: int) -> float:
-    """Return the share of never compacted bytes in closed segments (Kafka's LogToClean)."""
+    """Return the share of never-compacted bytes in closed segments (Kafka's LogToClean)."""
     closed = list(sizes.items())[:-1]
     ends = list(sizes)[1:]
     dirty = sum(size for (_, size), end in zip(closed, ends, strict=True) if end > first_dirty)

@@ -195,8 +195,9 @@ def _check_records(
             if header.is_control:
                 continue
             if log.is_offsets:
-                # A broker decodes classic groups when it loads the partition. Records of other
-                # group types are decoded with Kafka's schemas.
+                # A broker decodes commits, classic groups and consumer groups when it loads the
+                # partition. Records of other group types are decoded here only, with Kafka's
+                # schemas.
                 if isinstance(decode_record(record.key, record.value), OtherGroupRecord):
                     decode_as_dicts(record.key, record.value)
             elif log.is_transactions:
@@ -210,7 +211,7 @@ def _check_records(
         yield Problem(path, batch.position, offset, description, lost, remedy)
     except (UndecodableRecord, UndecodableRegistryRecord) as error:
         description = f"a record with a valid checksum cannot be decoded: {error}"
-        lost = "nothing, but no broker, not even Kafka, can load a partition with this record."
+        lost = "nothing, but a broker that cannot decode this record cannot load the partition."
         remedy = "start the version of the software that wrote this record."
         yield Problem(path, batch.position, offset - 1, description, lost, remedy)
 
@@ -227,7 +228,7 @@ def _corruption(
     elif is_tail:
         remedy = "none needed after a crash: a broker that opens the log moves it to a *.cut file."
     else:
-        remedy = f"{repair} before a broker starts."
+        remedy = f"run {repair} before a broker starts."
     description = f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}"
     lost = _describe_loss(log, path, corruption, files)
     position, offset = corruption.position, corruption.first_offset

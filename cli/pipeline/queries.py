@@ -71,7 +71,9 @@ def _why(args: argparse.Namespace, queries: "Queries") -> None:
         print("\nRebalances")
         earlier = len(rebalances) - REBALANCES_SHOWN
         if earlier > 0:
-            print(f"{count_of(earlier, 'earlier change')}: kohort timeline {printable(args.group)}")
+            print(
+                f"{count_of(earlier, 'earlier rebalance')}: kohort timeline {printable(args.group)}"
+            )
         names = MemberNames(entry.member_list for entry in entries)
         _print_entries(rebalances[-REBALANCES_SHOWN:], names)
 
@@ -132,8 +134,8 @@ def _print_entries(entries: Sequence[TimelineEntry], names: MemberNames) -> None
 
 
 def _details(entry: TimelineEntry, names: MemberNames) -> Iterator[tuple[str, str]]:
-    """Yield (mark, text): members that left (-), joined (+), or rejoined with a new id (=), and the
-    evidence."""
+    """Yield (mark, text): members that left (-), joined (+), or rejoined with a new id (=), lost
+    generations, and the evidence."""
     exits = {exit_.member_id: exit_ for exit_ in entry.exits}
     for member in entry.left[:MEMBERS_NAMED]:
         yield "- ", names.of(member) + (_exit_times(exits[member]) if member in exits else "")

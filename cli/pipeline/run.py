@@ -148,7 +148,7 @@ class StopSignals:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal up to this time. Return True if one has arrived."""
+        """Wait up to this time. Return True if a signal arrived in the last batch."""
         return self._stopping.wait(seconds)
 
     def _on_signal(self, *_: object) -> None:

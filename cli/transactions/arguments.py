@@ -48,7 +48,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     add = _add(commands, "find-hanging", "find transactions that no coordinator will end")
     add("--broker-id", metavar="N", type=int, help="only partitions of this broker")
-    text = f"only transactions that are idle for longer (default: {MAX_TIMEOUT_MINUTES})"
+    text = f"only transactions idle for longer than this (default: {MAX_TIMEOUT_MINUTES})"
     minutes: dict[str, Any] = {"type": int, "default": MAX_TIMEOUT_MINUTES}
     add("--max-transaction-timeout", metavar="MINUTES", **minutes, help=text)
     _add_partition(add, required=False)

@@ -17,7 +17,7 @@ Groups of the consumer protocol (KIP-848)
                       groups whose members use both protocols
 
 Topics and transactions
-  topics.py           topics that do not exist yet;  fetch_sessions.py: incremental fetches
+  topics.py           creation of topics, batches, offsets;  fetch_sessions.py: incremental fetches
   transactions_producers.py, transactions_partitions.py, transactions_offsets.py   requests
   transactions_producing.py, transactions_reading.py, transactions_ending.py   records and ends
   transactions_administration.py   requests of admin clients

@@ -241,8 +241,8 @@ async def an_assignment_is_computed_in_another_thread(s: Script) -> None:
 
 
 async def subscribed_otherwise(s: Script) -> ConsumerMember:
-    """Return a new member without topics for a group that was homogeneous when its last record was
-    written."""
+    """Create a group with homogeneous subscriptions, and return a member without topics that has
+    not joined it yet."""
     a = s.consumer("A", "orders", "unknown")
     b, c = (s.consumer(name, subscribed_topic_names=()) for name in "BC")
     await c.join()

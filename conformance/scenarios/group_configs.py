@@ -70,8 +70,9 @@ async def listed(s: Script, *types: int, version: int = 1) -> None:
 
 
 async def applied(s: Script) -> None:
-    """Wait until the broker has applied all changes so far, in Kafka after the response. Changes
-    are applied in order, so a change of another group, which is not recorded, comes last."""
+    """Wait until the broker has applied all changes so far; Kafka applies a change after the
+    response. Changes are applied in order, so a change to another group, which is not recorded, is
+    applied last."""
     control = await s.broker.connect("control")
     marker = f"marker of {s.group}"
     resource = {"resource_type": GROUP, "resource_name": marker}

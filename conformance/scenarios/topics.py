@@ -1,4 +1,4 @@
-"""Topics that do not exist yet, and offsets of topics."""
+"""Metadata, CreateTopics, ListOffsets and Produce, and topics with special names."""
 
 from collections.abc import Iterable
 from typing import Any

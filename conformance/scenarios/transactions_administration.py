@@ -159,7 +159,7 @@ async def the_epochs_of_markers(s: Script) -> None:
         s, p, topic, version=2, transaction_version=2, producer_epoch=p.epoch + 1, commit=True
     )
     await describe_producers(s, topic)
-    # These are a retry, and a marker with an old epoch.
+    # These are a retry, and two markers with an old epoch.
     await write_marker(
         s, p, topic, version=2, transaction_version=2, producer_epoch=p.epoch + 1, commit=True
     )

@@ -14,7 +14,7 @@ from ..script import Script
 
 
 async def transactional_id_of(s: Script, user: str) -> tuple[Producer, str]:
-    """Return a producer of the user, and the resource that its ACLs need."""
+    """Return a producer of the user, and its transactional id as the resource of an ACL."""
     return s.producer(user), f"transactional_id {s.group}.{user}"
 
 

@@ -125,7 +125,7 @@ class Group:
 
     @property
     def in_initial_rebalance(self) -> bool:
-        """Whether the join phase started from Empty. Only its timer ends such a phase."""
+        """Whether the join phase started from Empty. A join or leave does not end such a phase."""
         return self.previous_state is EMPTY
 
     @property

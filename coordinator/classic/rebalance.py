@@ -35,7 +35,7 @@ _STATIC_RETRY_MS_MIN: Final = 100
 def prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_ids: tuple[str, ...] = ()
 ) -> None:
-    """Start the join phase. Except for a new group, it ends immediately if no member is missing."""
+    """Start the join phase. Unless the group was Empty, it ends at once if no member is missing."""
     if group.state is COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -44,7 +44,7 @@ def prepare_rebalance(
     decision.deadlines.cancel(group.sync_timer)
     is_initial = group.state is EMPTY
     if is_initial:
-        # With its extensions, the delay is at most the rebalance timeout of the current members. A
+        # The delay is extended to at most the longest rebalance timeout of the current members. A
         # member that joins later with a longer timeout does not raise this limit.
         delay_ms = decision.config.group_initial_rebalance_delay_ms
         group.initial_delay_ms = delay_ms
@@ -88,7 +88,7 @@ def _reason_fields(group: Group) -> dict[str, Any]:
 
 def complete_if_joined(decision: Decision, group: Group) -> None:
     """After a member joined or left, end the join phase if no member is missing. In an initial
-    rebalance, only the timer ends the join phase, because other members may be about to join."""
+    rebalance, neither ends the join phase, because other members may be about to join."""
     if group.all_joined and group.state is PREPARING and not group.in_initial_rebalance:
         _complete_join_phase(decision, group)
 
@@ -115,7 +115,7 @@ def join_timer_expired(decision: Decision, group: Group) -> None:
 
 
 def _complete_join_phase(decision: Decision, group: Group) -> None:
-    """Start a generation with the members that have joined, or leave the group empty."""
+    """Start a generation with the members that have joined, or make the group Empty."""
     decision.deadlines.cancel(group.join_timer)
     group.initial_delay_ms = None
     _remove_absent_members(decision, group)
@@ -344,7 +344,7 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
     assert group.state in (COMPLETING, STABLE)
     assert group.pending_syncs, "the timer is cancelled when the last member has synced"
     late = list(group.pending_syncs)
-    started_ms = group.state_timestamp_ms  # when the join phase ended
+    started_ms = group.state_timestamp_ms  # end of the join phase; Stable: leader's SyncGroup
     for member_id in late:
         member = group.members.get(member_id)
         decision.report(

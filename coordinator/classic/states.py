@@ -32,7 +32,7 @@ PreparingRebalance -- the join phase: waits until all members have rejoined.
     Sync                 REBALANCE_IN_PROGRESS
     Heartbeat            REBALANCE_IN_PROGRESS; the session is extended
     Leave                the member leaves; if it was the last one missing, the join phase ends,
-                         except in the initial rebalance, which only its timer ends
+                         except in the initial rebalance, which waits for its timer
     Commit               accepted for the previous generation; the session is extended
     Session expires      the member is removed; the join phase ends if no other member is missing
     Join phase times out dynamic members that have not rejoined are removed, static members stay;

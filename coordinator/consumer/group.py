@@ -415,7 +415,7 @@ class ConsumerGroup:
 
     def _set_owner(self, member: Member, epoch: int | None) -> None:
         """Set the owner epoch of the member's partitions. None removes the epoch, except from
-        partitions that another member owns in the meantime."""
+        partitions that another member has acquired since."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.setdefault(topic_id, {})

@@ -66,7 +66,7 @@ def _leave_temporarily(decision: Decision, group: ConsumerGroup, member: Member)
 
 
 def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str, Cause]) -> None:
-    """Remove members by id. If only classic members remain, the group becomes a classic group."""
+    """Remove members by id. If only classic members remain, the group may become classic."""
     if not causes:
         return
     removed = [group.members[member_id] for member_id in causes]

@@ -65,7 +65,7 @@ class PartitionsResult(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The description of a transaction. `start_ms` is -1 if the transaction has no partitions."""
+    """The description of a transaction. `start_ms` is -1 before the producer's first one."""
 
     error: ErrorCode
     transactional_id: str

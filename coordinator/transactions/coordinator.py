@@ -3,7 +3,7 @@ nothing, reads no clock and does no I/O.
 
 `handle`, `tick` and `markers_written` make decisions, and return a TransactionOutcome. Only `apply`
 changes durable state, both live and on load. The Prepare record decides a transaction: once it is
-durable, the caller replies, writes the markers, and calls `markers_written`. Upstream:
+durable, the caller writes the markers, calls `markers_written`, and replies. Upstream:
 TransactionCoordinator, TransactionStateManager.
 """
 

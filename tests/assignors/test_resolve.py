@@ -173,12 +173,12 @@ def test_an_assignor_must_be_installed_under_its_own_name(site: Path) -> None:
         ("theirs:NeedsArgument", "cannot be instantiated without arguments"),
         (
             "theirs:Half",
-            "is not an assignor, it lacks cooperative, subscription_user_data and assign",
+            "is not an assignor; it lacks cooperative, subscription_user_data and assign",
         ),
         ("theirs:Nameless", "theirs:Nameless has no name: set `name` to a string"),
         (
             "theirs:nothing",
-            "is not an assignor, it lacks name, cooperative, subscription_user_data and assign",
+            "is not an assignor; it lacks name, cooperative, subscription_user_data and assign",
         ),
     ],
 )

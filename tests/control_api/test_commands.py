@@ -264,7 +264,7 @@ def test_a_mistyped_command_or_flag_suggests_a_similar_one(
         ([], "no address of the control API: pass --control URL or set KOHORT_CONTROL=URL"),
         (
             ["--control", "localhost:1"],
-            "invalid URL 'localhost:1': expected http://127.0.0.1:9093.",
+            "invalid URL 'localhost:1': expected a URL such as http://127.0.0.1:9093.",
         ),
         (["--control", "http://127.0.0.1:1"], "cannot reach http://127.0.0.1:1 ("),
         (["--control", "http://[oops"], "cannot reach http://[oops ("),

@@ -28,7 +28,7 @@ from .conftest import ApiClient
         ("POST", "/topics/o", {"partitions": True}, 400, "invalid partitions: expected int | null"),
         ("POST", "/topics/o", {"config": {"a": 1}}, 400, "invalid config[...]: expected str, got "),
         ("POST", "/topics/o", {"config": {"retention.ms": "x"}}, 400, "Topic o: INVALID_CONFIG:"),
-        ("POST", "/topics/o", {"topic": "p"}, 400, "unknown field 'topic': the fields are part"),
+        ("POST", "/topics/o", {"topic": "p"}, 400, "unknown field 'topic'; known fields: part"),
         ("POST", "/topics/a%20b", {}, 400, "Topic a b: INVALID_TOPIC"),
         ("POST", "/topics/o/records", {}, 400, "missing field 'values'"),
         ("POST", "/topics/o/records", {"values": ["a"]}, 404, "Topic o does not exist"),
@@ -61,7 +61,7 @@ from .conftest import ApiClient
                 "got 'trottle': did you mean throttle?"
             ),
         ),
-        ("GET", "/groups?state=Stable", {}, 400, "unknown field 'state': the fields are none"),
+        ("GET", "/groups?state=Stable", {}, 400, "unknown field 'state'; known fields: none"),
         ("POST", "/reset?force=yes", {}, 400, "POST takes its parameters from a JSON body, not a"),
         (
             "POST",

@@ -213,7 +213,7 @@ def test_the_error_for_an_unknown_assignor_lists_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("json:loads", "json:loads is not an assignor, it lacks name"),
+        ("json:loads", "json:loads is not an assignor; it lacks name"),
         (".json:loads", ".json:loads cannot be imported: TypeError: "),
         ("{module}:Any", "{module}:Any cannot be imported: SystemExit: 3"),
     ],

@@ -236,7 +236,7 @@ LOST: list[tuple[str, list[OffsetsRecord], str]] = [
     (
         "a newer one",
         [commit("g", 1), commit("g", 2), commit("g", 3)],
-        "no effect, a newer record exists.",
+        "no effect, because a newer record exists.",
     ),
     (
         "an older one",

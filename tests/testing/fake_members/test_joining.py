@@ -277,7 +277,7 @@ def test_an_assignor_may_be_an_object(kafka: Kafka, assignor: Assignor) -> None:
 
 @pytest.mark.parametrize("assignor", [7, object(), [None]])
 def test_an_invalid_assignor_is_rejected(kafka: Kafka, assignor: Assignor) -> None:
-    with pytest.raises(NotAnAssignor, match="is not an assignor, it lacks name, cooperative"):
+    with pytest.raises(NotAnAssignor, match="is not an assignor; it lacks name, cooperative"):
         kafka.fake_member("billing", assignor=assignor)
 
 
