@@ -219,6 +219,9 @@ def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
     converted = {new: settings[old] for old, new in names.items() if settings.get(old)}
     if library == "aiokafka" and "ca" in settings:
         converted["ssl_context"] = _ssl_context(settings)
+    if library == "confluent":
+        # As librdkafka documents it; frameworks such as FastStream reject the upper-case form.
+        converted["security.protocol"] = converted["security.protocol"].lower()
     if library == "java":
         converted |= _java(settings)
     return converted

@@ -15,7 +15,13 @@ class Member(Client):
     read stay in the socket."""
 
     def __init__(
-        self, addresses: str, client_id: str, *, group: str = "billing", session_ms: int = 30_000
+        self,
+        addresses: str,
+        client_id: str,
+        *,
+        group: str = "billing",
+        session_ms: int = 30_000,
+        assignor: str = "range",
     ) -> None:
         super().__init__(addresses, client_id)
         self.group = group
@@ -23,6 +29,7 @@ class Member(Client):
         self.generation = -1
         self.is_leader = False
         self._session_ms = session_ms
+        self._protocols = [{"name": assignor, "metadata": b""}]
 
     def reconnected(self, addresses: str) -> "Member":
         """Return the same member on a new connection."""
@@ -31,20 +38,25 @@ class Member(Client):
         return other
 
     def send_own_join(self) -> None:
-        self.send_join(self.group, self.member_id, session_timeout=self._session_ms)
+        self.send_join(
+            self.group,
+            self.member_id,
+            session_timeout=self._session_ms,
+            protocols=self._protocols,
+        )
 
     def receive_join(self) -> None:
         response = self.receive()
         self.member_id, self.generation = response["member_id"], response["generation_id"]
         self.is_leader = response["leader"] == self.member_id
 
-    def sync(self, assigned: Mapping[str, Iterable[int]] | None = None) -> Any:
+    def sync(self, assigned: Mapping[str, Iterable[int]] | None = None, topic: str = TOPIC) -> Any:
         """`assigned`: by the leader, to each member id."""
         assignments = [
             {
                 "member_id": member,
                 "assignment": encode_assignment(
-                    Assignment((TopicPartitions(TOPIC, tuple(indexes)),))
+                    Assignment((TopicPartitions(topic, tuple(indexes)),))
                 ),
             }
             for member, indexes in (assigned or {}).items()

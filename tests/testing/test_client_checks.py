@@ -151,6 +151,26 @@ def test_a_partition_assigned_twice_is_a_finding(kafka: Kafka) -> None:
     assert "in generation 2 of group billing" in finding
 
 
+@pytest.mark.parametrize(
+    ("assignor", "topic", "is_found"),
+    [
+        ("faust", "billing-count-changelog", False),
+        ("faust", "orders", True),
+        ("range", "billing-count-changelog", True),
+    ],
+)
+def test_a_standby_of_faust_is_not_an_owner(
+    kafka: Kafka, assignor: str, topic: str, is_found: bool
+) -> None:
+    kafka.topic(topic, partitions=1)
+    with (
+        Member(kafka.bootstrap_servers, "one", assignor=assignor) as one,
+        Member(kafka.bootstrap_servers, "two", assignor=assignor) as two,
+    ):
+        rebalance(one, two).sync({one.member_id: [0], two.member_id: [0]}, topic)
+    assert [each.startswith("overlapping owners: ") for each in found(kafka)] == [True] * is_found
+
+
 @pytest.mark.parametrize("partition", [0, 1])
 def test_a_commit_of_a_foreign_partition_is_a_finding(kafka: Kafka, partition: int) -> None:
     kafka.topic(TOPIC, partitions=2)

@@ -33,6 +33,16 @@ def connect(kafka: Kafka) -> list[str]:
 
 
 @SECURED
+def test_the_protocol_has_the_form_that_the_library_documents(kafka: Kafka) -> None:
+    libraries = ("confluent", "kafka-python", "java")
+    confluent, python, java = (
+        kafka.security.client_config("alice", library=each) for each in libraries
+    )
+    assert confluent["security.protocol"] == "sasl_ssl"
+    assert python["security_protocol"] == java["security.protocol"] == "SASL_SSL"
+
+
+@SECURED
 def test_a_client_connects_again_after_a_handshake_that_was_dropped(kafka: Kafka) -> None:
     kafka.security.drop_handshakes(times=2)
     problems = connect(kafka)
