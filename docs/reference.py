@@ -273,7 +273,7 @@ def _kind(annotation: ast.expr | None) -> str:
 
 
 def _attributes(init: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Return the attributes that it sets and that have a docstring."""
+    """Return the attributes that `__init__` sets and that have a docstring."""
     for each, after in zip(init.body, [*init.body[1:], None], strict=True):
         target = each.targets[0] if isinstance(each, ast.Assign) else getattr(each, "target", None)
         text = _string(after)

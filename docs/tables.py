@@ -142,7 +142,7 @@ def code_in(file: Path) -> str:
 def with_table(page: str, name: str, table: str) -> str:
     """Return the page with the text between <!-- name --> and <!-- /name --> replaced."""
     marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-    assert len(marked.findall(page)) == 1, f"the page has no place for {name}"
+    assert len(marked.findall(page)) == 1, f"expected one section <!-- {name} -->"
     return marked.sub(lambda match: f"{match[1]}{table}\n{match[2]}", page)
 
 

@@ -154,8 +154,8 @@ def _parse_cluster_id(data: bytes) -> str:
 
 
 def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
-    """Return the topic id from `partition.metadata` (KIP-516), or None, because Kafka before 2.8
-    and kohort do not write that file. Raises OSError."""
+    """Return the topic id from `partition.metadata` (KIP-516), or None if the file is missing
+    (Kafka before 2.8 and kohort do not write it) or has no valid id. Raises OSError."""
     path = folder / _PARTITION_METADATA
     if not files.exists(path):
         return None

@@ -24,7 +24,7 @@ class CorruptBatch(LogError):
 
 
 class UnsupportedMagic(CorruptBatch):
-    """A whole message set in a format before Kafka 0.11 (magic 0 or 1). It is never truncated."""
+    """A complete message in a format before Kafka 0.11 (magic 0 or 1). It is never truncated."""
 
 
 class InvalidRecord(LogError):
@@ -83,7 +83,7 @@ class DiskErrors:
     rejected request would flood the broker's log."""
 
     def __init__(self) -> None:
-        # The errno that was logged and its number of occurrences, by operation and folder.
+        # The errno that was logged last and the number of failures, by operation and folder.
         self.current: dict[tuple[str, Path], tuple[int | None, int]] = {}
 
     def failed(self, operation: str, folder: Path, error: BaseException) -> None:

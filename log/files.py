@@ -26,10 +26,10 @@ class Lock(Protocol):
     """A lock on a file. The OS releases it when the process dies."""
 
     def write_holder(self, text: str) -> None:
-        """Write the owner's name into the file, for the error messages of other processes."""
+        """Write the holder's name into the file, for the error messages of other processes."""
 
     def is_held(self) -> bool:
-        """Whether `path` still refers to the locked file (not removed, moved or recreated)."""
+        """Whether the path still refers to the locked file (not removed, moved or recreated)."""
 
     def release(self) -> None: ...
 

@@ -293,7 +293,8 @@ class Log:
             self._roll()
 
     def _roll(self) -> None:
-        """Begin a segment at `end_offset`. After an OSError, the log is unchanged."""
+        """Begin a segment at `end_offset`. After an OSError, no segment was added; after a failed
+        sync, the log is also `failed`."""
         if self._segments:
             full = self._segments[-1]
             full.open().truncate(full.size)  # drop preallocated space
@@ -457,7 +458,7 @@ class Log:
         """Write the segment manifest for the next open, unless the log has producers. The next open
         does not read the batches that a manifest covers, and would not restore the producers'
         state. Raises OSError."""
-        # Durability is unknown during and after a failed sync.
+        # Durability is unknown during a sync and after a failed one.
         if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:
                 synced = self.config.sync_at_open
@@ -602,9 +603,10 @@ class Log:
     # --- deleting the oldest records
 
     def delete_before(self, offset: int) -> None:
-        """Hide records below `offset` from readers, and remove segments that end there. This is not
-        persistent, so the caller must durably store `offset` first and pass it to `open`. Raises
-        OffsetOutOfRange beyond the end, and OSError if a segment could not be removed."""
+        """Hide records below `offset` from readers, and remove segments that end at or below it.
+        This is not persistent, so the caller must durably store `offset` first and pass it to
+        `open`. Raises OffsetOutOfRange beyond the end, and OSError if a segment could not be
+        removed."""
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)
         self._deleted_before = max(offset, self._deleted_before)

@@ -339,8 +339,8 @@ class ProducerStates:
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
         """Record a batch of the log that has a producer id. `batch` is read only if it is a control
-        batch. `now_ms` is 0 if the batch was found in the log. The producer's expiration time then
-        begins with the first query."""
+        batch. `now_ms` is 0 if the batch was found in the log. The producer's expiration is then
+        counted from the first call of `active` or `remove_expired`."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
         if producer is None:

@@ -187,7 +187,7 @@ class _Recovery:
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
-        """Rename the segments after the corruption, to keep them without reading them."""
+        """Rename segments that follow corrupt bytes or overlap, to keep them unread."""
         if self._read_only:
             return
         for base_offset in bases:

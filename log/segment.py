@@ -375,8 +375,8 @@ class Segment:
         self, offset: int, max_bytes: int, minimum_one: bool, end: int, lazy: bool = False
     ) -> bytes | FileSlice | None:
         """Return complete batches, starting with the one that contains `offset` and ending by byte
-        `end`, or None if no batch contains it. Uses one read call and decodes nothing. If `lazy`, a
-        large result is a FileSlice."""
+        `end`, or None if no batch contains it. Reads them with one call and decodes nothing. If
+        `lazy`, a large result is a FileSlice."""
         first = self.find(offset, end)
         if first is None:
             return None

@@ -42,7 +42,8 @@ def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
     """Write the state of all segments, or, if `synced`, only of segments before the first dirty
-    one. Unless `synced`, do nothing without a boot id, which shows reboots. Raises OSError."""
+    one. Unless `synced`, do nothing without a boot id, because a reboot could not be detected.
+    Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return

@@ -147,7 +147,7 @@ class WriteAheadLog:
                 file.close()
             paths = self._own_paths()
         except OSError as error:
-            # The flush itself succeeded.
+            # Not raised, because the result of the flush does not depend on it.
             _log.error("%s cannot be replaced with a new file yet: %s", self._path, error)
             self.is_usable = False
             return

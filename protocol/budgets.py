@@ -31,7 +31,7 @@ them takes up to 250 MB of memory. Above this limit, the connection is closed.""
 
 AUTO_CREATED_MAX: Final = 100
 """Topics that one Metadata request may create (auto.create.topics.enable). The client gets
-LEADER_NOT_AVAILABLE for further topics and retries. Kafka has no such limit."""
+UNKNOWN_TOPIC_OR_PARTITION for further topics and retries. Kafka has no such limit."""
 
 ACLS_PER_REQUEST_MAX: Final = 10_000
 """ACLs that one request may create or delete (upstream: MAX_RECORDS_PER_USER_OP). Above this limit,

@@ -419,6 +419,7 @@ def _reject(context: RequestContext, error: ErrorCode, message: str | None = Non
             ],
         )
         for topic in context.request.topic_data
+        if topic.partition_data
     ]
     context.respond(ProduceResponse(topics, []))
 

@@ -36,9 +36,11 @@ def decide_heartbeat(
     partition: PartitionState, command: Heartbeat, ticket: int, now: int
 ) -> Outcome:
     group_id, generation_id, member_id, instance_id = command
+    if not group_id:  # OffsetCommit accepts this id, so the group may exist
+        return reply(ticket, _INVALID_GROUP_ID)
     group = partition.groups.get(group_id)
     if group is None:
-        return reply(ticket, _UNKNOWN_MEMBER_ID if group_id else _INVALID_GROUP_ID)
+        return reply(ticket, _UNKNOWN_MEMBER_ID)
     member = group.members.get(member_id)
     if member is None or instance_id is not None:
         error = group.validate_member(member_id, instance_id)

@@ -1,6 +1,7 @@
 """Heartbeats, sessions and LeaveGroup."""
 
 from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import Heartbeat, LeaveGroup
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import CoordinatorHarness
 
@@ -59,3 +60,12 @@ def test_a_group_that_all_have_left_is_empty(
     assert stored is not None
     assert (stored.protocol_type, stored.protocol_name, stored.leader) == ("consumer", None, None)
     assert stored.state_timestamp_ms == harness.now
+
+
+@pytest.mark.parametrize("member_id", ["", "m"])
+def test_the_empty_group_id_is_rejected(harness: CoordinatorHarness, member_id: str) -> None:
+    assert harness.call(Heartbeat("", 1, member_id, None)).error_code is E.invalid_group_id
+    harness.commit(("orders", 0, 5), group_id="")  # the group exists
+    assert harness.call(Heartbeat("", 1, member_id, None)).error_code is E.invalid_group_id
+    left = harness.call(LeaveGroup("", ()))
+    assert (left.error_code, left.members) == (E.invalid_group_id, ())

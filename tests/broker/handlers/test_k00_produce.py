@@ -156,6 +156,13 @@ def test_topics_without_partitions_are_not_in_the_response(
     assert topic is not None
     name: Any = topic.id if version >= 13 else "orders"
     assert broker.send_produce(name, {}, version=version).response.responses == ()
+    data = [
+        {"topic_id" if version >= 13 else "name": name, "partition_data": each}
+        for each in ([], [{"index": 0, "records": with_header(batch(b"x"), attributes=0x10)}])
+    ]
+    rejected = broker.send("Produce", version, acks=-1, topic_data=data).response
+    (topic_response,) = rejected.responses  # there is no transactional id
+    assert topic_response.partition_responses[0].error_code == 53
 
 
 def test_acks_0_gets_no_response_but_is_stored(broker: BrokerHarness) -> None:
