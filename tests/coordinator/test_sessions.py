@@ -1,5 +1,6 @@
 """Heartbeats, sessions and LeaveGroup."""
 
+import pytest
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import Heartbeat, LeaveGroup
 from kohort.protocol.errors import ErrorCode
