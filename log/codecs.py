@@ -111,7 +111,7 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 
     try:
         if cramjam.snappy.decompress_raw_len(data) > bytes_max:
-            raise InvalidRecord(f"snappy records exceed {DECOMPRESSED_BYTES_MAX} bytes")
+            raise InvalidRecord(f"snappy records exceed {bytes_max} bytes")
         return bytes(cramjam.snappy.decompress_raw(data))
     except cramjam.DecompressionError as error:
         raise InvalidRecord(f"invalid snappy data: {error}") from error

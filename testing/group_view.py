@@ -36,7 +36,7 @@ class ConnectedMember(NamedTuple):
     client_id: str
     session_due_ms: int | None
     """When the session expires; None while the response to a JoinGroup or SyncGroup is pending,
-    because the member sends no heartbeats then."""
+    because the session does not expire then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ REQUESTS_MAX = 100_000
 EVENTS_MAX = 100_000
 CLOCK_CHANGES_MAX = 10_000
 FAILED_CONNECTIONS_MAX = 10_000
-# The limit for the records that the recorded requests produced and fetched. About five responses of
+# The limit for the produced records and the responses of recorded requests. About five responses of
 # the maximum size (Kafka's fetch.max.bytes) fit.
 BYTES_MAX = 256 * 1024 * 1024
 
@@ -69,7 +69,7 @@ class FailedConnection:
     """The name of the listener, such as `SASL_SSL`."""
     client_host: str
     client_id: str | None
-    """The client id of the last request before SASL authentication; None without a request."""
+    """The client id of the last request before SASL authentication; None without such a request."""
     reason: str
     """The reason, as in the broker's log."""
     wall_s: float = 0.0
@@ -149,9 +149,9 @@ class StateChange:
     at_ms: int
     group: str
     before: str | None
-    """None if the group is new, or was loaded."""
+    """None if the group is new; `Dead` if it was loaded."""
     after: str | None
-    """None if the group was deleted, or unloaded from this node."""
+    """`Dead` if the group was deleted, or unloaded from this node."""
     wall_s: float = 0.0
 
 
@@ -171,7 +171,7 @@ class TransactionChange:
     """`ended` (by the client), `timed out`, `a new producer was initialized`, `expired` (the state
     is then `Dead`, and the transactional id unknown), …"""
     partitions: tuple[TopicPartition, ...]
-    """The partitions of the transaction, both before and after the change."""
+    """The partitions that the transaction had before the change or has after it."""
     node_id: int
     wall_s: float = 0.0
     is_by_test: bool = False

@@ -119,7 +119,7 @@ class InterceptedRequest(WrappedChannel):
         if self.on_response is None:
             self.connection.response_ready(context)
         else:
-            # Mute the connection, so that other responses do not flush the withheld one.
+            # Withdraw the response, so that no flush sends it, and mute the connection.
             context.response = None
             self.connection.mute(context)
             self.on_response()

@@ -68,8 +68,8 @@ T = TypeVar("T")
 # things other than the broker.
 POLL_SECONDS = 0.01
 
-# The number of lines in the report of a failed test: two screens, about five rebalances of a small
-# group.
+# The maximum number of timeline lines in the report of a failed test: two screens, about five
+# rebalances of a small group.
 REPORTED_LINES_MAX = 80
 REPORTED_GROUPS_MAX = 10
 
@@ -192,8 +192,8 @@ class Kafka(SuggestsAttributes):
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop the broker. No thread or socket is left. Does nothing if
-        the broker is already stopped."""
+        """Close all connections and stop the broker. No socket is left, and no thread except a
+        shared `loop`. Does nothing if the broker is already stopped."""
         running.discard(self)
         self._host.stop()
 
@@ -276,11 +276,12 @@ class Kafka(SuggestsAttributes):
         (Each new member causes a rebalance; members added `with group.hold_joins():` cause one.)
 
         `assignor` is one assignor, or several in order of preference, as objects or names
-        (kohort.assignors.resolve; raises AssignorNotFound). The default is the assignors that the
-        members of the group support or, if the group has no members, range, roundrobin, sticky and
-        cooperative-sticky. The timeouts default to those of Java's consumer (session.timeout.ms,
+        (kohort.assignors.resolve; raises AssignorNotFound). The default is range, roundrobin,
+        sticky and cooperative-sticky or, if all members of the group support some of these, only
+        those. The timeouts default to those of Java's consumer (session.timeout.ms,
         max.poll.interval.ms). A member sends three heartbeats per session timeout, and
-        `clock.advance` stops at each heartbeat. To advance by days, use a long session timeout.
+        `clock.advance` stops at each of the first 10,000. A long session timeout makes advances by
+        days faster.
         With `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is
         the name of a server assignor, and the broker sets the session timeout. For protocol_type
         `connect`, `connectors` is the number of tasks of each connector. Raises ValueError for

@@ -15,7 +15,7 @@ _MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginM
 
 
 def unsecured_token(user: str) -> str:
-    """Return an unsigned token that is valid for an hour. A broker without keys accepts it."""
+    """Return an unsigned token that is valid for an hour. A broker without a JWKS accepts it."""
     now = int(time.time())
     claims = {"sub": user, "iat": now, "exp": now + TOKEN_SECONDS}
     return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."

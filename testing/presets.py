@@ -58,8 +58,8 @@ def new_config(
 
 
 def config_texts(config: Config) -> dict[str, str]:
-    """Convert values to the form in Kafka's files: `true`, `1000`. Raises TypeError for other
-    types."""
+    """Convert values to the format of Kafka's properties files: `true`, `1000`. Raises TypeError
+    for other types."""
     return {key: _to_text(key, value) for key, value in config.items()}
 
 

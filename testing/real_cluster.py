@@ -177,7 +177,8 @@ class RealKafka(Kafka):
     @property
     def groups(self) -> list[Group]:
         """Groups that did not exist before the test."""
-        return [self.group(name) for name in sorted(self.cluster.groups() - self._groups_before)]
+        names = sorted(self.cluster.groups() - self._groups_before)
+        return [RealGroup(self.cluster, name) for name in names]
 
     def wait(
         self,

@@ -95,7 +95,7 @@ class RecordedRequest:
     response_at_ms: int | None = None
     """When the request got a response, by the broker's clock; None before that."""
     response_frame: bytes | None = None
-    """One or more frames; empty if the request gets no response (Produce with acks=0)."""
+    """The frame of the response; empty if the request gets none (Produce with acks=0)."""
     faults: list[str] = field(default_factory=list)
     """The faults that were applied to the request."""
     is_held: bool = False

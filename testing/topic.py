@@ -1,4 +1,4 @@
-"""A topic that a test can fill and read without a producer and its threads."""
+"""A topic that a test can fill and read without clients and their threads."""
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -306,11 +306,11 @@ def check_keys(topic: str, config: Mapping[str, str]) -> None:
 
 
 def check_config(topic: str, current: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raise ValueError if the topic was not created with the requested config."""
+    """Raise ValueError if the topic does not have the requested config."""
     for key, value in wanted.items():
         if current.get(key) != value:
             has = f"{key}={current[key]}" if key in current else f"no {key}"
-            raise ValueError(f"Topic {topic} was created with {has}, not {key}={value}")
+            raise ValueError(f"Topic {topic} has {has}, not {key}={value}")
 
 
 def rejection(topic: str, error: ApiError) -> ValueError:

@@ -9,7 +9,7 @@ produce.py         validates and appends a producer's batch
 fetch.py           reads batches for consumers
 delayed_fetch.py   fetches that wait for more bytes
 topic_deletion.py  removes the folders of deleted topics
-admin.py           validation of CreateTopics, CreatePartitions, DeleteTopics
+admin.py           validation of CreateTopics, CreatePartitions, reassignments, DeleteTopics
 alter_configs.py   AlterConfigs and IncrementalAlterConfigs
 broker_configs.py  validation of changed broker keys and their values
 security_state.py  SCRAM credentials, ACLs and client quotas, which the registry also stores

@@ -175,7 +175,7 @@ def check_reassignment(
     allows_factor_change: bool,
 ) -> None:
     """Validate that a partition already has these replicas, because it cannot get other replicas.
-    None cancels its reassignment."""
+    None, which cancels a reassignment, is rejected: none is ever in progress."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."

@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs, for topics, groups and the broker.
+"""AlterConfigs and IncrementalAlterConfigs, for every type of resource.
 
 Upstream: ConfigurationControlManager, DynamicBrokerConfig. Each function raises ApiError.
 """
@@ -154,5 +154,6 @@ def _check_node(node_id: int, name: str, message: str) -> None:
     number = parse_integer(name)
     if number is None:
         message = f"Node id must be an integer, but it is: {name}"
+        raise ApiError(ErrorCode.invalid_request, message)
     if number != node_id:
         raise ApiError(ErrorCode.invalid_request, message.format(node_id, name))

@@ -47,6 +47,8 @@ class DelayedFetches:
     def on_append(self, size: int) -> None:
         """Report `size` appended bytes, and complete fetches that now have enough."""
         for fetch, room in list(self.waiting.items()):
+            if fetch not in self.waiting:
+                continue  # cancelled by the completion of another fetch
             counted = min(size, room)
             self.waiting[fetch] = room - counted
             fetch.missing_bytes -= counted
@@ -54,6 +56,6 @@ class DelayedFetches:
                 fetch.complete()
 
     def complete_all(self) -> None:
-        """Complete all delayed fetches, because the partition was deleted, failed or moved."""
+        """Complete all fetches: the partition was deleted or moved, or records became visible."""
         for fetch in list(self.waiting):
             fetch.complete()

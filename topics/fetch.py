@@ -32,8 +32,8 @@ class PartitionRequest(NamedTuple):
 
 
 class DivergingEpoch(NamedTuple):
-    """The epoch from which on the consumer's records differ from this log (KIP-595), and its end
-    offset in this log."""
+    """The last epoch that the consumer's records may share with this log (KIP-595), and its end
+    offset in this log. Later records differ."""
 
     epoch: int
     end_offset: int

@@ -58,8 +58,8 @@ def import_kafka_folder(
     new_id: Callable[[], uuid.UUID],
     now_ms: int,
 ) -> None:
-    """Import the topics found in the folder into the empty registry. Called before the registry is
-    read. Skipped data is logged. Raises OSError, LogError."""
+    """Import the folder if the registry is empty, and remove files that are stale or would mislead
+    Kafka. Called before the registry is read. Skipped data is logged. Raises OSError, LogError."""
     misleading = [name for name in _MISLEADING_FILES if files.exists(folder / name)]
     is_new = not registry_log.end_offset
     partitions = _list_partitions(folder, files) if is_new or misleading else {}
@@ -140,7 +140,7 @@ def _records(
 
 
 def _try_read_metadata(folder: Path, files: Files) -> KafkaMetadata | None:
-    metadata, reason = None, f"there is no {METADATA_FOLDER}"
+    metadata, reason = None, f"{METADATA_FOLDER} does not exist"
     try:
         metadata = read_metadata(folder, files)
     except LogError as error:

@@ -12,7 +12,7 @@ KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of Kafka's controllers. In kohort, the log of the topic registry replaces it."""
 # Reserved, because the registry's folder is next to the folders of the topics.
 REGISTRY_TOPIC: Final = "__kohort_topics"
-# Kafka's limit. With `-<partition>` and a suffix, a folder name has at most 255 bytes.
+# Kafka's limit. With `-<partition>` (up to five digits), a folder name has at most 255 bytes.
 NAME_LENGTH_MAX: Final = 249
 VALID: Final = re.compile(r"[a-zA-Z0-9._-]++", re.ASCII)
 
@@ -42,7 +42,7 @@ def validate_topic_name(name: str, value: Value) -> None:
     if value and (error := topic_name_error(str(value))):
         raise InvalidConfigValue.of(name, value, error)
     if is_internal(str(value)):
-        raise InvalidConfigValue.of(name, value, "is reserved by the broker")
+        raise InvalidConfigValue.of(name, value, "The topic is reserved by the broker")
 
 
 def collision_key(name: str) -> str:

@@ -58,7 +58,7 @@ WITHOUT_START_OFFSET: Final = (
 )
 # Number of records that are validated in one step, which takes about 0.5 ms.
 RECORDS_PER_STEP: Final = 500
-# Records of up to this compressed size are decompressed inline, which takes about a millisecond.
+# Records of up to this uncompressed size are decompressed inline, which takes a millisecond.
 INLINE_BYTES_MAX: Final = 512 * 1024
 ZSTD: Final = 4
 CODEC_MAX: Final = 4
@@ -102,7 +102,7 @@ class ProduceContext(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """`append_time_ms` is -1 for CreateTime. `size` is in bytes, and 0 for duplicates."""
+    """`append_time_ms` is -1 for CreateTime. A duplicate has its own timestamp, and `size` 0."""
 
     base_offset: int
     append_time_ms: int
@@ -123,7 +123,8 @@ def append_in_steps(
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, but as a task, for a batch that has been read. Many records are validated in
     steps, then the batch is appended in a single step. `verification` proves that the partition is
-    in the producer's transaction, unless the partition already has records of the transaction."""
+    in the producer's transaction. It is not needed if the partition already has records of the
+    transaction."""
     try:
         # Open the log first, because its error takes precedence, as in Kafka.
         start_offset = partition.start_offset
@@ -235,7 +236,7 @@ def _validate_header(partition: Partition, header: BatchHeader, context: Produce
             f"should be 0, but it is {header.base_offset}"
         )
     if header.codec > CODEC_MAX:
-        # Kafka fails with UNKNOWN_SERVER_ERROR, which clients retry.
+        # Kafka fails with UNKNOWN_SERVER_ERROR, which does not show the cause.
         raise InvalidRecord(f"Unknown compression type id: {header.codec}")
     if header.codec == ZSTD and not context.zstd_allowed:
         message = "Produce requests before version 7 must not use zstd"

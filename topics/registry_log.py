@@ -338,7 +338,7 @@ def _batch(record: RegistryRecord, offset: int, now_ms: int) -> bytes:
 
 
 def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
-    """Return the live records in a canonical order: topics by creation, leaders after topics."""
+    """Return the live records in canonical order: topics by creation, leaders after their topic."""
     latest: dict[tuple[Any, ...], RegistryRecord] = {}
     for record in stored:
         key = _key(record)

@@ -107,7 +107,7 @@ class FolderDeletion:
         stray = next(name for name in names if not self._files.exists(name))
         self._files.rename(folder, stray)
         self._files.sync_folder(self._folder)
-        _log.warning("Renaming %s, which belongs to no known topic, to %s", folder, stray.name)
+        _log.warning("Renamed %s, which belongs to no known topic, to %s", folder, stray.name)
 
     def remove_all_leftovers(self, topics: Set[str]) -> None:
         """On startup, remove leftover folders of deleted topics."""

@@ -44,7 +44,7 @@ CHARACTER_WIDTH = 5.8
 COLORS = 6
 LABEL_LENGTH_MAX = 24
 
-# Limits of each figure. Older items are omitted, and counted below the figure.
+# Limits. Omitted items of a figure (the oldest) are counted below it; omitted groups are not.
 ROWS_MAX = 40  # two screens
 GENERATIONS_MAX = 300  # more of them would be too narrow to be distinguished
 MARKS_MAX = 2000  # a page of a hundred tests stays below 50 MB

@@ -102,8 +102,8 @@ one color for each generation
 <rect class="bar open" x="30" y="1" width="14" height="12" rx="2"/></svg> a transaction: committed,
 aborted, open; the line marks the decision
 <svg viewBox="0 0 14 14"><rect class=rebalance width="14" height="14"/></svg> rebalance
-<svg viewBox="0 0 8 14"><path class=commit d="M4 3v9"/></svg> commit;
-in the row of a transactional id: a producer was initialized
+<svg viewBox="0 0 8 14"><path class=commit d="M4 3v9"/></svg> commit or other event, such as the
+initialization of a producer
 <svg viewBox="0 0 14 14"><path class=rejected d="M3 3l8 8m-8 0l8 -8"/></svg> rejected commit
 <svg viewBox="0 0 14 14"><path class=exit d="M3 3l8 8m-8 0l8 -8"/></svg> member left or was removed
 <svg viewBox="0 0 14 14"><path class=fault d="M7 1l5 6l-5 6l-5 -6z"/></svg> fault

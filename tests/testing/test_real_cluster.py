@@ -398,6 +398,7 @@ def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafk
         kafka.topic("mine", partitions=1)
         commit(elsewhere, "meanwhile", "orders")
         commit(elsewhere, "ours", "mine")
+        assert [each.group_id for each in kafka.groups] == ["meanwhile", "ours"]
     assert [each.group_id for each in elsewhere.groups] == ["before", "meanwhile"]
     assert len(elsewhere.topic("orders").records()) == 1
 

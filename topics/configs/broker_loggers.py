@@ -1,5 +1,5 @@
-"""The levels of the broker's loggers, which clients can describe and change until the broker stops
-(KIP-412).
+"""The levels of the broker's loggers, which clients can describe and change (KIP-412). Changes last
+until the process ends.
 
 Upstream: LoggingController, ConfigAdminManager.validateLogLevelConfigs. `root` is the logger
 `kohort`, the parent of the broker's other loggers, because Python's root logger belongs to the test

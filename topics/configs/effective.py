@@ -31,8 +31,8 @@ def static_number(broker: StaticBrokerConfig, key: str) -> int:
 
 
 class ConfigSynonym(NamedTuple):
-    """A source of a key's value. `factor` converts the value to the topic key's unit. If a client
-    has set the value, `text` is the value as the client wrote it."""
+    """A source of a key's value. `factor` converts the value to the topic key's unit. For a dynamic
+    broker value, `text` is the value as the client wrote it."""
 
     name: str
     value: Value

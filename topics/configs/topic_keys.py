@@ -68,8 +68,18 @@ TOPIC_KEYS: Final = config_def(
     (
         _int("segment.bytes", 1024 * MIB, at_least(MIB), "Size at which a segment is rolled."),
         _long("segment.ms", 168 * HOUR_MS, at_least(1), "Age at which a segment is rolled."),
-        _long("segment.jitter.ms", 0, at_least(0), "Maximum random reduction of `segment.ms`."),
-        _int("segment.index.bytes", 10 * MIB, at_least(4), "Maximum size of an index."),
+        _long(
+            "segment.jitter.ms",
+            0,
+            at_least(0),
+            "Maximum random reduction of `segment.ms`. Accepted without effect.",
+        ),
+        _int(
+            "segment.index.bytes",
+            10 * MIB,
+            at_least(4),
+            "Maximum size of an index. Accepted without effect.",
+        ),
         _long(
             "flush.messages",
             LONG_MAX,
@@ -94,7 +104,12 @@ TOPIC_KEYS: Final = config_def(
             at_least(1),
             "Age at which records must be compacted.",
         ),
-        _long("file.delete.delay.ms", MINUTE_MS, at_least(0), "How long removed files are kept."),
+        _long(
+            "file.delete.delay.ms",
+            MINUTE_MS,
+            at_least(0),
+            "How long removed files are kept. Accepted without effect.",
+        ),
         ConfigKey(
             "min.cleanable.dirty.ratio",
             ConfigType.DOUBLE,
@@ -119,7 +134,11 @@ TOPIC_KEYS: Final = config_def(
         _int("compression.gzip.level", -1, gzip_level, _NOT_RECOMPRESSED),
         _int("compression.lz4.level", 9, between(1, 17), _NOT_RECOMPRESSED),
         _int("compression.zstd.level", 3, between(-131_072, 22), _NOT_RECOMPRESSED),
-        _bool("preallocate", False, "Whether a new segment is allocated with its maximum size."),
+        _bool(
+            "preallocate",
+            False,
+            "Whether a new segment is allocated with its maximum size. Accepted without effect.",
+        ),
         _text(
             "message.timestamp.type",
             "CreateTime",

@@ -192,6 +192,12 @@ def test_a_rejected_change_changes_nothing(
         ),
         (BROKER, "x", ErrorCode.invalid_request, "Node id must be an integer, but it is: x"),
         (16, "", ErrorCode.invalid_request, "Subscription name can't be empty"),
+        (
+            BROKER,
+            "{1.x}",
+            ErrorCode.invalid_request,
+            "Node id must be an integer, but it is: {1.x}",
+        ),
         (BROKER, "--1", ErrorCode.invalid_request, "Node id must be an integer, but it is: --1"),
         (99, "x", ErrorCode.invalid_request, "Unknown resource type 99"),
     ],
