@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ...log.batch import check_crc
+from ...log.batch import check_crc, read_header
 from ...log.cache_files import remove_cache_files
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
@@ -171,9 +171,16 @@ def _has_only_wrong_offset(corruption: Corruption, file: File) -> bool:
 
 
 def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
+    """Yield the batches that a repair keeps, as it writes them."""
     for base, path in log.segments().items():
         with closing(files.open(path, read_only=True)) as file:
-            yield from (item for item in scan_segment(file, base) if isinstance(item, ValidBatch))
+            for item in scan_segment(file, base):
+                if isinstance(item, ValidBatch):
+                    yield item
+                elif _has_only_wrong_offset(item, file):
+                    rest = file.read(item.position, item.size)[BASE_OFFSET.size :]
+                    batch = BASE_OFFSET.pack(item.first_offset) + rest
+                    yield ValidBatch(item.position, read_header(batch), batch)
 
 
 # --- rewriting
