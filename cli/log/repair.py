@@ -17,7 +17,6 @@ from ...log.batch import check_crc, read_header
 from ...log.cache_files import remove_cache_files
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
-from ...log.records import Record
 from ...log.recovery import Corruption, ValidBatch, header_at, scan_segment
 from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.segment_swap import INDEX_SUFFIXES, find_unfinished_swaps, finish_swaps
@@ -25,7 +24,7 @@ from ...log.tasks import run_synchronously
 from ..errors import UserError
 from ..output import progress
 from .partition_logs import PartitionLog, find_logs, report, size_of
-from .salvage import describe_impact, describe_lost_offsets, readable_records
+from .salvage import LostRecord, describe_impact, describe_lost_offsets, readable_records
 
 # A segment that is being rewritten. Brokers ignore this suffix.
 REPAIRED_SUFFIX: Final = ".repaired"
@@ -43,7 +42,7 @@ class Damage(NamedTuple):
     """Start and end of the parts that are kept."""
     moved: dict[int, int]
     """Corrected base offsets of kept batches, by position."""
-    lost: list[Record]
+    lost: list[LostRecord]
     """The readable records in the parts that are removed."""
 
 

@@ -26,7 +26,15 @@ from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.log import NewRecord, build
 
-from .conftest import NOW_MS, batch_of, commit, corrupt, write_log
+from .conftest import (
+    NOW_MS,
+    batch_of,
+    commit,
+    corrupt,
+    in_transaction,
+    new_records,
+    write_log,
+)
 
 FIRST = segment_name(0)
 Repair = Callable[..., tuple[int, str]]
@@ -289,6 +297,30 @@ def test_the_impact_of_a_lost_record_is_printed(
     _, output = repair_log(folder)
     lines = output.splitlines()
     assert any(re.fullmatch(rf"    \w+ group=g.*: {re.escape(meaning)}", line) for line in lines)
+
+
+def test_the_impact_of_a_lost_transaction_marker_is_printed(
+    tmp_path: Path, repair_log: Repair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / f"{OFFSETS_TOPIC}-0"
+    marker = NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", NOW_MS)
+    batches = write_log(
+        folder,
+        [
+            lambda at: in_transaction(new_records(commit("g", 5)), at, 7),
+            lambda at: in_transaction([marker], at, 7, control=True),
+            lambda at: batch_of(at, commit("h", 1)),
+        ],
+    )
+    corrupt(folder / FIRST, len(batches[0]) + 17)  # the checksum
+    assert main(["log", "verify", str(folder)]) == 1
+    assert "still readable: COMMIT of producer 7." in capsys.readouterr().out
+    _, output = repair_log(folder)
+    assert (
+        "    COMMIT of producer 7: its transaction remains open until the producer's next "
+        "transaction ends.\n"
+    ) in output
+    assert "OffsetCommit" not in output
 
 
 def test_a_loss_that_cannot_be_read_is_reported(offsets_log: Path, repair_log: Repair) -> None:
