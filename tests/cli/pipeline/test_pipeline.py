@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kohort.cli.errors import UserError
 from kohort.cli.main import main
+from kohort.cli.pipeline.errors import user_errors
 from kohort.cli.pipeline.run import StopSignals
 from kohort.cli.signals import SignalFlag
 from kohort.pipeline.inputs import Inputs
@@ -156,6 +158,16 @@ def test_an_unreachable_cluster_is_exit_code_1_with_the_address_and_leaves_nothi
     assert address in error
     assert len(error.splitlines()) == 1
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("end", [".", ""])
+def test_an_error_of_spark_is_a_sentence(end: str, tmp_path: Path) -> None:
+    exception = type("AnalysisException", (Exception,), {"__module__": "pyspark.errors"})
+    with (
+        pytest.raises(UserError, match=r"^Spark failed: no table: 42K03\. The lake is unchanged"),
+        user_errors(tmp_path),
+    ):
+        raise exception(f"no table: 42K03{end}")
 
 
 def test_a_second_run_on_the_same_lake_is_rejected(
