@@ -36,7 +36,7 @@ def read_client_arguments(path: Path) -> dict[str, Any]:
 def client_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """Convert Java's client properties to arguments. Unknown keys are ignored, as by Java's
     clients. Raises ValueError for security settings that are not supported."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"sasl_mechanism": "GSSAPI"}  # the default of Kafka's clients
     for key, text in properties.items():
         if key == "security.protocol":
             arguments["security_protocol"] = text.upper()
@@ -75,7 +75,7 @@ def _check_login(arguments: Mapping[str, Any]) -> None:
     protocol = arguments.get("security_protocol", "PLAINTEXT")
     if protocol not in PROTOCOLS:
         raise ValueError(f"invalid security.protocol={protocol}: use one of {', '.join(PROTOCOLS)}")
-    needs_password = PROTOCOLS[protocol] and arguments.get("sasl_mechanism") != "GSSAPI"
+    needs_password = PROTOCOLS[protocol] and arguments["sasl_mechanism"] != "GSSAPI"
     if needs_password and not arguments.get("sasl_plain_password"):
         raise ValueError(
             f'security.protocol={protocol} needs sasl.jaas.config=MODULE required username="NAME" '

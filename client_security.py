@@ -53,9 +53,12 @@ class Security(NamedTuple):
         if self.new_exchange is None:
             return
         handshake = yield "SaslHandshake", {"mechanism": self.mechanism}
-        if handshake.error_code is not ErrorCode.none:
+        if handshake.error_code is ErrorCode.unsupported_sasl_mechanism:
             enabled = ", ".join(handshake.mechanisms)
             raise AuthenticationError(f"the broker does not have {self.mechanism}, only {enabled}")
+        if handshake.error_code is not ErrorCode.none:
+            error = handshake.error_code.name.upper()
+            raise AuthenticationError(f"the listener does not accept SASL ({error})")
         exchange = self.new_exchange()
         try:
             token = next(exchange)
@@ -93,7 +96,7 @@ def _security(arguments: Mapping[str, Any]) -> Security:
     tls = _tls(arguments) if protocol.endswith("SSL") else None
     if not protocol.startswith("SASL"):
         return Security(tls)
-    mechanism = arguments.get("sasl_mechanism", "GSSAPI")  # the default of Kafka's clients
+    mechanism = arguments["sasl_mechanism"]
     if mechanism != "PLAIN" and mechanism not in _SCRAM:
         known = ", ".join(("PLAIN", *_SCRAM))
         raise ValueError(f"unsupported sasl.mechanism={mechanism}: expected one of {known}")
@@ -122,11 +125,16 @@ def plain_exchange(user: str, password: str) -> Exchange:
 def _scram(mechanism: ScramMechanism, user: str, password: str, nonce: str) -> Exchange:
     name = user.replace("=", "=3D").replace(",", "=2C")
     client_first = f"n={name},r={nonce}"
-    server_first = (yield f"n,,{client_first}".encode()).decode()
-    values = dict(each.partition("=")[::2] for each in server_first.split(","))
-    salt = base64.b64decode(values.get("s", ""), validate=True)
-    iterations = int(values.get("i", ""))
-    if not values.get("r", "").startswith(nonce) or not 0 < iterations <= ITERATIONS_MAX:
+    token = yield f"n,,{client_first}".encode()
+    try:
+        server_first = token.decode()
+        values = dict(each.partition("=")[::2] for each in server_first.split(","))
+        salt = base64.b64decode(values["s"], validate=True)
+        iterations = int(values["i"])
+        is_valid = values["r"].startswith(nonce) and 0 < iterations <= ITERATIONS_MAX
+    except (KeyError, ValueError):
+        is_valid = False
+    if not is_valid:
         raise ValueError("invalid first message from the broker")
     salted = mechanism.salted_password(password, salt, iterations)
     without_proof = f"c=biws,r={values['r']}"

@@ -22,7 +22,7 @@ STOP_SECONDS_MAX = 10
 STOP_KAFKA_SECONDS_MAX = 60
 ADDRESS = re.compile(r"(?:listening on|ready) (\S+:\d+)")
 # A command that starts Kafka on {port} and {port}+1 with its data in {folder}, prints
-# `ready HOST:PORT`, and stops it on SIGTERM.
+# `ready HOST:PORT`, and stops it on SIGTERM. Settings may be appended as arguments KEY=VALUE.
 KAFKA_START = "KOHORT_BENCH_KAFKA_START"
 
 # As in Kafka's images for tests: rebalances of a new group start without a delay.

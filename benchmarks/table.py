@@ -31,7 +31,7 @@ def heading(setting: Setting) -> None:
     if setting.kfake is None:
         console.print("kfake is skipped: install Go or set KOHORT_BENCH_KFAKE.")
     for variable, effect in (
-        (servers.KAFKA_START, "Kafka is skipped in recovery and memory"),
+        (servers.KAFKA_START, "Kafka is skipped in security, memory and recovery"),
         (transfers.KAFKA_TOOL, "transfers uses the load client instead of Kafka's tools"),
         (assignors.KAFKA_JARS, "Java's assignors are skipped"),
     ):

@@ -124,7 +124,7 @@ class SnapshotWriter:
         self._step_offsets = step_offsets or STEP_OFFSETS
         self._folder = folder
         self._files = files
-        self._start_offset = start_offset
+        self.start_offset = start_offset
         self._file = create_unpublished(folder, files, OFFSETS_SNAPSHOT)
         self._has_started = False
         self._index: list[bytes] = []
@@ -165,7 +165,7 @@ class SnapshotWriter:
         """Publish the snapshot. The log must be durable up to `end_offset`. Raises OSError."""
         index = b"".join(self._index)
         footer = _FOOTER.pack(
-            self._start_offset, end_offset, self._file.size, len(index), crc32c(index)
+            self.start_offset, end_offset, self._file.size, len(index), crc32c(index)
         )
         self._file.append(index + frame(_MAGIC, footer))
         publish(self._folder, self._files, OFFSETS_SNAPSHOT)

@@ -23,21 +23,20 @@ RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], N
 class ScheduledTask:
     """A task that the scheduler runs; `slice_seconds` may be changed while it runs."""
 
-    __slots__ = ("_is_running", "_task", "is_in_thread", "name", "slice_seconds")
+    __slots__ = ("_is_running", "_task", "name", "slice_seconds")
 
     def __init__(self, task: CooperativeTask[Any], name: object, slice_seconds: float) -> None:
         self._task: CooperativeTask[Any] | None = task
         self._is_running = False
         self.name = name
         self.slice_seconds = slice_seconds
-        self.is_in_thread = False
 
     @property
     def is_done(self) -> bool:
         return self._task is None
 
     def cancel(self) -> None:
-        """Cancel the task at its current yield. Must not be called while a step is in a thread."""
+        """Cancel the task at its current yield. No step of it may be running in a thread."""
         task, self._task = self._task, None
         if task is not None and not self._is_running:
             task.close()
@@ -173,11 +172,9 @@ class Scheduler:
         if isinstance(step, WaitingStep):
             step.wait(lambda: self._enqueue(scheduled))
             return
-        scheduled.is_in_thread = True
         self._in_threads += 1
 
         def done(raised: BaseException | None) -> None:
-            scheduled.is_in_thread = False
             self._in_threads -= 1
             if not self._is_stopped:
                 self._continue(scheduled, raised)

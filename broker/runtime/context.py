@@ -141,8 +141,8 @@ class CoordinatorContext:
         # Replies that wait for `flush`, the newest flush, which is pending or in progress.
         self.replies: list[Reply] | None = None
         self.flush: object = None
-        # The snapshot being written; the log end offset and time of the newest snapshot or attempt
-        # to write one; the timer of the next snapshot.
+        # The snapshot being written; the offset from which the log is replayed after the newest
+        # complete snapshot; the time of the newest attempt; the timer of the next attempt.
         self.snapshot: SnapshotWriter | None = None
         self.snapshot_end = self.snapshot_ms = 0
         self.snapshot_timer: Timer | None = None

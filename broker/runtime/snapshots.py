@@ -70,7 +70,7 @@ class Snapshots:
     def _open(self, context: CoordinatorContext) -> SnapshotWriter | None:
         log, coordinator = context.log, context.coordinator
         assert log is not None
-        context.snapshot_end, context.snapshot_ms = log.end_offset, self._clock.now_ms()
+        context.snapshot_ms = self._clock.now_ms()
         if coordinator.pending_offsets and not context.offsets.has_spill_file:
             return None  # incomplete with open transactions: it would only replace a spill file
         try:
@@ -109,8 +109,7 @@ class Snapshots:
         assert context.log is not None
         try:
             if error is None:
-                writer.finish(context.log.end_offset)
-                context.snapshot = None
+                self._publish(context, context.log, writer)
                 context.log.write_manifest()
             else:
                 self._fail(context, error)
@@ -169,8 +168,11 @@ class Snapshots:
         for _ in writer.steps:
             if monotonic() > until:
                 return
+        self._publish(context, log, writer)
+
+    def _publish(self, context: CoordinatorContext, log: Log, writer: SnapshotWriter) -> None:
         writer.finish(log.end_offset)
-        context.snapshot = None
+        context.snapshot, context.snapshot_end = None, writer.start_offset
 
 
 def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:

@@ -74,7 +74,8 @@ class Dump:
     def __init__(self, output_format: str, group: str | None) -> None:
         self._json = output_format == "json"
         self._group = group
-        self._producers: set[int] = set()
+        # Partition and producer id of the open transactions with commits of the group.
+        self._transactions: set[tuple[str, int]] = set()
         self.incomplete = self.has_corruption = False
 
     def print_new(self, cursor: Cursor, *, following: bool) -> int:
@@ -115,14 +116,17 @@ class Dump:
             return True
         if self._group is None:
             return True
+        transaction = record.partition, record.producer_id
         if record.control:
             # The end of a transaction with commits of the group is printed as well.
-            return record.producer_id in self._producers
+            is_selected = transaction in self._transactions
+            self._transactions.discard(transaction)
+            return is_selected
         key = record.key
         if self._group not in (key.get("group"), key.get("groupId")):
             return False
         if record.transactional:
-            self._producers.add(record.producer_id)
+            self._transactions.add(transaction)
         return True
 
 

@@ -13,11 +13,10 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from ...log.batch import check_crc
+from ...log.batch import check_crc, read_header
 from ...log.cache_files import remove_cache_files
 from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
-from ...log.records import Record
 from ...log.recovery import Corruption, ValidBatch, header_at, scan_segment
 from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.segment_swap import INDEX_SUFFIXES, find_unfinished_swaps, finish_swaps
@@ -25,7 +24,7 @@ from ...log.tasks import run_synchronously
 from ..errors import UserError
 from ..output import progress
 from .partition_logs import PartitionLog, find_logs, report, size_of
-from .salvage import describe_impact, describe_lost_offsets, readable_records
+from .salvage import LostRecord, describe_impact, describe_lost_offsets, readable_records
 
 # A segment that is being rewritten. Brokers ignore this suffix.
 REPAIRED_SUFFIX: Final = ".repaired"
@@ -43,7 +42,7 @@ class Damage(NamedTuple):
     """Start and end of the parts that are kept."""
     moved: dict[int, int]
     """Corrected base offsets of kept batches, by position."""
-    lost: list[Record]
+    lost: list[LostRecord]
     """The readable records in the parts that are removed."""
 
 
@@ -171,9 +170,16 @@ def _has_only_wrong_offset(corruption: Corruption, file: File) -> bool:
 
 
 def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
+    """Yield the batches that a repair keeps, as it writes them."""
     for base, path in log.segments().items():
         with closing(files.open(path, read_only=True)) as file:
-            yield from (item for item in scan_segment(file, base) if isinstance(item, ValidBatch))
+            for item in scan_segment(file, base):
+                if isinstance(item, ValidBatch):
+                    yield item
+                elif _has_only_wrong_offset(item, file):
+                    rest = file.read(item.position, item.size)[BASE_OFFSET.size :]
+                    batch = BASE_OFFSET.pack(item.first_offset) + rest
+                    yield ValidBatch(item.position, read_header(batch), batch)
 
 
 # --- rewriting

@@ -3,10 +3,11 @@
 Often a single bit is wrong, but a checksum does not show which one, so any record may be wrong.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from struct import error as struct_error
-from typing import Final
+from typing import Final, NamedTuple
 
+from ...log.batch import BatchHeader
 from ...log.errors import InvalidRecord
 from ...log.files import File
 from ...log.records import Record, records
@@ -20,10 +21,17 @@ NO_OLDER_RECORD: Final = {
 }
 
 
-def readable_records(file: File, corruption: Corruption) -> list[Record]:
+class LostRecord(NamedTuple):
+    """A record in corrupt bytes, with the header of its batch."""
+
+    header: BatchHeader
+    record: Record
+
+
+def readable_records(file: File, corruption: Corruption) -> list[LostRecord]:
     """Return the records in corrupt bytes before the first inconsistent record. Impossible offsets
     are replaced by the first offset that may be lost."""
-    readable: list[Record] = []
+    readable: list[LostRecord] = []
     position = corruption.position
     while position < corruption.end:
         header = header_at(file, position)
@@ -35,9 +43,9 @@ def readable_records(file: File, corruption: Corruption) -> list[Record]:
                 possible = corruption.first_offset <= record.offset and (
                     corruption.next_offset is None or record.offset < corruption.next_offset
                 )
-                readable.append(
-                    record if possible else record._replace(offset=corruption.first_offset)
-                )
+                if not possible:
+                    record = record._replace(offset=corruption.first_offset)
+                readable.append(LostRecord(header, record))
         except (InvalidRecord, struct_error):
             break
         position += header.size
@@ -51,11 +59,28 @@ def describe_lost_offsets(corruption: Corruption) -> str:
     return f"at most offsets {first}..{following - 1}" if following > first else "no offset"
 
 
+def describe_record(log: PartitionLog, lost: LostRecord) -> str:
+    if not lost.header.is_control:
+        return describe_key(log, lost.record)
+    kind = decode_content(log, lost.record, is_control=True).kind
+    return f"{kind} of producer {lost.header.producer_id}"
+
+
 def describe_impact(
-    log: PartitionLog, lost: Iterable[Record], remaining: Iterable[ValidBatch]
+    log: PartitionLog, lost: Collection[LostRecord], remaining: Iterable[ValidBatch]
 ) -> Iterator[str]:
-    """Yield a sentence for each key of the `lost` records."""
-    latest = {record.key: record for record in lost if record.key is not None}
+    """Yield a sentence for each transaction marker, and for each key, of the `lost` records."""
+    for each in lost:
+        if each.header.is_control and each.header.is_transactional:
+            yield (
+                f"{describe_record(log, each)}: its transaction remains open until the producer's "
+                "next transaction ends."
+            )
+    latest = {
+        record.key: record
+        for header, record in lost
+        if record.key is not None and not header.is_control
+    }
     older: dict[bytes, Record] = {}
     newer: set[bytes] = set()
     for batch in remaining if latest else ():

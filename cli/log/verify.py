@@ -23,7 +23,6 @@ from ...topics.registry_log import UndecodableRegistryRecord
 from ...topics.registry_log import decode as decode_registry
 from ..errors import UserError
 from ..output import progress
-from .decoding import describe_key
 from .partition_logs import (
     KAFKA_FILES,
     SEGMENT,
@@ -34,7 +33,7 @@ from .partition_logs import (
     report,
     size_of,
 )
-from .salvage import describe_lost_offsets, readable_records
+from .salvage import describe_lost_offsets, describe_record, readable_records
 
 # A torn tail is read again after this time as long as it changes. A broker completes a batch within
 # milliseconds, so a tail that changes each time belongs to a running broker.
@@ -241,7 +240,7 @@ def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files:
     text = describe_lost_offsets(corruption)
     if not readable:
         return f"{text}; none of it can be read."
-    keys = list(dict.fromkeys(describe_key(log, record) for record in readable))
+    keys = list(dict.fromkeys(describe_record(log, each) for each in readable))
     more = f" and {len(keys) - KEYS_MAX} more" if len(keys) > KEYS_MAX else ""
     return f"{text}; still readable: {'; '.join(keys[:KEYS_MAX])}{more}."
 

@@ -44,8 +44,8 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
         if "No space left on device" in str(error):
             raise UserError(_disk_full(lake)) from error
         details = f" Details are in {spark_log}." if spark_log else ""
-        reason = _main_line(error)
-        raise UserError(f"Spark failed: {reason} The lake is unchanged.{details}") from error
+        reason = _main_line(error).rstrip(".")
+        raise UserError(f"Spark failed: {reason}. The lake is unchanged.{details}") from error
 
 
 def _main_line(error: Exception) -> str:

@@ -81,6 +81,10 @@ def _run(
             report=session.report,
             wait=session.signals.wait,
         )
+    except KeyboardInterrupt:
+        if not args.follow:
+            raise
+        caught_up = False
     finally:
         session.close()
     as_of = writer.manifest.as_of
@@ -89,7 +93,7 @@ def _run(
         what = f"{output.records:,} records in {output.seconds:.1f} s, without the "
         what += f"{session.start_seconds:.1f} s that Spark took to start"
     state = f"; up to date as of {as_of:%Y-%m-%d %H:%M:%S} UTC" if as_of else ""
-    print(f"{args.lake}: {what}{state if caught_up else '; the log has more records'}")
+    print(f"{args.lake}: {what}{state if caught_up else '; the log may have more records'}")
     return 0 if caught_up or args.once or args.follow else EXIT_INTERRUPTED
 
 
@@ -148,8 +152,11 @@ class StopSignals:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to this time. Return True if a signal arrived in the last batch."""
-        return self._stopping.wait(seconds)
+        """Wait for a signal up to this time. Return True if one has arrived."""
+        try:
+            return self._stopping.wait(seconds)
+        except KeyboardInterrupt:
+            return True
 
     def _on_signal(self, *_: object) -> None:
         if not self.in_batch:

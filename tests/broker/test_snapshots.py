@@ -278,6 +278,15 @@ def test_a_full_disk_prevents_the_snapshot_but_no_commit() -> None:
     assert harness.files.exists(SNAPSHOT)
 
 
+@pytest.mark.interpreted
+def test_a_failed_snapshot_is_still_due_when_the_broker_stops() -> None:
+    harness = filled(RuntimeHarness("fsync"))
+    harness.files.fail("create")
+    filled(harness, rounds=1, first=3)
+    assert not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT))
+    assert read_records(RuntimeHarness("fsync", stopped(harness))) == 0
+
+
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_a_crash_at_any_file_operation_loses_no_acknowledged_commit(
     durability: str,

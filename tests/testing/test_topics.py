@@ -19,11 +19,9 @@ def test_a_topic_cannot_shrink(kafka: Kafka) -> None:
 def test_another_config_for_an_existing_topic_is_rejected(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1, config={"retention.ms": -1})
     assert kafka.topic("orders", config={"retention.ms": "-1"}).partitions == 1
-    with pytest.raises(ValueError, match=r"created with retention.ms=-1, not retention.ms=1$"):
+    with pytest.raises(ValueError, match=r"has retention.ms=-1, not retention.ms=1$"):
         kafka.topic("orders", config={"retention.ms": 1})
-    with pytest.raises(
-        ValueError, match=r"created with no cleanup.policy, not cleanup.policy=comp"
-    ):
+    with pytest.raises(ValueError, match=r"has no cleanup.policy, not cleanup.policy=comp"):
         kafka.topic("orders", config={"cleanup.policy": "compact"})
 
 

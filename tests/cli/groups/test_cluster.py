@@ -177,7 +177,10 @@ def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> Non
         ({"ssl.truststore.location": "ca.jks"}, "ssl.truststore.location needs"),
         ({"sasl.login.class": "com.example.Login"}, "sasl.login.class is not supported"),
         ({"security.protocol": "SASL_SLL"}, "invalid security.protocol=SASL_SLL: use one of PLAIN"),
-        ({"security.protocol": "SASL_SSL"}, "security.protocol=SASL_SSL needs sasl.jaas.config=M"),
+        (
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            "security.protocol=SASL_SSL needs sasl.jaas.config=M",
+        ),
         (
             {"ssl.truststore.type": "PEM", "ssl.truststore.location": "no.pem"},
             "ssl.truststore.location=no.pem is not a file",
@@ -189,6 +192,13 @@ def test_unsupported_security_settings_are_rejected(
 ) -> None:
     with pytest.raises(ValueError, match=r"^" + re.escape(message)):
         client_properties.client_arguments(properties)
+
+
+def test_the_sasl_mechanism_is_by_default_that_of_javas_clients() -> None:
+    assert client_properties.client_arguments({"security.protocol": "sasl_ssl"}) == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "GSSAPI",
+    }
 
 
 def test_a_missing_properties_file_is_reported_with_javas_message() -> None:

@@ -107,17 +107,22 @@ def test_group_selects_a_groups_records_and_the_ends_of_its_transactions(
             lambda at: in_transaction(new_records(commit("h", 5)), at, 8),
             lambda at: end(at, 8, b"\0\0"),
             lambda at: end(at, 7, b"\0\1"),
+            lambda at: in_transaction(new_records(commit("h", 6)), at, 7),
+            lambda at: end(at, 7, b"\0\1"),
+            lambda at: in_transaction(new_records(commit("g", 6)), at, 7),
         ],
     )
-    selected = dumped(capsys, tmp_path / "__consumer_offsets-0", "--group", "g")
+    write_log(tmp_path / "__consumer_offsets-1", [lambda at: end(at, 7, b"\0\1")])
+    selected = dumped(capsys, tmp_path, "--group", "g")
     assert [(each["offset"], each["kind"]) for each in selected] == [
         (0, "OffsetCommit"),
         (2, "GroupMetadata"),
         (3, "OffsetCommit"),
         (6, "COMMIT"),
+        (9, "OffsetCommit"),
     ]
     assert selected[3]["value"] == {"coordinatorEpoch": 9}
-    assert [each["transactional"] for each in selected] == [False, False, True, True]
+    assert [each["transactional"] for each in selected] == [False, False, True, True, True]
 
 
 def test_subscriptions_and_assignments_of_members_are_decoded(

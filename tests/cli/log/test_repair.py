@@ -26,7 +26,15 @@ from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.log import NewRecord, build
 
-from .conftest import NOW_MS, batch_of, commit, corrupt, write_log
+from .conftest import (
+    NOW_MS,
+    batch_of,
+    commit,
+    corrupt,
+    in_transaction,
+    new_records,
+    write_log,
+)
 
 FIRST = segment_name(0)
 Repair = Callable[..., tuple[int, str]]
@@ -147,18 +155,20 @@ def test_any_wrong_bit_of_a_base_offset_is_corrected() -> None:
         assert [each.position for each in damage.corruptions] == [position]
 
 
-def test_a_dry_run_prints_the_same_and_writes_nothing(
-    offsets_log: Path, repair_log: Repair
-) -> None:
-    segment = offsets_log / FIRST
-    corrupt(segment, 300)
+def test_a_dry_run_prints_the_same_and_writes_nothing(tmp_path: Path, repair_log: Repair) -> None:
+    folder = tmp_path / f"{OFFSETS_TOPIC}-0"
+    segment = folder / FIRST
+    commits = [commit("g", 10), commit("h", 1), commit("g", 20), commit("h", 3)]
+    batches = write_log(folder, [lambda at, each=each: batch_of(at, each) for each in commits])
+    corrupt(segment, 7)  # the base offset
+    corrupt(segment, 2 * len(batches[0]) + 90)
     corrupted = segment.read_bytes()
-    code, output = repair_log(offsets_log, "--dry-run")
+    code, output = repair_log(folder, "--dry-run")
     assert code == 1
-    assert "1 problem would be repaired; nothing was written." in output
-    assert (names(offsets_log), segment.read_bytes()) == ([FIRST], corrupted)
-    after = repair_log(offsets_log)[1]
-    assert output.splitlines()[:2] == after.splitlines()[:2]
+    assert "2 problems would be repaired; nothing was written." in output
+    assert (names(folder), segment.read_bytes()) == ([FIRST], corrupted)
+    after = [line for line in repair_log(folder)[1].splitlines() if "kept in" not in line]
+    assert output.splitlines()[:-1] == after[:-1]
 
 
 def test_a_folder_that_a_broker_uses_is_rejected(offsets_log: Path, repair_log: Repair) -> None:
@@ -287,6 +297,30 @@ def test_the_impact_of_a_lost_record_is_printed(
     _, output = repair_log(folder)
     lines = output.splitlines()
     assert any(re.fullmatch(rf"    \w+ group=g.*: {re.escape(meaning)}", line) for line in lines)
+
+
+def test_the_impact_of_a_lost_transaction_marker_is_printed(
+    tmp_path: Path, repair_log: Repair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / f"{OFFSETS_TOPIC}-0"
+    marker = NewRecord(b"\0\0\0\1", b"\0\0\0\0\0\0", NOW_MS)
+    batches = write_log(
+        folder,
+        [
+            lambda at: in_transaction(new_records(commit("g", 5)), at, 7),
+            lambda at: in_transaction([marker], at, 7, control=True),
+            lambda at: batch_of(at, commit("h", 1)),
+        ],
+    )
+    corrupt(folder / FIRST, len(batches[0]) + 17)  # the checksum
+    assert main(["log", "verify", str(folder)]) == 1
+    assert "still readable: COMMIT of producer 7." in capsys.readouterr().out
+    _, output = repair_log(folder)
+    assert (
+        "    COMMIT of producer 7: its transaction remains open until the producer's next "
+        "transaction ends.\n"
+    ) in output
+    assert "OffsetCommit" not in output
 
 
 def test_a_loss_that_cannot_be_read_is_reported(offsets_log: Path, repair_log: Repair) -> None:

@@ -4,12 +4,17 @@ import json
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from kohort.cli.errors import UserError
 from kohort.cli.main import main
+from kohort.cli.pipeline.errors import user_errors
 from kohort.cli.pipeline.run import StopSignals
+from kohort.cli.signals import SignalFlag
+from kohort.pipeline.inputs import Inputs
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
@@ -155,6 +160,16 @@ def test_an_unreachable_cluster_is_exit_code_1_with_the_address_and_leaves_nothi
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("end", [".", ""])
+def test_an_error_of_spark_is_a_sentence(end: str, tmp_path: Path) -> None:
+    exception = type("AnalysisException", (Exception,), {"__module__": "pyspark.errors"})
+    with (
+        pytest.raises(UserError, match=r"^Spark failed: no table: 42K03\. The lake is unchanged"),
+        user_errors(tmp_path),
+    ):
+        raise exception(f"no table: 42K03{end}")
+
+
 def test_a_second_run_on_the_same_lake_is_rejected(
     lake: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -184,27 +199,55 @@ def test_invalid_flags_are_errors_of_one_line(
     assert len(error.splitlines()) == 1
 
 
+@pytest.fixture
+def handlers_restored() -> Iterator[None]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers_restored")
 def test_the_first_ctrl_c_ends_after_the_batch_and_the_second_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[int] = []
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    try:
-        signals = StopSignals()
-        signals.install()
-        signals.in_batch = True
-        assert not signals.wait(0)
-        signal.raise_signal(signal.SIGINT)
-        assert signals.wait(0)
-        assert "press Ctrl-C again" in capsys.readouterr().err
-        monkeypatch.setattr("os._exit", ended.append)
-        signal.raise_signal(signal.SIGINT)
-        assert ended == [130]
-        assert "the lake is unchanged" in capsys.readouterr().err
-        idle = StopSignals()
-        idle.install()
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
+    signals = StopSignals()
+    signals.install()
+    signals.in_batch = True
+    assert not signals.wait(0)
+    signal.raise_signal(signal.SIGINT)
+    assert signals.wait(0)
+    assert "press Ctrl-C again" in capsys.readouterr().err
+    monkeypatch.setattr("os._exit", ended.append)
+    signal.raise_signal(signal.SIGINT)
+    assert ended == [130]
+    assert "the lake is unchanged" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("handlers_restored")
+@pytest.mark.parametrize(
+    ("flags", "moment", "code", "summary"),
+    [
+        (["--follow"], (SignalFlag, "wait"), 0, "nothing new; up to date as of 2026-01-01 12:00:"),
+        (["--follow"], (Inputs, "plan"), 0, "nothing new; the log may have more records"),
+        ([], (Inputs, "plan"), 130, None),
+    ],
+)
+def test_a_signal_between_batches_is_a_success_with_follow(
+    flags: list[str],
+    moment: tuple[type, str],
+    code: int,
+    summary: str | None,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake = tmp_path / "lake"
+    write_batch(lake, {}, positions={0: 1}, cluster="east", as_of=NOON)
+    monkeypatch.setattr(*moment, lambda *_: signal.raise_signal(signal.SIGTERM))
+    inputs = ["--log", str(data), "--lake", str(lake), "--cluster", "east"]
+    assert main(["pipeline", "run", *inputs, *flags]) == code
+    out = capsys.readouterr().out
+    assert out.startswith(f"{lake}: {summary}") if summary else not out

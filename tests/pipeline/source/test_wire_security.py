@@ -88,6 +88,7 @@ def test_each_failure_is_an_error_with_its_reason(tmp_path: Path) -> None:
             (wrong, "authentication with .* failed: Authentication failed: Invalid username or"),
             (untrusted, "TLS handshake with .* failed: unable to get local issuer"),
             ({**valid, "sasl.mechanism": "GSSAPI"}, "unsupported sasl.mechanism=GSSAPI: expected"),
+            ({"security.protocol": "SASL_SSL"}, "unsupported sasl.mechanism=GSSAPI: expected"),
             ({**valid, "security.protocol": "TLS"}, "invalid security.protocol=TLS"),
             ({**valid, "ssl.truststore.location": "no.pem"}, "location=no.pem is not a file"),
             ({"security.protocol": "SSL", **{k: valid[k] for k in valid if "store" in k}}, "SASL"),
@@ -114,12 +115,20 @@ def test_the_client_of_scenarios_authenticates() -> None:
             asyncio.run(connect("wrong"))
 
 
-def test_a_mechanism_that_the_broker_lacks_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("error", "mechanisms", "message"),
+    [
+        ("unsupported_sasl_mechanism", ["GSSAPI"], "the broker does not have PLAIN, only GSSAPI"),
+        ("illegal_sasl_state", [], r"the listener does not accept SASL \(ILLEGAL_SASL_STATE\)"),
+    ],
+)
+def test_an_error_of_the_handshake_is_reported(
+    error: str, mechanisms: list[str], message: str
+) -> None:
     steps = Security(None, "PLAIN", lambda: plain_exchange("a", "b")).authentication()
     assert next(steps) == ("SaslHandshake", {"mechanism": "PLAIN"})
-    error = ErrorCode.unsupported_sasl_mechanism
-    with pytest.raises(AuthenticationError, match=r"^the broker does not have PLAIN, only GSSAPI$"):
-        steps.send(SimpleNamespace(error_code=error, mechanisms=("GSSAPI",)))
+    with pytest.raises(AuthenticationError, match=f"^{message}$"):
+        steps.send(SimpleNamespace(error_code=ErrorCode[error], mechanisms=mechanisms))
 
 
 def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
@@ -132,10 +141,18 @@ def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", ["r=other,s=c2FsdA==,i=4096", f"r=nonce,s=c2FsdA==,i={ITERATIONS_MAX + 1}", "e=x"]
+    "message",
+    [
+        b"r=other,s=c2FsdA==,i=4096",
+        b"r=nonce,s=c2FsdA==,i=%d" % (ITERATIONS_MAX + 1),
+        b"r=nonce,s=c2FsdA==,i=many",
+        b"r=nonce,s=c,i=4096",
+        b"e=x",
+        b"\xff",
+    ],
 )
-def test_an_invalid_message_of_the_broker_is_rejected(message: str) -> None:
+def test_an_invalid_message_of_the_broker_is_rejected(message: bytes) -> None:
     exchange = _scram(ScramMechanism.SHA_256, "alice", "secret", "nonce")
     next(exchange)
-    with pytest.raises(ValueError, match="invalid"):
-        exchange.send(message.encode())
+    with pytest.raises(ValueError, match=r"^invalid first message of the broker$"):
+        exchange.send(message)
