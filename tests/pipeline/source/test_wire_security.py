@@ -154,5 +154,5 @@ def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
 def test_an_invalid_message_of_the_broker_is_rejected(message: bytes) -> None:
     exchange = _scram(ScramMechanism.SHA_256, "alice", "secret", "nonce")
     next(exchange)
-    with pytest.raises(ValueError, match=r"^invalid first message of the broker$"):
+    with pytest.raises(ValueError, match=r"^invalid first message from the broker$"):
         exchange.send(message)
