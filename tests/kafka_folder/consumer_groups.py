@@ -109,7 +109,7 @@ def _create_mixed(address: str, group: str) -> None:
         join = {
             "group_id": group,
             "member_id": "b",
-            "session_timeout": 60_000,
+            "session_timeout": 1_800_000,
             "rebalance_timeout": 300_000,
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": subscription(TOPIC)}],

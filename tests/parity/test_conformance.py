@@ -178,10 +178,14 @@ def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_ka
         (("--only", ""), "no scenario matches --only '': see --list."),
         (("--list", *NONE), "no scenario of --settings transactions matches --only leaving: see"),
         ((*CLOSED, *NONE), "no scenario of --settings transactions matches --only leaving: see"),
-        ((*CLOSED, "--assume", "foo=bar"), "no scenario needs foo of --assume: see --list."),
+        (
+            (*CLOSED, "--assume", "foo=bar"),
+            "invalid --assume foo=bar: no scenario needs foo: see --list.",
+        ),
         (
             (*CLOSED, "--assume", "group.max.sizes=2"),
-            "no scenario needs group.max.sizes of --assume: did you mean group.max.size?",
+            "invalid --assume group.max.sizes=2: no scenario needs group.max.sizes: did you mean "
+            "group.max.size?",
         ),
         (("--bootstrap-server", "127.0.0.1:1", "--command-config", "no"), "cannot read no"),
     ],

@@ -25,7 +25,13 @@ Commit = Callable[[str, dict[tuple[str, int], int]], None]
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of a broker with `orders` (3 partitions of 10 records) and `bills` (1 of 5)."""
     folder = tmp_path_factory.mktemp("groups")
-    settings = ("group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0")
+    session_ms = 1_800_000  # of members that send no heartbeats between the tests
+    settings = (
+        "group.initial.rebalance.delay.ms=0",
+        "group.consumer.assignment.interval.ms=0",
+        f"group.consumer.max.session.timeout.ms={session_ms}",
+        f"group.consumer.session.timeout.ms={session_ms}",
+    )
     options = ("--port", "0", "--durability", "none", *IMMEDIATE, *config_flags(settings))
     with start_broker(folder, *options) as broker:
         admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
