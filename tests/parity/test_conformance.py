@@ -185,8 +185,8 @@ def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_ka
         (
             (*CLOSED, "--assume", "group.max.sizes=2"),
             (
-                "invalid --assume group.max.sizes=2: no scenario needs group.max.sizes: did you mean "
-                "group.max.size?"
+                "invalid --assume group.max.sizes=2: no scenario needs group.max.sizes: did you "
+                "mean group.max.size?"
             ),
         ),
         (("--bootstrap-server", "127.0.0.1:1", "--command-config", "no"), "cannot read no"),
