@@ -204,7 +204,7 @@ def _decode_consumer_record(
 
 
 def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
-    """Decode a record whose key is too short for a group id but whose type may be unknown."""
+    """Decode a record whose key is too short for a group id. Its type may be unknown."""
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size or key[:2] in _DECODED_TYPES:

@@ -302,5 +302,5 @@ class OffsetsCache:
                 _log.warning("Failed to evict offsets; keeping them in memory: %s", error)
                 return
             if table.held == before:
-                return  # a single group exceeds the limit
+                return  # the largest table has only one group
             excess -= before - table.held

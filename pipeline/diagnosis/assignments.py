@@ -129,7 +129,7 @@ def _skew(
 
 
 def _lags(index: HistoryIndex, record: Generation, until_ms: int) -> dict[TopicPartition, int]:
-    """Return the lag of each partition that was committed in the generation, at its end."""
+    """Return the lag of each partition with commits in the generation, at `until_ms`."""
     lags = {}
     for activity in index.activity(record):
         tp = activity.topic, activity.partition

@@ -45,7 +45,7 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
         for each in results[1:]
         if each.severity > INFO
         or worst.severity == INFO
-        # `kohort storms` lists all of them.
+        # Storms are always included, as in `kohort storms`.
         or each.verdict == "REBALANCE_STORM"
     ]
     first = worst.text
@@ -262,7 +262,7 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
     heartbeat = next((row.heartbeat_ms_est for row in rows if row.heartbeat_ms_est), None)
     rule = (
         f"Keep session.timeout.ms ({duration(session)}) at least {SESSION_PER_HEARTBEAT} × "
-        "heartbeat.interval.ms, so that one lost heartbeat does not matter"
+        "heartbeat.interval.ms, so that two lost heartbeats do not matter"
     )
     if heartbeat is not None and session < SESSION_PER_HEARTBEAT * heartbeat:
         rule += f": members seem to send one every {duration(heartbeat)}, which is not often enough"

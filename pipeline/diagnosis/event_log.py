@@ -318,8 +318,8 @@ def _slow_poll_evidence(event: Event, exit_: Exit, inferred: Explanation) -> str
         and (silence.total_ms or 0) >= slow_poll_min_ms(member)
     ):
         return (
-            f"it did not commit for {silent}, the sum of its max.poll.interval.ms and its session "
-            "timeout: a static member that polls too slowly stops its heartbeats without a "
+            f"it did not commit for {silent}, about the sum of its max.poll.interval.ms and its "
+            "session timeout: a static member that polls too slowly stops its heartbeats without a "
             "LeaveGroup"
         )
     return None

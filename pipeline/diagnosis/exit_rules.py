@@ -300,7 +300,7 @@ def _records_to_read(silence: Silence) -> str:
         return "; there were records to read"
     if silence.had_records is None:
         return "; without samples of the log end it is unknown whether there were records to read"
-    return "; it commits periodically, although there was nothing to read"
+    return "; it commits periodically, even if there is nothing to read"
 
 
 def _recently_active(exit_: Exit) -> str:

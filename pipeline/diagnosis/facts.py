@@ -19,7 +19,7 @@ SLOW: Final = frozenset(
 """Exit causes of members that were too slow."""
 
 EVICTED: Final = SLOW | {Cause.SESSION_TIMEOUT.name, Cause.SYNC_TIMEOUT.name}
-"""Exit causes of members that were removed by the coordinator."""
+"""Exit causes of members that did not leave on purpose."""
 
 
 class GroupFacts(NamedTuple):

@@ -115,8 +115,8 @@ class MemberCommits(NamedTuple):
 
 
 def _epochs_merged(rows: list[Generation]) -> tuple[list[Generation], dict[int | None, int]]:
-    """Merge the rows of each epoch of a consumer group. A merged row has the position and time of
-    the first row, and the assignment of the last row, which the members reached. Also map the log
+    """Merge the rows of each epoch of a consumer group. A merged row has the position and start of
+    the first row, and the assignment and `append_ms` of the last row. Also map the log
     offset of each row to the log offset of its merged row."""
     records: list[Generation] = []
     first_row: dict[int | None, int] = {}

@@ -1,9 +1,9 @@
 """The check for slow consumers: members that take longer than max.poll.interval.ms to process
 records.
 
-Such a member is repeatedly removed and rejoins, and the group rebalances each time, or the others
-wait in a rebalance until it polls. The recommended interval is based on observed processing times,
-from a member's last commit until it rejoined.
+Such a member repeatedly leaves or is removed, and rejoins, and the group rebalances each time, or
+the others wait in a rebalance until it polls. The recommended interval is based on observed
+processing times, from a member's last commit until it rejoined.
 """
 
 from collections.abc import Iterable

@@ -148,7 +148,7 @@ def _partition_status(
     is_rebalancing: bool,
 ) -> PartitionStatus:
     commits, samples = burrow.merged(window.commits)[-burrow.INTERVALS :], window.log_ends
-    # Older samples are used for the time lag only.
+    # Burrow's rules use only the last samples; lags and rates also use older ones.
     ends = [sample.log_end for sample in samples[-burrow.INTERVALS :]]
     committed = commits[-1].offset if commits else None
     lag = _lag(window)

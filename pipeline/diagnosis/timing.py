@@ -32,8 +32,9 @@ class JoinPhase(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A member's time without a commit before it left. Durations are None if the member's
-    assignment cannot be decoded, or if the log has a gap after the member's last commit."""
+    """A member's time without a commit before it left. The silence is None if the member's
+    assignment is empty or cannot be decoded, or if the log has a gap after the member's last
+    commit."""
 
     member: Member
     age_ms: int | None  # age of the generation; no session longer than this can have expired in it
@@ -45,7 +46,7 @@ class Silence(NamedTuple):
     is_periodic: bool = False  # commits periodically, even if nothing is new
     was_active: bool = False  # its partitions advanced in earlier generations
     delayed_rebalance: bool = False  # the join phase waited for this member
-    # Time without an advancing offset although there were records; None: it advanced, or was idle.
+    # Time since an offset last advanced, if there were records since; None: no commits or records.
     stuck_ms: int | None = None
     # Consumer groups: how long the member has had partitions to revoke.
     revoking_ms: int | None = None
@@ -185,8 +186,8 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
 def _was_idle(
     index: HistoryIndex, old: list[Activity], new: list[Activity], last: int, first: int
 ) -> bool:
-    """Whether every sample in between shows that all records had been read. Clients that commit
-    periodically are never idle."""
+    """Whether the newest sample of each partition in between shows that all records had been read.
+    Clients that commit periodically are never idle."""
     if any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
         return False
     position = {(a.topic, a.partition): a.last_offset for a in old}

@@ -35,9 +35,9 @@ class RetiredFolder(NamedTuple):
 
 @dataclass(frozen=True)
 class Manifest:
-    """`positions`: offsets partition -> next log offset to read. `inputs`: positions in the other
-    inputs, as separate JSON. `as_of`: the newest time in any input. `batch_id`: the id of the last
-    batch or compaction; -1 before the first."""
+    """`positions`: offsets partition -> next log offset to read. `inputs`: the log's id and the
+    positions in the other inputs, as JSON values. `as_of`: the newest time in any input.
+    `batch_id`: the id of the last batch or compaction; -1 before the first."""
 
     batch_id: int = -1
     cluster: str = ""

@@ -18,7 +18,7 @@ from .generations import GROUP_KEY, newest_rows, with_topic_names
 
 # Rows of earlier rebalances and exits, for storms that last longer than the kept history.
 _EARLIER: Final = timedelta(hours=6)
-# Samples are collected from these minutes before a record. All samples of the nearest
+# Samples are collected from these minutes before a record. All samples of the minutes up to
 # _WHOLE_MINUTES are collected, because only a sample from late in a silence shows that there was
 # nothing to read. Of the other minutes, only the first sample is collected.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
@@ -177,8 +177,8 @@ def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame
 
 
 def _events(batch: Batch, groups: DataFrame, since: datetime) -> DataFrame:
-    """Return events starting two hours before the batch's first record, since a history goes back
-    one hour. With this constant limit, Spark skips older files because of their statistics."""
+    """Return events starting two hours before the batch's first generation, since a history goes
+    back one hour. This constant limit lets Spark skip older files by their statistics."""
     events = (
         batch.all("bronze_event")
         .where("type not in ('commit_accepted', 'transaction_changed')")

@@ -1,7 +1,7 @@
 """Named expectations about the rows of tables, and the number of rows that violate them.
 
 Rows that violate an expectation are kept, because they indicate an unusual log or a bug; rows
-without a usable key are dropped.
+without a usable key or time are dropped.
 """
 
 from collections import Counter

@@ -1,7 +1,8 @@
 """silver_ownership: the owners of each partition over time.
 
 A row is an interval of the log: from the record that assigned the partition to its owner to the
-first record that does not. An owner that keeps a partition across rebalances has one interval.
+first record that does not assign it to this owner. An owner that keeps a partition across
+rebalances has one interval.
 """
 
 from typing import Final

@@ -49,7 +49,7 @@ LAG_POINTS: Final = 120  # one for every eight pixels
 
 
 class GroupOverview(NamedTuple):
-    """`status` is None if the group no longer exists or has no commits."""
+    """`diagnosis` or `status` is None if the lake has no such row for the group."""
 
     anchor: str
     name: str
@@ -308,7 +308,7 @@ def _partitions(lag: Sequence[PartitionStatus]) -> str:
         "last commit": lambda row: date_time(row.last_commit_ts),
         "reason": lambda row: row.status_reason,
     }
-    note = "{} more with less lag: kohort lag GROUP."
+    note = "{} more: kohort lag GROUP."
     return _list("partition", worst, columns, PARTITIONS_MAX, note, ("lag", "time lag"))
 
 

@@ -92,8 +92,8 @@ def lag_panel(scale: TimeScale, points: Sequence[LagPoint], y: float) -> str:
 
 
 def _axis_maximum(value: float) -> float:
-    """Return the next higher number that is 1, 2, 4 or 6 times a power of ten. Half of such a
-    number, the middle tick, is also a round number."""
+    """Return the smallest number, at least `value`, that is 1, 2, 4 or 6 times a power of ten. Half
+    of such a number, the middle tick, is also a round number."""
     size = 1.0
     while size * 10 <= value:
         size *= 10

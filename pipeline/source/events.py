@@ -19,8 +19,7 @@ from ...log.files import DiskFiles, File
 from ..tables import TABLES
 
 FOLDER: Final = "events"
-# Bytes read at a time, and the maximum number of lines of an Arrow batch, at about 400 bytes per
-# line.
+# Bytes read at a time. This limits an Arrow batch to about 10,000 lines of 400 bytes.
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 SCHEMA: Final = TABLES["bronze_event"].schema

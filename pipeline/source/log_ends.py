@@ -99,7 +99,7 @@ def samples_of_broker(
     past: TimeSpan | None,
     command_config: str | None = None,
 ) -> Iterator[Sample]:
-    """Yield samples at the ticks in `past`, and now. Raises SourceError."""
+    """Yield samples at the ticks in `past`, then current samples. Raises SourceError."""
     with Cluster(bootstrap, command_config) as cluster:
         found = cluster.topics(topics)
         partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
