@@ -293,8 +293,9 @@ class OffsetsCache:
         self.needs_eviction = False
         self._tables = {t: spill for t, spill in self._tables.items() if not t.is_closed}
         excess = sum(table.held for table in self._tables) + self._step - self._offsets_max
-        while excess > 0:
-            table = max(self._tables, key=lambda each: each.held)
+        tables = list(self._tables)
+        while excess > 0 and tables:
+            table = max(tables, key=lambda each: each.held)
             before = table.held
             try:
                 table.evict(min(excess, max(1, before // 2)), self._tables[table])
@@ -302,5 +303,5 @@ class OffsetsCache:
                 _log.warning("Failed to evict offsets; keeping them in memory: %s", error)
                 return
             if table.held == before:
-                return  # the largest table has only one group
+                tables.remove(table)  # it has only one group
             excess -= before - table.held

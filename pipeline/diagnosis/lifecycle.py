@@ -25,7 +25,9 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
         if last_commit is None or newest.append_ms is None or last_commit <= newest.append_ms:
             deleted_at = newest.append_ms
             end_kind = END_KINDS[explain(history).rebalances[-1].cause]
-    elif (removal := _removal_of_all_offsets(index)) is not None:
+    elif (newest is None or not newest.members) and (
+        removal := _removal_of_all_offsets(index)
+    ) is not None:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
     last = next((record for record in reversed(index.records) if not record.tombstone), None)
     emptied_at = last.state_ms if last is not None and not last.members else None

@@ -22,7 +22,7 @@ def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) ->
         key=lambda item: (item[0], item[1].log_offset),
     )
     found: list[list[Rebalance]] = []
-    first = count = ended_ms = 0
+    first = count = ended_ms = end = 0
     for last, (time_ms, row) in enumerate(timed):
         count += _weight(row)
         while time_ms - timed[first][0] > WITHIN_MS:
@@ -30,12 +30,11 @@ def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) ->
             first += 1
         if count < REBALANCES_MIN:
             continue
-        window = [row for _, row in timed[first : last + 1]]
-        if found and timed[first][0] - ended_ms < WITHIN_MS:
-            found[-1] += [row for row in window if row not in found[-1]]
-        else:
-            found.append(window)
-        ended_ms = time_ms
+        if not found or timed[first][0] - ended_ms >= WITHIN_MS:
+            found.append([])
+        # Rows before `end` are in a storm already.
+        found[-1] += [row for _, row in timed[max(first, end) : last + 1]]
+        end, ended_ms = last + 1, time_ms
     return [_storm(rows, exits) for rows in found]
 
 

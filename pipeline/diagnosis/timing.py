@@ -190,7 +190,7 @@ def _was_idle(
     Clients that commit periodically are never idle."""
     if any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
         return False
-    position = {(a.topic, a.partition): a.last_offset for a in old}
+    position = {(a.topic, a.partition): a.last_offset for a in reversed(old)}  # the newest wins
     had_read_all = [
         end.log_end <= offset
         for tp, offset in position.items()

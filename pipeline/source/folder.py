@@ -52,8 +52,9 @@ class FolderSource:
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int
     ) -> dict[int, int]:
-        begins, logs = {**self.starts(), **start}, self._logs()
+        begins = {**self.starts(), **start}
         pending = unread(begins, end)
+        logs = {at: self._log(at) for at in pending}
         records = fair_shares(pending, records_max)
         sizes = {at: logs[at].bytes_between(begins[at], end[at]) for at in pending}
         size = fair_shares(sizes, bytes_max)
@@ -65,20 +66,25 @@ class FolderSource:
     def splits(
         self, start: Positions, end: Positions, split_bytes: int = SPLIT_BYTES
     ) -> list[Split]:
-        begins, logs = {**self.starts(), **start}, self._logs()
+        begins = {**self.starts(), **start}
         return [
             split
             for at in unread(begins, end)
-            for split in logs[at].splits(begins[at], end[at], split_bytes)
+            for split in self._log(at).splits(begins[at], end[at], split_bytes)
         ]
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         partition = split.offsets_partition
-        log = self._logs().get(partition)
-        if log is None:
-            raise SourceError(f"{self.path} no longer has a folder {OFFSETS_TOPIC}-{partition}.")
+        log = self._log(partition)
         for rows in decode(log.chunks(split), partition, split.start):
             yield within(rows, split.start, split.end)
+
+    def _log(self, partition: int) -> "PartitionLog":
+        """Return the log of an offsets partition. Raises SourceError, OSError."""
+        log = self._logs().get(partition)
+        if log is None:
+            raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-{partition}.")
+        return log
 
     def _logs(self) -> "dict[int, PartitionLog]":
         """Return logs by offsets partition. Raises SourceError, OSError."""

@@ -67,6 +67,16 @@ def test_the_limit_applies_to_all_tables_together() -> None:
         assert sum(table.held for table in tables) <= 1_000
 
 
+def test_groups_are_evicted_beside_a_larger_table_with_a_single_group() -> None:
+    disk, cache = Disk(), OffsetsCache(100)
+    single, other = (cache.new_table(disk.new_spill) for _ in range(2))
+    for partition in range(80):
+        single.put(OffsetCommitRecord("g", "t", partition, encode_commit_value(7, -1, "", 0)))
+    for group in range(7):
+        commit(cache, other, group)
+    assert (single.held, other.held) == (80, 10)
+
+
 def test_recently_used_groups_stay_in_memory() -> None:
     disk, cache = Disk(), OffsetsCache(100)
     table = cache.new_table(disk.new_spill)

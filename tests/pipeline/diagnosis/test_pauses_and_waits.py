@@ -63,6 +63,19 @@ def test_an_idle_group_is_not_paused() -> None:
     assert last_rebalance(history).pause_ms is None
 
 
+def test_an_idle_group_whose_static_member_was_replaced_is_not_paused() -> None:
+    history = HistoryBuilder()
+    history.generation(A_ALONE)
+    history.commits(A_ALONE, until=MINUTE)
+    replacement = A_ALONE._replace(member_id="a-again")
+    history.generation(replacement, at=MINUTE, number=1)
+    history.commits(replacement, until=2 * MINUTE)
+    history.log_end(3 * MINUTE, 0, 0, 1)
+    history.generation(replacement, B, at=3 * MINUTE)
+    history.commits(A, until=30 * MINUTE, since=29 * MINUTE)
+    assert last_rebalance(history).pause_ms is None
+
+
 def test_without_samples_the_pause_follows_from_commits() -> None:
     history = HistoryBuilder()
     history.generation(A_ALONE)

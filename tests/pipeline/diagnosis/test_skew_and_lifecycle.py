@@ -134,5 +134,14 @@ def test_a_group_with_a_remaining_offset_is_live() -> None:
     assert lifecycle(history.build()).end_kind is None
 
 
+def test_a_group_with_members_is_live_without_offsets() -> None:
+    """The topics of the group were deleted, for example."""
+    history = HistoryBuilder()
+    history.generation(A)
+    history.commits(A, until=MINUTE)
+    history.removals.append(Removal("orders", 0, 999, START_MS + 2 * MINUTE))
+    assert lifecycle(history.build()).deleted_at is None
+
+
 def test_a_group_without_records_is_first_seen_now() -> None:
     assert lifecycle(HistoryBuilder().build(as_of=MINUTE)).first_seen == START_MS + MINUTE

@@ -55,6 +55,11 @@ def test_a_batch_that_is_being_written_is_not_read(data: Path) -> None:
     assert open_source({"path": str(data)}).ends() == {12: 5}
 
 
+def test_offsets_of_a_partition_without_a_folder_are_an_error(data: Path) -> None:
+    with pytest.raises(SourceError, match="has no folder __consumer_offsets-13"):
+        open_source({"path": str(data)}).splits({13: 0}, {13: 5})
+
+
 def test_a_folder_without_an_offsets_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="__consumer_offsets-N"):
         open_source({"path": str(tmp_path)}).ends()
