@@ -439,9 +439,9 @@ class Coordinator:
             )
         return decision.outcome()
 
-    def fail_waiting(self) -> Outcome:
+    def fail_waiting(self, now: int) -> Outcome:
         """Fail all waiting requests with NOT_COORDINATOR."""
-        decision = Decision(self._partition, 0)
+        decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
             _fail_waiting(decision, group)
         return decision.outcome()

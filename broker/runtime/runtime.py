@@ -369,9 +369,7 @@ class CoordinatorRuntime:
     def fail_waiting(self) -> None:
         """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
         for context in self._contexts.values():
-            self._deliver(context.coordinator.fail_waiting().replies)
-            # The members are alive but can send no more heartbeats, so no session may expire.
-            context.cancel_timers()
+            self._deliver(context.coordinator.fail_waiting(self._clock.now_ms()).replies)
 
     def close(self) -> None:
         """Write snapshots and close all partitions. All records must be durable."""

@@ -351,9 +351,7 @@ class TransactionRuntime:
             self._close(context)
 
     def stop(self) -> None:
-        """Stop all timers and the writing of markers, before the broker stops."""
-        for context in self._contexts.values():
-            context.cancel_timers()
+        """Stop the writing of markers, before the broker stops."""
         self._markers.close()
 
     def close(self) -> None:
