@@ -598,8 +598,6 @@ def _decide_other_group(
             if epoch < 0 and member_id is None:
                 return None
             error = ErrorCode.unknown_member_id
-        case DescribeGroup():
-            return None
         case _:
             return None
     return reply(ticket, error_result(command, error))
