@@ -32,7 +32,7 @@ class Operation:
     ended_s: float | None = None
     outcome: Outcome = "info"
     error: str = ""
-    """Kafka's name of the broker's error, or why there is no response."""
+    """Kafka's name for the broker's error, or why there is no response."""
 
     @property
     def is_ok(self) -> bool:

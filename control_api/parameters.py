@@ -13,7 +13,7 @@ PARAMETERS: Final = {
     "partition": "the number of the partition; the first is 0",
     "member": "a member id, an instance id or a client id",
     "client_id": "only requests of this client id",
-    "api": "Kafka's name of the API, such as OffsetCommit",
+    "api": "Kafka's name for the API, such as OffsetCommit",
     "node_id": "the number of the node; the first is 1",
     "hold": "the number of the hold",
     "fault": "the number of the fault",
@@ -56,7 +56,7 @@ PARAMETERS: Final = {
     "may_be_rejected": "succeed even if the member cannot join",
     "power": "also lose unsynced data, as in a power failure",
     "seed": "the seed of the random numbers (default: 0)",
-    "error": "with action=answer, Kafka's name of the error, such as NOT_COORDINATOR",
+    "error": "with action=answer, Kafka's name for the error, such as NOT_COORDINATOR",
     "nth": "fire from the nth matching request on (default: 1)",
     "times": "how many times to fire (default: 1; null or, in a shell, always: without limit)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
@@ -73,7 +73,8 @@ _AMOUNT: Final = (
 
 BY_PATH: Final = {
     "/topics/{topic}/records": {
-        "partition": "the number of the partition (default: by key, else round-robin)",
+        "partition": "the number of the partition (default: records are produced by key, else "
+        "round-robin, and read from all partitions)",
     },
     "/groups/{group}/wait": {
         "topic": "with until=owner and until=committed, the topic",

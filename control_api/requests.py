@@ -185,7 +185,7 @@ def cancel_fault(control: Control, fault: Count) -> Json:
 
 def check_faults(control: Control) -> Json:
     """Check, at the end of a test, that every fault has fired as often as required, and that every
-    hold of markers has held back markers. Remove all faults and holds. If the check fails, the
+    marker hold has held back markers. Remove all faults and holds. If the check fails, the
     status is 409, with the near misses."""
     checked = faults(control)
     control.faults = {}

@@ -227,8 +227,8 @@ class Coordinator:
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
         """Start a rebalance, for tests. A consumer group gets its next epoch. `leader` is a member
-        that becomes the leader of a classic group if it rejoins. This has no effect if a rebalance
-        of a classic group is in progress, or if the group has no members."""
+        that becomes the leader of a classic group if it rejoins. This has no effect in the join
+        phase of a classic group, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)
