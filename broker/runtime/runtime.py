@@ -201,9 +201,10 @@ class CoordinatorRuntime:
         self, context: CoordinatorContext, command: Command, respond: Respond, request: Any
     ) -> int:
         self._last_ticket = ticket = self._last_ticket + 1
-        self._waiting[ticket] = (command, respond, request)
         now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+        outcome = context.coordinator.handle(command, ticket, now)
+        self._waiting[ticket] = (command, respond, request)
+        self._carry_out(context, outcome, now)
         return ticket
 
     def _carry_out(self, context: CoordinatorContext, outcome: Outcome, now: int) -> None:

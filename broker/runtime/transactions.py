@@ -212,9 +212,10 @@ class TransactionRuntime:
         request: Any,
     ) -> None:
         self._last_ticket = ticket = self._last_ticket + 1
-        self._waiting[ticket] = command, respond, request
         now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+        outcome = context.coordinator.handle(command, ticket, now)
+        self._waiting[ticket] = command, respond, request
+        self._carry_out(context, outcome, now)
 
     def _carry_out(
         self, context: TransactionContext, outcome: TransactionOutcome, now: int
