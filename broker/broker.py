@@ -146,6 +146,8 @@ class Broker:
         and release the data folder."""
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
+                # The members are alive but can send no more heartbeats, so no session may expire.
+                node.timers.close()
                 node.coordinators.fail_waiting()
                 node.transactions.stop()
             self._parts.outbox.send()
@@ -154,7 +156,6 @@ class Broker:
         if cluster is None:
             return
         for node in cluster.nodes.values():
-            node.timers.close()
             node.client_timers.close()
         self._maintenance.stop()
         stopped = asyncio.Event()

@@ -38,7 +38,7 @@ class Control:
         self.assignment_holds: dict[str, AssignmentHold] = {}
         """Holds of assignments by group id."""
         self.marker_holds: dict[str, MarkerHold] = {}
-        """Holds of markers by transactional id."""
+        """Marker holds by transactional id."""
         self.fake_members: dict[int, FakeMember] = {}
         self.snapshots: dict[int, Snapshot] = {}
         self.schema_registry = SchemaRegistry()

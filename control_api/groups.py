@@ -161,7 +161,7 @@ def wait(
 
 def rebalance(control: Control, group: Name, *, reason: Name = _REASON) -> Json:
     """Start a rebalance. Each member is notified by the response to its next heartbeat. Has no
-    effect in the join phase of a classic group."""
+    effect in PreparingRebalance, or if the group has no members."""
     found = find_group(control, group)
     found.rebalance(reason)
     return group_json(found)

@@ -163,9 +163,10 @@ class SchemaRegistry:
         return self._describe(subject, self._version(subject, version))
 
     def _delete_subject(self, rest: list[str], _body: Json) -> Json:
-        subject, live = rest[0], self._shown(rest[0])
+        subject = rest[0]
         self._includes_deleted = True
         versions = self._versions_of(subject)
+        live = [version for version in versions if (subject, version) not in self._deleted]
         if self._is_permanent and live:
             raise RegistryError(
                 40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
@@ -175,9 +176,8 @@ class SchemaRegistry:
                 40404,
                 f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
             )
-        deleted = list(versions if self._is_permanent else live)
-        for version in deleted:
-            self._delete(subject, version)
+        deleted = list(versions) if self._is_permanent else live
+        self._delete(subject, deleted)
         return deleted
 
     def _delete_version(self, rest: list[str], _body: Json) -> Json:
@@ -197,19 +197,22 @@ class SchemaRegistry:
                 f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to "
                 "delete permanently",
             )
-        self._delete(subject, version)
+        self._delete(subject, [version])
         return version
 
-    def _delete(self, subject: str, version: int) -> None:
-        """Soft-delete a version, or delete it permanently if it is already soft-deleted."""
-        if any((subject, version) in each.referenced() for each in self._live_schemas()):
-            message = f"One or more references exist to the schema {subject} version {version}"
-            raise RegistryError(42206, message)
-        if (subject, version) not in self._deleted:
-            self._deleted.add((subject, version))
-            return
-        self._deleted.remove((subject, version))
-        del self._subjects[subject][version]
+    def _delete(self, subject: str, versions: list[int]) -> None:
+        """Delete versions permanently if `permanent=true`, otherwise softly."""
+        referenced = {each for schema in self._live_schemas() for each in schema.referenced()}
+        for version in versions:
+            if (subject, version) in referenced:
+                message = f"One or more references exist to the schema {subject} version {version}"
+                raise RegistryError(42206, message)
+        for version in versions:
+            if self._is_permanent:
+                self._deleted.remove((subject, version))
+                del self._subjects[subject][version]
+            else:
+                self._deleted.add((subject, version))
         if not self._subjects[subject]:
             del self._subjects[subject]
 

@@ -228,8 +228,8 @@ class Coordinator:
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
         """Start a rebalance, for tests. A consumer group gets its next epoch. `leader` is a member
-        that becomes the leader of a classic group if it rejoins. This has no effect if a classic
-        group is in its join phase, or if the group has no members."""
+        that becomes the leader of a classic group if it rejoins. This has no effect in the join
+        phase of a classic group, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)
@@ -440,9 +440,9 @@ class Coordinator:
             )
         return decision.outcome()
 
-    def fail_waiting(self) -> Outcome:
+    def fail_waiting(self, now: int) -> Outcome:
         """Fail all waiting requests with NOT_COORDINATOR."""
-        decision = Decision(self._partition, 0)
+        decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
             _fail_waiting(decision, group)
         return decision.outcome()
@@ -599,8 +599,6 @@ def _decide_other_group(
             if epoch < 0 and member_id is None:
                 return None
             error = ErrorCode.unknown_member_id
-        case DescribeGroup():
-            return None
         case _:
             return None
     return reply(ticket, error_result(command, error))

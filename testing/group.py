@@ -81,8 +81,8 @@ class Group(SuggestsAttributes):
 
     @property
     def state(self) -> str:
-        """Kafka's name of the state: Empty, PreparingRebalance, CompletingRebalance or Stable for a
-        classic group; Empty, Assigning, Reconciling or Stable for a consumer group; Dead if the
+        """Kafka's name for the state: Empty, PreparingRebalance, CompletingRebalance or Stable for
+        a classic group; Empty, Assigning, Reconciling or Stable for a consumer group; Dead if the
         group does not exist."""
         return self._call(self._state)
 
@@ -264,9 +264,9 @@ class Group(SuggestsAttributes):
     # --- control
 
     def rebalance(self, reason: str = "requested by a test") -> None:
-        """Start a rebalance, unless one is in progress. The response to each member's next
-        heartbeat makes the member rejoin. A consumer group gets its next epoch, which each member
-        reaches with its next heartbeat."""
+        """Start a rebalance, unless the group is in PreparingRebalance or has no members. The
+        response to each member's next heartbeat makes the member rejoin. A consumer group gets its
+        next epoch, which each member reaches with its next heartbeat."""
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:

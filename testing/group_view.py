@@ -76,7 +76,7 @@ class GroupView(Protocol):
 
     @property
     def state(self) -> str:
-        """Kafka's name of the state."""
+        """Kafka's name for the state."""
 
     @property
     def generation(self) -> int:

@@ -114,7 +114,7 @@ class RejectedCommit:
     partition: int
     offset: int
     error: str
-    """Kafka's name of the error, such as `ILLEGAL_GENERATION`."""
+    """Kafka's name for the error, such as `ILLEGAL_GENERATION`."""
     is_by_fault: bool
     """Whether a fault of the test, rather than the coordinator, rejected the commit."""
     wall_s: float = 0.0

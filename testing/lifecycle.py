@@ -153,7 +153,7 @@ class BrokerHost:
         self.denials: dict[str, None] = {}
         """Sentences that say what clients were not allowed to do, and why."""
         self.marker_holds: list[MarkerHook] = []
-        """The holds of transaction markers, in the order in which the test set them."""
+        """The marker holds, in the order in which the test set them."""
         self.interceptor = Interceptor(self._on_record)
         self.broker = self._new_broker()
 

@@ -127,7 +127,7 @@ class RecordedRequest:
 
     @property
     def api(self) -> str:
-        """Kafka's name of the API, such as `OffsetCommit`."""
+        """Kafka's name for the API, such as `OffsetCommit`."""
         return BY_KEY[self.api_key].name
 
     @property

@@ -19,7 +19,7 @@ class Transaction:
 
     transactional_id: str
     state: str
-    """Kafka's name of the state: `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`,
+    """Kafka's name for the state: `Empty`, `Ongoing`, `PrepareCommit`, `PrepareAbort`,
     `CompleteCommit` or `CompleteAbort`."""
     producer_id: int
     producer_epoch: int

@@ -67,7 +67,7 @@ class MarkerHold(SuggestsAttributes):
         is_active = self in self._host.marker_holds
         self.cancel()
         if is_active and self.is_unused:
-            raise UnusedFault(f"unused hold of markers\n{self.report()}")
+            raise UnusedFault(f"unused marker hold\n{self.report()}")
 
     def cancel(self) -> None:
         """Write the markers that are held back, and end the hold, without failing the test."""

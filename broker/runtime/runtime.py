@@ -201,9 +201,10 @@ class CoordinatorRuntime:
         self, context: CoordinatorContext, command: Command, respond: Respond, request: Any
     ) -> int:
         self._last_ticket = ticket = self._last_ticket + 1
-        self._waiting[ticket] = (command, respond, request)
         now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+        outcome = context.coordinator.handle(command, ticket, now)
+        self._waiting[ticket] = (command, respond, request)
+        self._carry_out(context, outcome, now)
         return ticket
 
     def _carry_out(self, context: CoordinatorContext, outcome: Outcome, now: int) -> None:
@@ -369,9 +370,7 @@ class CoordinatorRuntime:
     def fail_waiting(self) -> None:
         """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
         for context in self._contexts.values():
-            self._deliver(context.coordinator.fail_waiting().replies)
-            # The members are alive but can send no more heartbeats, so no session may expire.
-            context.cancel_timers()
+            self._deliver(context.coordinator.fail_waiting(self._clock.now_ms()).replies)
 
     def close(self) -> None:
         """Write snapshots and close all partitions. All records must be durable."""

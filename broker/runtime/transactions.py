@@ -212,9 +212,10 @@ class TransactionRuntime:
         request: Any,
     ) -> None:
         self._last_ticket = ticket = self._last_ticket + 1
-        self._waiting[ticket] = command, respond, request
         now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.handle(command, ticket, now), now)
+        outcome = context.coordinator.handle(command, ticket, now)
+        self._waiting[ticket] = command, respond, request
+        self._carry_out(context, outcome, now)
 
     def _carry_out(
         self, context: TransactionContext, outcome: TransactionOutcome, now: int
@@ -351,9 +352,7 @@ class TransactionRuntime:
             self._close(context)
 
     def stop(self) -> None:
-        """Stop all timers and the writing of markers, before the broker stops."""
-        for context in self._contexts.values():
-            context.cancel_timers()
+        """Stop the writing of markers, before the broker stops."""
         self._markers.close()
 
     def close(self) -> None:

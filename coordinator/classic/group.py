@@ -108,7 +108,8 @@ class Group:
         self.protocol_counts: dict[str, int] = {}  # protocol name -> members that list it
         # --- of the current rebalance (dicts, because they are ordered)
         self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
-        self.pending_syncs: dict[str, None] = {}  # members that have not sent SyncGroup
+        # Members that have not sent SyncGroup -> when the join phase ended.
+        self.pending_syncs: dict[str, int] = {}
         self.awaiting_joins = 0
         # The reason for the current or most recent rebalance, or None if the group has not
         # rebalanced since it was loaded.

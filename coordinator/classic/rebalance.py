@@ -221,7 +221,7 @@ def _start_generation(decision: Decision, group: Group, duration_ms: int) -> Non
             decision.reply(ticket, current_generation(group, member))
         decision.schedule(member.session, member.session_timeout_ms)
         member.is_new = False
-        group.pending_syncs[member.member_id] = None
+        group.pending_syncs[member.member_id] = decision.now
     decision.schedule(group.sync_timer, group.rebalance_timeout_ms)
 
 
@@ -343,9 +343,8 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
     """Remove the members that have not sent SyncGroup, even if the group is Stable."""
     assert group.state in (COMPLETING, STABLE)
     assert group.pending_syncs, "the timer is cancelled when the last member has synced"
-    late = list(group.pending_syncs)
-    started_ms = group.state_timestamp_ms  # end of the join phase; Stable: leader's SyncGroup
-    for member_id in late:
+    late = dict(group.pending_syncs)
+    for member_id, joined_ms in late.items():
         member = group.members.get(member_id)
         decision.report(
             EventType.MEMBER_SYNC_TIMED_OUT,
@@ -353,7 +352,7 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
             member,
             member_id=member_id,
             cause=Cause.SYNC_TIMEOUT,
-            duration_ms=decision.now - started_ms,
+            duration_ms=decision.now - joined_ms,
         )
         group.remove(member_id)
         if member is not None:

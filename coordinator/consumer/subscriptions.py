@@ -25,6 +25,7 @@ from .group import ConsumerGroup, Member, Subscriptions
 
 # Upstream: REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
 REGEX_REFRESH_INTERVAL_MS_MIN: Final = 10_000
+_TOPICS_CHANGED: Final = "the topics of the subscriptions have changed"
 
 
 class RegexChange(Enum):
@@ -150,8 +151,11 @@ def resolve_regexes(
     after = before._replace(resolved={**before.resolved, **resolved})
     metadata_hash = topics.metadata_hash(after.topics)
     if changed or metadata_hash != group.metadata_hash:
-        reason = f"regular expressions match other topics: {', '.join(changed)}"
-        epoch = bump_epoch(decision, group, metadata_hash, Cause.TOPICS_MATCHED, reason)
+        cause, reason = Cause.TOPICS_CHANGED, _TOPICS_CHANGED
+        if changed:
+            cause = Cause.TOPICS_MATCHED
+            reason = f"regular expressions match other topics: {', '.join(changed)}"
+        epoch = bump_epoch(decision, group, metadata_hash, cause, reason)
         group.checked = topics.version, epoch
 
 
@@ -197,7 +201,7 @@ def update_epoch(
         cause = Cause.TOPICS_CHANGED
     epoch = group.epoch
     if cause is not None:
-        reason = "the topics of the subscriptions have changed"
+        reason = _TOPICS_CHANGED
         if cause is not Cause.TOPICS_CHANGED:
             reason = f"member {after.member_id} joined or changed its subscription"
         epoch = bump_epoch(decision, group, metadata_hash, cause, reason, after)

@@ -149,7 +149,7 @@ class GroupMember:
     async def commit(
         self, topic: str, partition: int, offset: int, generation: int | None, member_id: str | None
     ) -> str | None:
-        """Commit an offset. Return None, or Kafka's name of the error."""
+        """Commit an offset. Return None, or Kafka's name for the error."""
         entry = SimpleNamespace(
             partition_index=partition,
             committed_offset=offset,

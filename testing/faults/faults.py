@@ -351,9 +351,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **filters: object) -> F_co:
-        """Respond with an error without handling the request. `error` is Kafka's name of the error,
-        such as `NOT_COORDINATOR`, or its code. Raises ValueError for an API whose response has no
-        error code."""
+        """Respond with an error without handling the request. `error` is Kafka's name for the
+        error, such as `NOT_COORDINATOR`, or its code. Raises ValueError for an API whose response
+        has no error code."""
         code = _find_error(error)
         name = find_api_name(api)
         newest = _api(name)
@@ -477,11 +477,11 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     @property
     def checked(self) -> list[F_co | MarkerHook]:
-        """All faults of requests, and all holds of markers: both fail a test if they are unused."""
+        """All faults of requests, and all marker holds: both fail a test if they are unused."""
         return [*self.all, *self._host.marker_holds]
 
     def clear(self, but: Collection[Fault | MarkerHook] = ()) -> None:
-        """Remove all faults and holds of markers, except those in `but`, whether or not they have
+        """Remove all faults and marker holds, except those in `but`, whether or not they have
         fired."""
         conditions = [each for each in self._set if each.is_condition and each not in but]
         holds = [each for each in self._host.marker_holds if each not in but]

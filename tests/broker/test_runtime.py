@@ -207,6 +207,17 @@ def test_a_join_gets_its_response_at_its_deadline() -> None:
     assert harness.results["join"].generation_id == 1
 
 
+def test_a_request_whose_decision_fails_is_not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = RuntimeHarness()
+    harness.commit("before", 5)
+    monkeypatch.setattr(harness.context.coordinator, "handle", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        harness.commit("failing", 6)
+    harness.run_loop()
+    assert harness.results.keys() == {"before"}
+    assert not harness.runtime._waiting
+
+
 def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     before = RuntimeHarness("os")
     commit = offset_commit("g", [("t", each, 1) for each in range(EAGER_RECORDS + 1)])

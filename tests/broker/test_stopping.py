@@ -8,11 +8,14 @@ import pytest
 from kohort.broker.broker import FOLDER_CHECK_MS, Broker
 from kohort.broker.build import PREALLOCATED_BYTES
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.event_loop.timers import READ_ITERATIONS
 from kohort.conformance.script import Script
+from kohort.coordinator.commands import Heartbeat
 from kohort.log.group_commit import Durability
 from kohort.log.tasks import CooperativeTask, in_thread
 from kohort.protocol.errors import ErrorCode
 from parity.brokers import kohort_broker
+from support.connection import Transport
 from support.coordinator import offset_commit
 from support.log import open_below
 from support.runtime import ManualClock, call
@@ -41,6 +44,28 @@ async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:
         join, sync = (step.response for step in waiting)
     assert (join["error_code"], join["member_id"]) == ("not_coordinator", b.id)
     assert (sync["error_code"], sync["assignment"]) == ("not_coordinator", b"")
+
+
+async def test_no_session_expires_while_the_broker_stops() -> None:
+    """While a connection is still open, a request sets a deadline."""
+    settings = {"group.initial.rebalance.delay.ms": "0"}
+    async with kohort_broker(settings) as served, Script(served, "g") as script:
+        leader, follower = await script.joined("A", "B")
+        assert await follower.sync() is None
+        broker = served.broker
+        connection = broker.attach(broker.config.node_id, Transport())  # type: ignore[arg-type]
+        coordinators = broker.node.coordinators
+        group = coordinators.contexts[coordinators.partition_of("g")].coordinator.groups["g"]
+        stop = asyncio.create_task(broker.stop())
+        await asyncio.sleep(0)
+        heartbeat = Heartbeat("g", group.generation, leader.id, None)
+        assert (await call(coordinators, heartbeat)).error_code is ErrorCode.none
+        for _ in range(2 * READ_ITERATIONS):
+            await asyncio.sleep(0)
+        assert broker.is_running
+        connection.connection_lost(None)
+        await stop
+    assert list(group.members) == [leader.id, follower.id]
 
 
 @pytest.mark.parametrize("durability", ["os", "fsync"])

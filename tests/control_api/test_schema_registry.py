@@ -145,6 +145,8 @@ def test_a_deletion_is_soft_until_it_is_repeated_as_permanent(
     assert (client.get_subjects(), client.get_subjects(deleted=True)) == ([], ["orders"])
     with pytest.raises(SchemaRegistryError, match="40404"):
         client.delete_subject("orders")
+    with pytest.raises(SchemaRegistryError, match="40404"):
+        client._rest_client.delete("subjects/orders?deleted=true")
     assert client.delete_subject("orders", permanent=True) == [1]
     assert client.get_subjects(deleted=True) == []
     with pytest.raises(SchemaRegistryError, match="40401"):
@@ -168,14 +170,16 @@ def test_a_version_is_deleted_in_two_steps_too(client: SchemaRegistryClient) -> 
 def test_a_referenced_schema_must_exist_and_cannot_be_deleted(
     client: SchemaRegistryClient,
 ) -> None:
-    to_name = SchemaReference("shop.Name", "name", 1)
+    to_name = SchemaReference("shop.Name", "name", 2)
     order = Schema(json.dumps({**RECORD, "namespace": "shop"}), "AVRO", [to_name])
-    with pytest.raises(SchemaRegistryError, match=r"name version 1 is unknown .*42201"):
+    with pytest.raises(SchemaRegistryError, match=r"name version 2 is unknown .*42201"):
         client.register_schema("orders", order)
+    client.register_schema("name", Schema('"string"', "AVRO"))
     client.register_schema("name", Schema('{"type":"fixed","name":"shop.Name","size":4}', "AVRO"))
     id_ = client.register_schema("orders", order)
     with pytest.raises(SchemaRegistryError, match="42206"):
         client.delete_subject("name")
+    assert client.get_versions("name") == [1, 2]
     (place,) = client._rest_client.get(f"schemas/ids/{id_}/versions")
     assert place == {"subject": "orders", "version": 1}
     assert client._rest_client.get(f"schemas/ids/{id_}/subjects") == ["orders"]

@@ -201,8 +201,9 @@ def test_a_member_that_never_syncs_is_the_cause_of_the_next_rebalance(
     a, b = harness.stable_group(None, None, session_ms=60_000, rebalance_ms=30_000)
     harness.join(a, session_ms=60_000, rebalance_ms=30_000)
     harness.join(b, session_ms=60_000, rebalance_ms=30_000)
+    harness.advance(10_000)
     harness.sync(a, 2, {})
-    harness.advance(30_000)
+    harness.advance(20_000)
     (event,) = harness.events_of(T.MEMBER_SYNC_TIMED_OUT)
     assert (event.member_id, event.cause, event.duration_ms) == (b, Cause.SYNC_TIMEOUT, 30_000)
     assert harness.causes()[-1] == Cause.SYNC_TIMEOUT

@@ -75,6 +75,15 @@ def test_waiting_requests_fail_with_not_coordinator_when_unloaded(
     assert harness.now >= 0
 
 
+def test_the_session_of_a_failed_sync_restarts(harness: CoordinatorHarness) -> None:
+    a, b = harness.stable_group(None, None)
+    harness.join(a), harness.join(b)
+    harness.sync(b, 2)
+    harness.coordinator.fail_waiting(harness.now)
+    harness.advance(9_999)
+    assert harness.heartbeat(b, 2) is E.none
+
+
 def test_an_unloaded_coordinator_has_no_deadline(harness: CoordinatorHarness) -> None:
     harness.stable_group(None)
     harness.coordinator.unload()

@@ -426,7 +426,7 @@ def test_a_hold_that_holds_nothing_is_reported_like_an_unused_fault(
     ]
     kafka.faults.check()  # they were removed
     with (
-        pytest.raises(UnusedFault, match=r"^unused hold of markers\nmarkers .*billing1"),
+        pytest.raises(UnusedFault, match=r"^unused marker hold\nmarkers .*billing1"),
         kafka.transactions.hold_markers("billing1"),
     ):
         producer.commit_transaction()

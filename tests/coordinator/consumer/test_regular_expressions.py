@@ -1,7 +1,7 @@
 """Subscriptions by regular expression. A timer that is due at once resolves them together."""
 
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
-from kohort.coordinator.outcome import NOTHING
+from kohort.coordinator.outcome import NOTHING, EventType
 from kohort.log.tasks import run_synchronously
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
@@ -86,6 +86,20 @@ def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarn
     assert harness.consumers.epoch == 3
     harness.consumer("a", 2)
     assert set(harness.owned_by("a")) == {"orders", "ordinary"}
+
+
+def test_added_partitions_are_reported_as_changed_topics(harness: CoordinatorHarness) -> None:
+    harness.consumer_join("a", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("a", 1)
+    harness.advance(10_001)
+    harness.topics.put("other", 1)
+    harness.consumer("a", 2)  # schedules the match
+    harness.topics.put("orders", 5)
+    harness.advance(0)
+    started = harness.events_of(EventType.REBALANCE_STARTED)[-1]
+    assert (started.generation, started.cause) == (3, Cause.TOPICS_CHANGED)
+    assert started.reason == "the topics of the subscriptions have changed"
 
 
 def test_expressions_are_refreshed_periodically(harness: CoordinatorHarness) -> None:
