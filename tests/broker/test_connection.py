@@ -388,12 +388,13 @@ async def test_connections_with_slow_requests_take_turns() -> None:
 
 async def test_many_connections_with_slow_requests_share_an_iteration_of_the_loop() -> None:
     handled: list[int] = []
+    turn_seconds = 0.2  # a sleep takes longer on a busy machine
 
     def handle(context: RequestContext, _node: Any) -> None:
         handled.append(context.correlation_id)
-        time.sleep(0.6 * TURN_SECONDS)  # the work of the request
+        time.sleep(0.6 * turn_seconds)  # the work of the request
 
-    turns = Turns(asyncio.get_running_loop().call_soon)
+    turns = Turns(asyncio.get_running_loop().call_soon, turn_seconds)
     first, second = Peer(handle, turns), Peer(handle, turns)
     first.send(1, 2, 3)
     second.send(4, 5)
