@@ -1,4 +1,4 @@
-"""The signals that stop a broker, and waiting for a signal handler."""
+"""The signals that stop a broker, and a flag that a signal handler sets."""
 
 import contextlib
 import queue
@@ -24,7 +24,7 @@ class SignalFlag:
     """A flag that a signal handler sets, and for which the main thread waits.
 
     With threading.Event, a handler that interrupts `wait` may wait forever for the lock that `wait`
-    holds. SimpleQueue.put may interrupt `get`.
+    holds. SimpleQueue.put is reentrant, so it is safe in a handler that interrupts `get`.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,8 @@ def create_topic(
     partitions: Partitions | None = None,
     config: dict[str, str] | None = None,
 ) -> Json:
-    """Create the topic with these topic configs, unless it exists."""
+    """Create the topic with these topic configs, unless it exists. It is an error if it exists with
+    other values."""
     return _describe(control.kafka.topic(topic, partitions, config))
 
 

@@ -118,7 +118,7 @@ def decide_transactional_commit(
         if _has_member(commit):
             error = _validate_consumer_commit(partition, commit)
         if error is ErrorCode.stale_member_epoch:
-            error = ErrorCode.illegal_generation  # the only error that older clients support
+            error = ErrorCode.illegal_generation  # TxnOffsetCommit has no STALE_MEMBER_EPOCH
     elif group is not None or commit.generation_id >= 0:
         error = _validate_commit(partition, group, commit, is_transactional=True)
         if group is None and not partition.offsets.has_group(group_id):

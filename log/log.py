@@ -85,7 +85,8 @@ class Log:
         self.end_offset = 0
         self.closed = False
         self.failed: OSError | None = None
-        """Set by a failed write or sync. Appends are then rejected until reopen()."""
+        """Set by a failed sync, or by a failed write that cannot be undone. Appends are then
+        rejected until reopen()."""
         self.producers = ProducerStates()
         """The producers of all batches."""
         self.load_count = 0
@@ -158,7 +159,7 @@ class Log:
     def _load(self, recovery_point: int, *, sync: bool) -> None:
         """Load the files. Batches below `recovery_point` are known to be durable."""
         self.load_count += 1
-        self._swap = None  # reopen() completes it
+        self._swap = None  # recover() completes it
         self.producers.clear()
         self._segments = recover(
             self.folder,
@@ -274,7 +275,8 @@ class Log:
     def _should_roll(
         self, active: Segment, size: int, last_offset: int, max_timestamp: int
     ) -> bool:
-        """Like LogSegment.shouldRoll, but uses batch timestamps instead of the clock."""
+        """Like LogSegment.shouldRoll, but a segment without timestamps never rolls because of its
+        age."""
         if not active.size:
             return False
         config = self.config
@@ -300,7 +302,8 @@ class Log:
             full.open().truncate(full.size)  # drop preallocated space
             full.dirty = True
             if self.config.sync_at_open:
-                self.sync(up_to=0)  # the pending flush may still fail
+                # does not raise `synced_offset`, because the pending flush may still fail
+                self.sync(up_to=0)
         else:
             self.files.make_folder(self.folder)
         segment = Segment(
@@ -645,7 +648,7 @@ class Log:
     # --- compaction
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Replace closed segments by `cleaned`, whose file has the suffix `.swap`. `finish_swap`
+        """Replace closed segments with `cleaned`, whose file has the suffix `.swap`. `finish_swap`
         completes the swap on disk. Return False if the caller must retry, because a sync is using
         the files. Raises CleaningStopped if the segments are no longer part of the log."""
         if not self._syncing.acquire(blocking=False):

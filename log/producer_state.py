@@ -20,8 +20,9 @@ from .tasks import CooperativeTask
 # A client has at most five batches in flight.
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
-# Maximum number of verifications in progress (1.5 MB). There are more only if partitions cannot be
-# added to transactions. The oldest verifications are then forgotten, and their clients must abort.
+# Maximum number of verifications in progress (1.5 MB). The maximum is reached only if partitions
+# cannot be added to transactions. The oldest verifications are then forgotten, and their clients
+# must abort.
 VERIFYING_MAX: Final = 10_000
 # Maximum number of ended transactions whose markers are not yet visible to readers. Older
 # transactions are merged, and become visible together.
@@ -302,7 +303,7 @@ class ProducerStates:
         if epoch < producer.epoch + has_own_epoch:
             raise InvalidProducerEpoch(
                 f"Epoch of producer {producer_id} in {partition} is {epoch}, "
-                f"which is not after the last seen epoch {producer.epoch}"
+                f"which is not higher than the last seen epoch {producer.epoch}"
             )
         coordinator_epoch = marker.coordinator_epoch
         if coordinator_epoch < producer.coordinator_epoch:

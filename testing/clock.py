@@ -144,7 +144,7 @@ class ClockControl(SuggestsAttributes):
         )
         if silent:
             what = f"a heartbeat of {', '.join(silent)}"
-            raise timed_out(timeout, what, "clock.advance(…) would expire its session.")
+            raise timed_out(timeout, what, "To let the session expire, use clock.advance(…).")
 
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
         """Advance the clock from deadline to deadline until `condition()` is true.
@@ -168,7 +168,7 @@ class ClockControl(SuggestsAttributes):
         when = "none" if due_ms is None else f"in {(due_ms - self.now_ms) / 1000:g} s"
         groups = group_ids(self._host)[:EXPLAINED_GROUPS_MAX]
         return [
-            f"Next deadline of a group or fake member: {when}",
+            f"Next deadline of a group, transaction or fake member: {when}",
             *(Group(self._host, each).explain() for each in groups),
         ]
 
@@ -219,8 +219,8 @@ class ClockControl(SuggestsAttributes):
         return not self._session_ends(until_ms)
 
     def _session_ends(self, until_ms: int) -> dict[str, int]:
-        """Return the members with a connected client whose session expires at this time or
-        before, and the last millisecond of each session."""
+        """Return the last millisecond of each session that ends at this time or before, by member
+        id, for members with a connected client."""
         return {
             each.member_id: due_ms - 1
             for each in connected_members(self._host)

@@ -1,7 +1,8 @@
 """Controls a group, so that a test need not rely on chance: rebalances it, removes members, holds
 the join or sync phase open, keeps its coordinator loading.
 
-Every action goes through the coordinator, which returns records, events and responses as usual.
+Forced rebalances and removals go through the coordinator, which returns records, events and
+responses as usual.
 """
 
 import asyncio

@@ -142,7 +142,7 @@ class Kafka(SuggestsAttributes):
         self._create(VirtualClock(), FaultyFiles())
 
     def _create(self, clock: VirtualClock, files: FaultyFiles) -> None:
-        """Create a stopped broker with a new disk, clock, faults and fake members."""
+        """Create a stopped broker on this disk and clock, without faults and fake members."""
         host = self._host
         host.create(clock, files)
         self.clock = self._clock_type(host, clock)

@@ -509,8 +509,7 @@ def _close_inherited_sockets() -> None:
 
 
 def _local_port(file: int) -> int | None:
-    """Return the port of a listener, or of the server's end of a connection; None for other
-    files."""
+    """Return the local port of a TCP socket; None for other files."""
     try:
         with socket.socket(fileno=os.dup(file)) as copy:
             name = copy.getsockname()

@@ -101,7 +101,7 @@ class AclDeletedRecord(NamedTuple):
 
 
 class ProducerIdsRecord(NamedTuple):
-    """Producer ids below `end` may be allocated."""
+    """Producer ids below `end` are reserved: some may have been allocated."""
 
     end: int
 
@@ -315,7 +315,7 @@ def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
         return log, latest
     folder, files = log.folder, log.files
-    # Never leave the log empty, because an empty registry means a new data directory.
+    # Never leave the log empty, because an empty registry means a new data folder.
     kept = latest or [ProducerIdsRecord(0)]
     # Keep the end offset, so that the new segment replaces all other segments.
     first_offset = log.end_offset - len(kept)

@@ -198,8 +198,8 @@ class _Fetch:
     def _missing_last(
         self, requests: list[PartitionRequest]
     ) -> Generator[None, None, list[PartitionRequest]]:
-        """Move partitions that do not exist to the end, unknown topic ids before unknown names
-        (upstream: KafkaApis.handleFetchRequest)."""
+        """Move unknown and unauthorized partitions to the end, unknown topic ids first (upstream:
+        KafkaApis.handleFetchRequest)."""
         by_rank: tuple[list[int], ...] = ([], [], [])
         for index, request in enumerate(requests):
             by_rank[_missing_rank(request)].append(index)
@@ -269,8 +269,9 @@ class _Fetch:
         return self._allowed[key]
 
     def _attempt(self, requests: list[PartitionRequest]) -> Iterator[None]:
-        """Respond if fetch.min.bytes is reached or fetch.max.wait.ms has elapsed; otherwise wait.
-        (Records appended between two slices of a long fetch do not end its wait.)"""
+        """Respond if fetch.min.bytes is reached, fetch.max.wait.ms has elapsed, a partition has an
+        error or was deleted, or the request may not wait; otherwise wait. (Records appended between
+        two slices of a long fetch do not end its wait.)"""
         data: list[PartitionData] = []
         size = 0
         for start in range(0, len(requests), PARTITIONS_PER_STEP):

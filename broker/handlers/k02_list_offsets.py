@@ -111,8 +111,8 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int]:
     """Return (timestamp, offset) of the first record at or after `timestamp`, or the offset for a
-    special timestamp, or UNKNOWN if there is none. With `committed_only`, only records below the
-    last stable offset are considered."""
+    special timestamp, or UNKNOWN if there is none. If the record is not below the high watermark
+    (with `committed_only`, the last stable offset), return UNKNOWN."""
     end_offset = partition.last_stable_offset if committed_only else partition.high_watermark
     if timestamp == LATEST:
         return UNKNOWN, end_offset

@@ -105,7 +105,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         topics=topics,
         cluster_authorized_operations=operations,
     )
-    # The topic must be durable before it is reported to any client.
+    # An auto-created topic must be durable before it is reported to any client.
     node.topics.on_durable(partial(_respond, context, node, response))
 
 
@@ -131,7 +131,8 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
         each.name is None or each.topic_id is not None for each in topics
     ):
         return ErrorCode.invalid_request
-    # If any topic has an id, topics without a name are ignored. Otherwise, the request fails.
+    # If any topic has an id, topics without one are ignored. Otherwise, a topic without a name
+    # fails the request.
     if all(getattr(each, "topic_id", None) is None for each in topics) and any(
         each.name is None for each in topics
     ):

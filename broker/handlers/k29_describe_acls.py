@@ -19,7 +19,7 @@ from .authorization import allows_cluster, cluster_denial
 
 # Upstream: AclApis; the message differs from CreateAcls and DeleteAcls.
 NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
-# The code of an unknown enum value in each field of an ACL or filter.
+# The code of UNKNOWN in each field of an ACL or filter.
 UNKNOWN: Final = 0
 # Number of ACLs that are compared with a filter in one step, which takes about 0.1 ms.
 ACLS_PER_STEP: Final = 100
@@ -72,7 +72,8 @@ def _entry(acl: Acl) -> Message:
 
 
 def has_unknown(acl_filter: Any) -> bool:
-    """Return whether a field has an unknown enum value. Kafka then rejects the request."""
+    """Return whether a field has the code of UNKNOWN, which Kafka rejects, unlike codes that it
+    does not know."""
     return UNKNOWN in (
         acl_filter.resource_type_filter,
         acl_filter.pattern_type_filter,
@@ -82,7 +83,7 @@ def has_unknown(acl_filter: Any) -> bool:
 
 
 def filter_of(requested: Any) -> AclFilter:
-    """Return the filter of a request without unknown values."""
+    """Return the filter of a request. Codes that Kafka does not know become UNKNOWN."""
     return AclFilter(
         AclResourceType(requested.resource_type_filter),
         requested.resource_name_filter,

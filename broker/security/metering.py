@@ -2,7 +2,7 @@
 throttle time, for which the connection is muted afterwards (KIP-219).
 
 `request_percentage` is a percentage of the event loop's time. It does not include decoding
-requests, or encoding and sending responses.
+requests, sending responses, or work after the handler has returned.
 """
 
 from collections.abc import Callable

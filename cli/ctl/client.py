@@ -19,8 +19,8 @@ TIMEOUT_SECONDS = 10
 
 
 class RequestFailed(Exception):
-    """A wait timed out, a check failed, an object does not exist, or arguments are invalid. The
-    message is an explanation of one or more lines."""
+    """The control API returned an error: for example, a wait timed out, or arguments are invalid.
+    The message is an explanation of one or more lines."""
 
     def __init__(self, message: str, exit_code: int = EXIT_NEGATIVE) -> None:
         super().__init__("\n".join(map(printable, message.split("\n"))))
@@ -33,7 +33,7 @@ _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 def run(args: argparse.Namespace) -> int:
     """Send the request of a command and print the response. Return 0; 1 if a wait timed out, a
-    check failed or an object does not exist; 2 for invalid arguments. Raises UserError."""
+    check failed or an object does not exist; 2 for any other error response. Raises UserError."""
     if not args.control:
         raise UserError(
             f"no address of the control API: pass --control URL or set {VARIABLE}=URL, as printed "

@@ -170,7 +170,7 @@ def _has_only_wrong_offset(corruption: Corruption, file: File) -> bool:
 
 
 def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
-    """Yield the batches that a repair keeps, as it writes them."""
+    """Yield the batches that a repair keeps, with corrected base offsets."""
     for base, path in log.segments().items():
         with closing(files.open(path, read_only=True)) as file:
             for item in scan_segment(file, base):
@@ -258,7 +258,7 @@ def _print_impact(log: PartitionLog, damages: list[Damage], files: Files) -> Non
     for sentence in sentences[:KEYS_MAX]:
         print(f"    {sentence}")
     if len(sentences) > KEYS_MAX:
-        print(f"    … and {len(sentences) - KEYS_MAX} more keys")
+        print(f"    … and {len(sentences) - KEYS_MAX} more keys or transaction markers")
     if lost and not sentences:
         print("    records without a key: lost")
     elif not sentences:

@@ -60,5 +60,5 @@ def _main_line(error: Exception) -> str:
 def _disk_full(lake: Path) -> str:
     return (
         f"no space left on the disk of {lake}, or of Spark's temporary files (--conf "
-        "spark.local.dir=DIR): the lake is unchanged; free some space and run it again."
+        "spark.local.dir=DIR): the lake is unchanged; free some space and run the command again."
     )

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups, OffsetDelete, FindCoordinator."""
+"""DescribeGroups, ListGroups, DeleteGroups, OffsetDelete, OffsetFetch, FindCoordinator."""
 
 import struct
 

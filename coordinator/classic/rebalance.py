@@ -107,7 +107,7 @@ def join_timer_expired(decision: Decision, group: Group) -> None:
     if delay_ms is not None and group.member_added and left_ms:
         group.member_added = False
         group.initial_delay_ms = min(decision.config.group_initial_rebalance_delay_ms, left_ms)
-        # Upstream also subtracts the delay that is over, not the new one.
+        # Like upstream, subtract the elapsed delay, not the new one.
         group.initial_delay_left_ms = max(left_ms - delay_ms, 0)
         decision.schedule(group.join_timer, group.initial_delay_ms)
     else:

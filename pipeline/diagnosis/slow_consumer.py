@@ -86,7 +86,7 @@ def _slow_clients(facts: GroupFacts) -> list[SlowClient]:
             continue
         exits = (row for row in facts.exits if row.log_offset == rebalance.log_offset)
         if any(member_id == row.member_id for row in exits):
-            continue  # it never joined, and its exit is counted instead
+            continue  # it did not rejoin, and its exit is counted instead
         new = _client_of(member_id, facts)
         client = found.get(new.identity, new)
         found[new.identity] = client._replace(waits=(*client.waits, rebalance))
@@ -142,7 +142,7 @@ def _exits_text(client: SlowClient, facts: GroupFacts) -> str:
     elif first is not None and last is not None:
         when = f" between {utc(first)} and {utc(last)}"
     count = times(len(client.exits))
-    return f"Consumer {name} was removed from group {facts.group} {count}{when}."
+    return f"Consumer {name} lost its membership in group {facts.group} {count}{when}."
 
 
 def _cause_text(client: SlowClient) -> str:
@@ -201,7 +201,7 @@ def _waits_text(client: SlowClient) -> str:
     if not waits:
         return ""
     return (
-        f"{times(len(waits)).capitalize()} a rebalance began while it was processing, and all "
+        f"{times(len(waits)).capitalize()}, a rebalance began while it was processing, and all "
         f"others waited for it for up to {duration(max(waits))}."
     )
 

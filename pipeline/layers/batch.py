@@ -114,7 +114,7 @@ class Batch:
 
     @property
     def records(self) -> int:
-        """The number of the batch's records, until it is committed."""
+        """The number of records in the batch; 0 once the batch is committed."""
         return sum(map(self.rows, RECORD_TABLES))
 
     @property

@@ -105,11 +105,11 @@ class ConsumerExplanation:
         if member.epoch < epoch or is_revoking:
             left = self._left("member join", member_id)
             revokes = f", and to revoke {self._revoked(viewed)}" if viewed.revoking else ""
-            at_most = left and f", at most {left}"
+            at_most = left and f"within {left}"
             return f"Classic member {viewed.name} has to rejoin{revokes}{at_most}."
         if self._view.due_ms("member sync", member_id) is not None:
             left = self._left("member sync", member_id)
-            return f"Classic member {viewed.name} has to send SyncGroup, at most {left}."
+            return f"Classic member {viewed.name} has to send SyncGroup within {left}."
         return self._wait_for_owners(viewed)
 
     def _wait_for_owners(self, member: Member) -> str | None:
@@ -133,7 +133,8 @@ class ConsumerExplanation:
         return ""
 
     def _revoked(self, member: Member) -> str:
-        """Return the partitions that the member has to revoke: `orders-0 for app-2, orders-1`."""
+        """Return the partitions that the member has to revoke: `orders-0 for member app-2,
+        orders-1`."""
         of_member: dict[str, list[TopicPartition]] = {}
         for partition in member.revoking:
             heirs = (each for each in self._members.values() if partition in each.target)

@@ -31,7 +31,7 @@ _CORRUPT_BITS = 16
 
 
 def answer(error: ErrorCode) -> Action:
-    """Respond with an error without handling the request."""
+    """Respond with an error without handling the request, unless it is a Metadata request."""
 
     def action(request: InterceptedRequest) -> bool:
         record = request.record

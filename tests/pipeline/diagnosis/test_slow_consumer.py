@@ -9,7 +9,7 @@ def test_the_text_names_the_slow_consumer_with_exits_pauses_and_cause() -> None:
     assert (row.severity, row.verdict) == (3, "SLOW_CONSUMER")
     for part in (
         "Consumer billing-3 on 10.0.0.",
-        "was removed from group payments 4 times between 2027-01-15 08:06:03 UTC and ",
+        "lost its membership in group payments 4 times between 2027-01-15 08:06:03 UTC and ",
         "did not poll within its max.poll.interval.ms of 5 min",
         "did not commit for up to 5 min 3 s",
         "Its partitions were not read for 20 min 12 s in total.",
@@ -60,7 +60,7 @@ def test_a_storm_caused_by_a_slow_consumer_follows_in_the_text() -> None:
 def test_one_exit_is_a_warning_and_an_old_one_info() -> None:
     once = slow_consumer(1)
     assert diagnosis_of(once).severity == 2
-    assert "was removed from group payments once at" in diagnosis_of(once).text
+    assert "lost its membership in group payments once at" in diagnosis_of(once).text
     assert diagnosis_of(once, as_of=once.now + 60 * MINUTE).severity == 1
 
 
