@@ -621,8 +621,6 @@ def _expire_group(
     expiration = _expiration_rule(partition, group, events)
     if expiration is None or not partition.other_groups.may_expire(group_id):
         return 0, True
-    if partition.pending_offsets.has_group(group_id):
-        return 0, True
     committed = yield from _read(partition, group_id)
     room = SLICE_TOMBSTONES - len(records)
     examined, expired = _find_expired(partition, committed, expiration, now, room)
@@ -634,7 +632,9 @@ def _expire_group(
         ]
         events.append(_offsets_deleted(group or group_id, Cause.OFFSETS_EXPIRED, len(expired)))
     is_done = len(expired) < room
-    is_empty = (group is None or not group.members) and len(expired) == examined
+    # While a transaction has offsets of the group, it is not deleted.
+    is_in_use = partition.pending_offsets.has_group(group_id) or (group and group.members)
+    is_empty = not is_in_use and len(expired) == examined
     if is_empty and is_done and (not isinstance(group, Group) or group.state is EMPTY):
         records += group_tombstones(partition, group_id)
         events.append(
@@ -662,10 +662,11 @@ def _find_expired(
     examined, expired = 0, list[OffsetTombstone]()
     for record in committed:
         examined += 1
-        if record.topic in expiration.subscribed_topics:
+        key = record.group_id, record.topic, record.partition
+        if record.topic in expiration.subscribed_topics or key in partition.pending_offsets:
             continue
         if expiration.has_passed(decode(record), now, retention_ms):
-            expired.append(OffsetTombstone(record.group_id, record.topic, record.partition))
+            expired.append(OffsetTombstone(*key))
             if len(expired) == count_max:
                 break
     return examined, expired

@@ -398,7 +398,10 @@ class ProducerStates:
         open transaction. Kafka uses a timer, but removal at each append bounds the memory."""
         expired = []
         for producer_id, producer in self._producers.items():
+            was_loaded = not producer.last_append_ms
             if now_ms - _last_append_ms(producer, now_ms) < expiration_ms:
+                if was_loaded:
+                    continue  # the next one may be loaded, too
                 break
             if producer.first_offset is None:
                 expired.append(producer_id)

@@ -91,6 +91,12 @@ def _returned(left: Iterable[Member], joined: Iterable[Member]) -> dict[str, Mem
     }
 
 
+def _is_first(record: Generation) -> bool:
+    """Whether a group began with this record, or after it if it is a tombstone."""
+    first = FIRST_EPOCH if record.is_consumer_group else 1
+    return record.tombstone or (record.generation or 0) <= first
+
+
 def _lost_generations(before: Generation | None, after: Generation) -> int | None:
     """Count rebalances that never reached SyncGroup, visible only as missing generations."""
     if after.tombstone or after.generation is None:
@@ -249,7 +255,7 @@ class HistoryIndex:
         False, its silence is meaningless, because an idle member does not commit."""
         idle: list[bool] = []
         # A history that begins when the group was created has no earlier commits.
-        is_complete = any(r.tombstone or (r.generation or 0) <= 1 for r in self.records[:1])
+        is_complete = any(_is_first(record) for record in self.records[:1])
         for tp in member.assigned or ():
             times, ends = self._end_times.get(tp, []), self._ends.get(tp, [])
             first, last = bisect_right(times, since_ms), bisect_right(times, until_ms)

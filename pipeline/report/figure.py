@@ -46,7 +46,8 @@ def figure(
 ) -> Html:
     timed = [entry for entry in timeline if entry.at is not None]
     inside = [entry for entry in timed if scale.overlaps(entry.at, entry.at)]
-    entries = [entry for entry in timed if entry not in inside[:-ENTRIES_MAX]]
+    omitted = set(map(id, inside[:-ENTRIES_MAX]))
+    entries = [entry for entry in timed if id(entry) not in omitted]
     members = shown_members(scale, entries, names)
     rows = owner_rows(scale, ownership, names)
     drawn_rows, drawn_members = rows[:OWNER_ROWS_MAX], members[-MEMBERS_MAX:]
@@ -70,7 +71,7 @@ def figure(
             body.append(f'<text class=head x="0" y="{y + 15}">{title}</text>')
             body.append(draw(y + PANEL_HEAD))
             y += PANEL_HEAD + height + 10
-    behind = [*_storms(scale, storms, top, y), *_rebalances(scale, inside, top, y)]
+    behind = [*_storms(scale, storms, top, y), *_rebalances(scale, inside[-ENTRIES_MAX:], top, y)]
     text = f"Lag, members and owners of {group}, "
     text += f"{date_time(scale.begin)} to {date_time(scale.end)} UTC"
     svg = (

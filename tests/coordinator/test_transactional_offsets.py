@@ -192,16 +192,19 @@ def test_too_large_metadata_leaves_nothing_pending(harness: CoordinatorHarness) 
 # --- expiration
 
 
-def test_a_group_does_not_expire_while_its_offsets_are_pending(
+def test_a_group_and_its_pending_partitions_do_not_expire_during_a_transaction(
     harness: CoordinatorHarness,
 ) -> None:
-    harness.commit(("t", 1, 1))
+    """Upstream: OffsetMetadataManager.cleanupExpiredOffsets."""
+    harness.commit(("t", 0, 1), ("t", 1, 1))
     commit(harness)
     harness.advance(8 * DAY_MS)
-    assert fetched(harness, partition=1) == 1
+    assert [fetched(harness, partition=n) for n in range(2)] == [1, -1]
+    assert [each.group_id for each in harness.list_groups()] == [GROUP]
     end(harness, is_commit=False)
     harness.advance(harness.check_interval_ms)
-    assert fetched(harness, partition=1) == -1
+    assert fetched(harness) == -1
+    assert harness.list_groups() == []
 
 
 # --- random histories

@@ -130,6 +130,16 @@ def test_idle_producers_are_removed_when_new_ones_come() -> None:
         producers.validate(read_header(sent(9, producer=0)), "orders-0")
 
 
+def test_producers_that_were_loaded_together_expire_together() -> None:
+    producers = ProducerStates()
+    for number in range(3):
+        producers.on_batch(read_header(sent(0, producer=number)), b"", 0)
+    producers.remove_expired(NOW_MS, DAY_MS)
+    assert len(producers) == 3
+    producers.remove_expired(NOW_MS + DAY_MS, DAY_MS)
+    assert len(producers) == 0
+
+
 def test_a_producer_with_an_open_transaction_does_not_expire() -> None:
     producers = ProducerStates()
     for number, attributes in enumerate((TRANSACTIONAL, 0)):

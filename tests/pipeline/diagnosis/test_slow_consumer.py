@@ -81,7 +81,7 @@ def test_a_member_that_delays_rebalances_is_a_slow_consumer() -> None:
     row = diagnosis_of(history)
     assert row.verdict == "SLOW_CONSUMER"
     assert "Consumer b on 10.0.0.98 delays the rebalances of group payments." in row.text
-    assert "Once a rebalance began while it was processing" in row.text
+    assert "Once, a rebalance began while it was processing" in row.text
     assert "up to 50.1 s" in row.text
 
 
