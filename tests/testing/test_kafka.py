@@ -244,7 +244,8 @@ def test_the_timeout_of_run_until_shows_the_next_deadline(kafka: Kafka) -> None:
         kafka.clock.run_until(lambda: False, within_days=0.01)
     first, deadline, group = str(raised.value).splitlines()
     assert first.startswith("the condition is still false after advancing the clock by 0.01 days")
-    assert re.fullmatch(r"Next deadline of a group, transaction or fake member: in [\d.]+ s", deadline)
+    next_ = r"Next deadline of a group, transaction or fake member: in [\d.]+ s"
+    assert re.fullmatch(next_, deadline)
     assert group.startswith("Group billing is Stable in generation 1 with 1 member")
 
 

@@ -219,7 +219,7 @@ def test_a_figure_states_how_many_generations_members_and_owners_are_omitted(
     group.diagnosis(0, "HEALTHY", "Healthy.")
     text = report(write_lake(tmp_path / "lake", rows), tmp_path / "report.html").read_text()
     assert "20 earlier generations are not drawn." in text
-    assert text.count("<line class=rebalance x1=\"") == ENTRIES_MAX
+    assert text.count('<line class=rebalance x1="') == ENTRIES_MAX
     assert f"{OWNER_ROWS_MAX + 10 - MEMBERS_MAX} earlier members are not drawn." in text
     assert "The owners of 10 more partitions are not drawn." in text
     assert len(text) < 5_000_000
