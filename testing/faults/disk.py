@@ -64,7 +64,7 @@ class DiskFault:
 
     def cancel(self) -> None:
         """Remove the fault without failing the test."""
-        self._host.call(lambda: self._disk.cancel(self))
+        self._host.call(self.remove)
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "DiskFault":
         """Wait until the fault has fired this many times. Raises BarrierTimeout."""
@@ -82,6 +82,11 @@ class DiskFault:
             f"disk: {self.description}, fired {self.fired}{times}\n"
             f"    disk operations since it was set: {counted or 'none'}"
         )
+
+    # --- on the broker's loop
+
+    def remove(self) -> None:
+        self._disk.remove(self)
 
 
 class Disk(SuggestsAttributes):
@@ -103,6 +108,11 @@ class Disk(SuggestsAttributes):
         """The last 100,000 operations that changed the disk, in order, such as (`append`,
         `orders-0/000….log`)."""
         return self._host.call(self.calls_since)
+
+    @property
+    def all(self) -> list[DiskFault]:
+        """All disk faults that were set and not cancelled, even if healed."""
+        return list(self._set)
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
         """Let all operations that need space fail with ENOSPC until `heal`."""
@@ -205,8 +215,10 @@ class Disk(SuggestsAttributes):
 
     # --- on the broker's loop
 
-    def cancel(self, fault: DiskFault) -> None:
+    def remove(self, fault: DiskFault) -> None:
         self.files.faults = [each for each in self.files.faults if each not in fault.faults]
+        if any(each.breaks_disk and each.fired for each in fault.faults):
+            self.files.is_broken = False
         self._set = [each for each in self._set if each is not fault]
 
     def calls_since(self, count: int = 0) -> list[tuple[str, str]]:
@@ -218,11 +230,6 @@ class Disk(SuggestsAttributes):
             for operation, path in calls[max(0, count - dropped) :]
             if path.is_relative_to(MEMORY_FOLDER)
         ]
-
-    def take_unused(self) -> list[str]:
-        """Return the reports of faults that have not fired often enough, and remove all faults."""
-        checked, self._set = self._set, []
-        return [each.report() for each in checked if each.is_unused]
 
     def _add(self, description: str, faults: Sequence[FileFault], times: int | None) -> DiskFault:
         def add() -> DiskFault:

@@ -245,6 +245,21 @@ def test_a_condition_must_fire(kafka: Kafka, description: str) -> None:
         kafka.faults.check()
 
 
+@pytest.mark.parametrize("description", CONDITIONS)
+def test_a_condition_does_not_survive_the_check_of_a_stopped_broker(description: str) -> None:
+    kafka = Kafka().start()
+    condition = CONDITIONS[description](kafka)
+    hold = kafka.transactions.hold_markers()
+    kafka.stop()
+    with pytest.raises(UnusedFault, match=description):
+        kafka.faults.check()
+    with kafka:
+        kafka.fake_member("billing", client_id="till")
+        assert condition.fired == []
+        assert kafka.faults.checked == []
+    assert hold.is_unused
+
+
 @pytest.mark.parametrize(
     ("new", "message"),
     [
