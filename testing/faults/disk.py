@@ -30,6 +30,8 @@ OPERATIONS = (
     "sync_folder",
     "truncate",
 )
+# The log of all groups.
+_GROUPS = Path(PREFIX)
 _NEED_SPACE = ("append", "create", "make_folder", "replace")
 
 
@@ -214,6 +216,14 @@ class Disk(SuggestsAttributes):
             raise LookupError(f"The disk has no folder{_of(topic, partition)}")
 
     # --- on the broker's loop
+
+    @property
+    def fails_groups(self) -> bool:
+        """Whether writes of groups fail until the test heals the disk."""
+        return self.files.is_broken or any(
+            each.times is None and each.fired and not each.delay_s and each.matches(_GROUPS)
+            for each in self.files.faults
+        )
 
     def remove(self, fault: DiskFault) -> None:
         self.files.faults = [each for each in self.files.faults if each not in fault.faults]

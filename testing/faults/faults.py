@@ -347,7 +347,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def __init__(self, host: BrokerHost, disk: Disk) -> None:
         self._host = host
-        self._disk = disk
+        self.disk = disk
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **filters: object) -> F_co:
@@ -479,7 +479,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     def checked(self) -> list[F_co | DiskFault | MarkerHook]:
         """All faults of requests and of the disk, and all holds of markers: they fail a test if
         they are unused."""
-        return [*self.all, *self._disk.all, *self._host.marker_holds]
+        return [*self.all, *self.disk.all, *self._host.marker_holds]
 
     def clear(self, but: Collection[Fault | DiskFault | MarkerHook] = ()) -> None:
         """Remove all faults of requests and of the disk, and all holds of markers, except those in
