@@ -14,7 +14,7 @@ from ...log.write_ahead import PREFIX
 from ...suggestions import SuggestsAttributes, did_you_mean
 from ...topics.names import OFFSETS_TOPIC
 from ..lifecycle import BrokerHost
-from ..loop_thread import TIMEOUT_SECONDS, timed_out
+from ..loop_thread import TIMEOUT_SECONDS, count_times, timed_out
 from .files import FaultyFiles, FileFault
 
 OPERATIONS = (
@@ -71,7 +71,8 @@ class DiskFault:
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "DiskFault":
         """Wait until the fault has fired this many times. Raises BarrierTimeout."""
         if not self._host.wait_until(lambda: self.fired >= times, timeout):
-            raise timed_out(timeout, f"a disk fault to fire {times} times", self.report())
+            what = f"a disk fault to fire {count_times(times)}"
+            raise timed_out(timeout, what, self.report())
         return self
 
     def report(self) -> str:

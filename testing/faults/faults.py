@@ -20,7 +20,7 @@ from ..explanation.failed_connections import failed_connections
 from ..explanation.hints import no_client
 from ..interceptor import InterceptedRequest
 from ..lifecycle import BrokerHost, MarkerHook
-from ..loop_thread import TIMEOUT_SECONDS, timed_out
+from ..loop_thread import TIMEOUT_SECONDS, count_times, timed_out
 from ..recorded_request import (
     GENERATION_FIELDS,
     GROUP_FIELDS,
@@ -546,10 +546,6 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
         self._host.call(add)
         return fault
-
-
-def count_times(times: int) -> str:
-    return "once" if times == 1 else f"{times} times"
 
 
 def _firing_rule(
