@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .clock import ClockControl
 from .fake_members.fake_member import FakeMember
+from .faults.disk import Disk, DiskFault
 from .faults.faults import Fault, Faults
 from .group import Group
 from .group_control import Hold
@@ -158,6 +159,18 @@ class AsyncFaults(Faults[AsyncFault]):
     _type = AsyncFault
 
 
+class AsyncDiskFault(DiskFault):
+    """A DiskFault whose wait is a coroutine: `await kafka.disk.fail("append").wait()`."""
+
+    wait = awaited(DiskFault.wait)  # type: ignore[assignment]
+
+
+class AsyncDisk(Disk):
+    """`kafka.disk` of an AsyncKafka."""
+
+    _type = AsyncDiskFault
+
+
 class AsyncClock(ClockControl):
     """`kafka.clock` of an AsyncKafka."""
 
@@ -180,8 +193,10 @@ class AsyncKafka(Kafka):
     thread."""
 
     clock: AsyncClock
+    disk: AsyncDisk
     faults: AsyncFaults
     _clock_type = AsyncClock
+    _disk_type = AsyncDisk
     _faults_type = AsyncFaults
     _fake_member_type = AsyncFakeMember
     _transactions_type = AsyncTransactions

@@ -97,6 +97,8 @@ class Disk(SuggestsAttributes):
     fault does not fire. `topic` and `partition` restrict a fault to the files of that topic or
     partition. The data of groups is in `__consumer_offsets`."""
 
+    _type = DiskFault
+
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
         self._set: list[DiskFault] = []
@@ -244,7 +246,7 @@ class Disk(SuggestsAttributes):
 
     def _add(self, description: str, faults: Sequence[FileFault], times: int | None) -> DiskFault:
         def add() -> DiskFault:
-            fault = DiskFault(self._host, self, description, faults, times)
+            fault = self._type(self._host, self, description, faults, times)
             self.files.faults += faults
             self._set.append(fault)
             return fault
