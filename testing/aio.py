@@ -2,8 +2,8 @@
 
 Each wait runs in a thread, so that consumers on the test's event loop keep running. The classes
 extend the synchronous classes and wrap only their waits (`awaited`). All other methods stay
-synchronous, because they take less than a millisecond. A synchronous wait on an event loop raises
-an error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called without
+synchronous, because they do not wait for clients. A synchronous wait on an event loop raises an
+error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called without
 `await` fails the test (check_awaited).
 """
 
@@ -68,7 +68,7 @@ def _not_started() -> list[tuple[Coroutine[Any, Any, Any], str]]:
 
 
 def take_not_awaited() -> str:
-    """Return a list of the calls that were not awaited, one per line, and forget them."""
+    """Return the calls that were not awaited, one per line, and forget them."""
     calls = _not_started()
     _calls.clear()
     for coroutine, _ in calls:

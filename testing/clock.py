@@ -43,8 +43,8 @@ class Units(TypedDict, total=False):
 
 
 class VirtualClock:
-    """The system clock plus the time by which it was advanced, or a constant time while it is
-    frozen. It never goes back."""
+    """The system clock plus an offset, or a constant time while it is frozen. It never goes
+    back."""
 
     def __init__(self) -> None:
         self._system = SystemClock()
@@ -219,8 +219,8 @@ class ClockControl(SuggestsAttributes):
         return not self._session_ends(until_ms)
 
     def _session_ends(self, until_ms: int) -> dict[str, int]:
-        """Return the members with a connected client whose session expires at this time or
-        before, and the last millisecond of each session."""
+        """Return the members with a connected client whose session has its last millisecond at this
+        time or before, and that millisecond."""
         return {
             each.member_id: due_ms - 1
             for each in connected_members(self._host)

@@ -35,7 +35,7 @@ SESSION_TIMEOUT_MS: Final = 45_000
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
-# Events that every member of the group learns from the response to its next heartbeat.
+# Events that the response to the next heartbeat reports to every member of the group.
 _CONCERN_ALL: Final = {
     EventType.REBALANCE_STARTED,
     EventType.ASSIGNMENT_CHANGED,
@@ -43,7 +43,7 @@ _CONCERN_ALL: Final = {
     EventType.GROUP_LOADED,
     EventType.GROUP_DELETED,
 }
-# Events that only the named member learns in this way.
+# Events that it reports only to the named member.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
