@@ -50,6 +50,7 @@ SECTIONS: Final[dict[str, tuple[str, tuple[Part, ...]]]] = {
             Part("aio", "AsyncMarkerHold", "async_kafka.transactions.hold_markers()"),
             Part("aio", "AsyncFakeMember", "await async_kafka.fake_member(group)"),
             Part("aio", "AsyncFault", "async_kafka.faults.drop(api)"),
+            Part("aio", "AsyncDiskFault", "async_kafka.disk.fail(operation)"),
             Part("aio", "AsyncClock", "async_kafka.clock"),
             Part("container", "KafkaContainer", is_constructed=True),
             Part("backend", "kafka_for_test"),

@@ -25,9 +25,10 @@ def addresses(bootstrap: str) -> list[Address]:
         # In `::1` and `[::1]`, the last colon is not followed by a port.
         if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
             host, port = text, str(PORT)
-        if not port.isdigit() or not 0 < int(port) < 65536:
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
-        found.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
+        found.append(Address(host, int(port)))
     if not found:
         raise ValueError("missing broker address: expected HOST:PORT")
     return found

@@ -35,7 +35,7 @@ NAMES_MAX: Final = 4096
 """Maximum number of cached topic names. The cache is cleared when it is full."""
 
 NAME_LENGTH_MAX: Final = 249
-"""Maximum length of a topic name. This and NAMES_MAX limit each of the two caches to 1 MB."""
+"""Maximum length of a topic name. This and NAMES_MAX limit each of the two caches to a few MB."""
 
 STRING_BYTES_PER_ITEM: Final = 256
 NUMBERS_PER_ITEM: Final = 50
@@ -70,7 +70,7 @@ def compile_frame_encoder(
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
     message with more than `items_max` array items, the encoder raises `too_many()` before it
-    allocates memory. Long strings and arrays of numbers count as several items.
+    encodes the items beyond the limit. Long strings and arrays of numbers count as several items.
     """
     source = _EncoderSource(schema, error, items_max, too_many)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
@@ -294,7 +294,7 @@ class _EncoderSource:
     def _length(
         self, local: str, letter: str, encode: str, *, nullable: bool, is_flexible: bool
     ) -> str:
-        """Return the variable that holds the encoded length."""
+        """Emit the encoded length of a variable. Return the variable that holds it."""
         length = self._code.name("n")
         counted = f"len({local}) + 1" if is_flexible else f"len({local})"
         if nullable:

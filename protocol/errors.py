@@ -1,4 +1,4 @@
-"""Protocol errors of a peer. Each error closes the connection, as in Kafka.
+"""Errors of requests and of the protocol. Each ProtocolError closes the connection, as in Kafka.
 
 Malformed requests get no response, because the client might not understand it. Only ApiVersions in
 a version that is not served gets a response (KIP-511, framing.py). The error codes inside responses

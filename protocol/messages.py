@@ -67,7 +67,8 @@ def response_encoder(key: int, version: int, *, inline: bool = False) -> FrameEn
 
 @cache
 def response_buffers_encoder(key: int, version: int) -> BuffersEncoder:
-    """Like response_encoder, but returns a list of buffers without copying records."""
+    """Like response_encoder, but returns a list of buffers without copying records, and does not
+    limit the number of items."""
     return compile_frame_encoder(
         response_schema(key, version),
         EncodeError,

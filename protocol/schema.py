@@ -81,7 +81,7 @@ class Schema:
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
     """A field of a declared message, as in Kafka's JSON. `fields` contains the fields of the
-    structure `type`, and is given at its first use. `attribute` is the Python name if it differs
+    structure `type`, and is given at each use. `attribute` is the Python name if it differs
     from `name` in snake case."""
 
     name: str

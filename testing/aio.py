@@ -2,8 +2,8 @@
 
 Each wait runs in a thread, so that consumers on the test's event loop keep running. The classes
 extend the synchronous classes and wrap only their waits (`awaited`). All other methods stay
-synchronous, because they take less than a millisecond. A synchronous wait on an event loop raises
-an error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called without
+synchronous, because they do not wait for clients. A synchronous wait on an event loop raises an
+error (loop_thread.check_may_block). Cancelling a wait ends its thread. A wait called without
 `await` fails the test (check_awaited).
 """
 
@@ -17,6 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from .clock import ClockControl
 from .fake_members.fake_member import FakeMember
+from .faults.disk import Disk, DiskFault
 from .faults.faults import Fault, Faults
 from .group import Group
 from .group_control import Hold
@@ -67,7 +68,7 @@ def _not_started() -> list[tuple[Coroutine[Any, Any, Any], str]]:
 
 
 def take_not_awaited() -> str:
-    """Return a list of the calls that were not awaited, one per line, and forget them."""
+    """Return the calls that were not awaited, one per line, and forget them."""
     calls = _not_started()
     _calls.clear()
     for coroutine, _ in calls:
@@ -158,6 +159,18 @@ class AsyncFaults(Faults[AsyncFault]):
     _type = AsyncFault
 
 
+class AsyncDiskFault(DiskFault):
+    """A DiskFault whose wait is a coroutine: `await kafka.disk.fail("append").wait()`."""
+
+    wait = awaited(DiskFault.wait)  # type: ignore[assignment]
+
+
+class AsyncDisk(Disk):
+    """`kafka.disk` of an AsyncKafka."""
+
+    _type = AsyncDiskFault
+
+
 class AsyncClock(ClockControl):
     """`kafka.clock` of an AsyncKafka."""
 
@@ -180,8 +193,10 @@ class AsyncKafka(Kafka):
     thread."""
 
     clock: AsyncClock
+    disk: AsyncDisk
     faults: AsyncFaults
     _clock_type = AsyncClock
+    _disk_type = AsyncDisk
     _faults_type = AsyncFaults
     _fake_member_type = AsyncFakeMember
     _transactions_type = AsyncTransactions

@@ -43,8 +43,8 @@ class Units(TypedDict, total=False):
 
 
 class VirtualClock:
-    """The system clock plus the time by which it was advanced, or a constant time while it is
-    frozen. It never goes back."""
+    """The system clock plus an offset, or a constant time while it is frozen. It never goes
+    back."""
 
     def __init__(self) -> None:
         self._system = SystemClock()

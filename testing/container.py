@@ -6,7 +6,7 @@
 
 It has the methods of testcontainers-python 4 (modules/kafka, core/container.py). The `KAFKA_…`
 variables of `with_env` become settings of the broker; methods for images, networks and commands
-have no effect. There is no container to inspect, hence no `exec` and no `get_logs`.
+have no effect. There is no container to inspect, so `exec` and `get_logs` are missing.
 `container.kafka` is the broker, with the rest of the harness.
 """
 

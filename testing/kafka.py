@@ -103,6 +103,7 @@ class Kafka(SuggestsAttributes):
 
     # AsyncKafka overrides these types.
     _clock_type: type[ClockControl] = ClockControl
+    _disk_type: type[Disk] = Disk
     _faults_type: type[Faults[Any]] = Faults
     _fake_member_type: type[FakeMember] = FakeMember
     _transactions_type: type[Transactions] = Transactions
@@ -146,7 +147,7 @@ class Kafka(SuggestsAttributes):
         host = self._host
         host.create(clock, files)
         self.clock = self._clock_type(host, clock)
-        self.disk = Disk(host)
+        self.disk = self._disk_type(host)
         self.faults = self._faults_type(host, self.disk)
         self.fake_members = FakeMembers(host, self.faults, self._fake_member_type)
         host.fake_members = self.fake_members

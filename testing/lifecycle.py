@@ -106,7 +106,7 @@ class MarkerHook(Protocol):
     def report(self) -> str:
         """Explain why the hook has never held back markers."""
 
-    def cancel(self) -> None:
+    def remove(self) -> None:
         """Write the markers that are held back, and stop holding markers back."""
 
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:

@@ -32,6 +32,10 @@ def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeou
     return BarrierTimeout("\n".join(filter(None, (message, explanation))))
 
 
+def count_times(times: int) -> str:
+    return "once" if times == 1 else f"{times} times"
+
+
 class CancelScope:
     """Cancels a blocking wait that runs in another thread."""
 

@@ -71,15 +71,7 @@ class MarkerHold(SuggestsAttributes):
 
     def cancel(self) -> None:
         """Write the markers that are held back, and end the hold, without failing the test."""
-
-        def release() -> None:
-            if self in self._host.marker_holds:
-                self._host.marker_holds.remove(self)
-            held, self._held = self._held, {}
-            for write in held.values():
-                write()
-
-        self._host.call(release)
+        self._host.call(self.remove)
 
     def report(self) -> str:
         """Describe the hold, and what happened to the transaction instead."""
@@ -91,6 +83,14 @@ class MarkerHold(SuggestsAttributes):
         return "\n".join([heading, *(f"    {line}" for line in lines)])
 
     # --- on the broker's loop
+
+    def remove(self) -> None:
+        if self in self._host.marker_holds:
+            self._host.marker_holds.remove(self)
+        held, self._held = self._held, {}
+        if self._host.broker.is_running:
+            for write in held.values():
+                write()
 
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
         if self._transactional_id not in (None, markers.transactional_id):

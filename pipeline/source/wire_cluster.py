@@ -272,7 +272,7 @@ class Cluster:
             raise OutOfRange
         if error in _RETRIABLE:
             self._leaders.pop(tp, None)
-            raise _Retry(f"no leader for partition {partition} of {topic}: {error.name.upper()}")
+            raise _Retry(f"partition {partition} of {topic} is unavailable: {error.name.upper()}")
         if error is ErrorCode.topic_authorization_failed:
             raise SourceError(f"no permission to read topic {topic}: allow Read on it")
         raise SourceError(f"partition {partition} of {topic} cannot be read: {error.name.upper()}")

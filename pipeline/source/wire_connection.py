@@ -1,7 +1,7 @@
 """One connection to a broker: requests and responses, in the newest version that both sides
 support.
 
-Uses blocking sockets, because a Spark task reads only one partition. Does not authenticate again
+Uses blocking sockets, because a Spark task reads only one partition. Does not re-authenticate
 (KIP-368): when a session ends, the broker closes the connection, and the next one authenticates.
 """
 
@@ -23,14 +23,14 @@ CLIENT_ID: Final = "kohort-pipeline"
 # The clients' socket.connection.setup.timeout.ms and request.timeout.ms.
 CONNECT_SECONDS: Final = 10.0
 RESPONSE_SECONDS: Final = 30.0
-# A batch is no larger than the request that produced it. A response may contain one such batch in
-# addition to the requested bytes.
+# A batch is no larger than the request that produced it. A response has at least one batch, even if
+# it is larger than the requested bytes.
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
 # API -> oldest and newest version. The oldest ones are those of Kafka 0.11, which introduced the
-# supported batch format. The newest ones are the last that identify topics by name; Metadata may
-# also return topic ids.
+# supported batch format. Fetch 12 is the last that identifies topics by name; Metadata may also
+# return topic ids.
 VERSIONS: Final = {
     "ApiVersions": (0, 0),
     "Fetch": (4, 12),

@@ -86,7 +86,8 @@ def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
     for client_id, request in last.items():
         response = request.response
         if request.faults and response.error_code != ErrorCode.none:
-            yield f"Client {client_id} could not authenticate: {response.error_message}."
+            reason = response.error_message or response.error_code.name.upper()
+            yield f"Client {client_id} could not authenticate: {reason}."
 
 
 def _missing_topics(

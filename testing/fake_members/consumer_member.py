@@ -132,7 +132,8 @@ class ConsumerMember(GroupMember):
             )
         except BaseException:
             self._must_join = is_join
-            self._has_new_topics = "subscribed_topic_names" in fields
+            # The test may have changed the subscription meanwhile.
+            self._has_new_topics |= "subscribed_topic_names" in fields
             self._has_changed_partitions = fields["topic_partitions"] is not None
             raise
         self.generation, self._is_removed = response.member_epoch, False

@@ -35,7 +35,7 @@ SESSION_TIMEOUT_MS: Final = 45_000
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
-# Events that every member of the group learns from the response to its next heartbeat.
+# Events that the response to the next heartbeat reports to every member of the group.
 _CONCERN_ALL: Final = {
     EventType.REBALANCE_STARTED,
     EventType.ASSIGNMENT_CHANGED,
@@ -43,7 +43,7 @@ _CONCERN_ALL: Final = {
     EventType.GROUP_LOADED,
     EventType.GROUP_DELETED,
 }
-# Events that only the named member learns in this way.
+# Events that it reports only to the named member.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
@@ -448,22 +448,23 @@ class FakeMembers:
 
     def _is_prevented(self, member: GroupMember) -> bool:
         """Whether the member's requests fail until the test removes the cause, which is impossible
-        while the test waits. (A fault that fires a limited number of times ends on its own.)"""
+        while the test waits. (A fault that fires a limited number of times ends on its own, and
+        conditions only delay requests.)"""
         if not member.client.errors:
             return False
         host, identity = self._host, member.identity
         if not host.broker.is_running or not host.broker.cluster.up:
             return True
-        if host.files.is_broken or any(fault.times is None for fault in host.files.faults):
-            return True
-        if is_kept_loading(host, identity.group_id):
+        if self._faults.disk.fails_groups or is_kept_loading(host, identity.group_id):
             return True
 
         def is_own(request: RecordedRequest) -> bool:
             is_client = request.client_id == identity.client_id
             return is_client and identity.group_id in request.groups
 
-        unlimited = (fault for fault in self._faults.all if fault.times is None)
+        unlimited = (
+            fault for fault in self._faults.all if fault.times is None and not fault.is_condition
+        )
         return any(is_own(request) for fault in unlimited for request in reversed(fault.fired))
 
     def _rejection_reason(self, member: GroupMember, response: ErrorResponse) -> str:

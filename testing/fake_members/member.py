@@ -177,6 +177,7 @@ class GroupMember:
                     self._failures = 0
                 except ErrorResponse as response:
                     self._handle_error(response)
+                    self._failures = 0
                 except ConnectionError:
                     await self._back_off()
         except Exception as failure:

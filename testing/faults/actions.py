@@ -91,8 +91,8 @@ def lose_answer(request: InterceptedRequest) -> bool:
 
 
 def apply_late(ms: int) -> Action:
-    """Close the connection now and handle the request after a delay, in which its client may retry
-    on another connection."""
+    """Close the connection now and handle the request after a delay, during which its client may
+    retry on another connection."""
 
     def action(request: InterceptedRequest) -> bool:
         request.call_later(ms, request.handle)

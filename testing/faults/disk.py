@@ -14,7 +14,7 @@ from ...log.write_ahead import PREFIX
 from ...suggestions import SuggestsAttributes, did_you_mean
 from ...topics.names import OFFSETS_TOPIC
 from ..lifecycle import BrokerHost
-from ..loop_thread import TIMEOUT_SECONDS, timed_out
+from ..loop_thread import TIMEOUT_SECONDS, count_times, timed_out
 from .files import FaultyFiles, FileFault
 
 OPERATIONS = (
@@ -30,6 +30,8 @@ OPERATIONS = (
     "sync_folder",
     "truncate",
 )
+# The log of all groups.
+_GROUPS = Path(PREFIX)
 _NEED_SPACE = ("append", "create", "make_folder", "replace")
 
 
@@ -64,12 +66,13 @@ class DiskFault:
 
     def cancel(self) -> None:
         """Remove the fault without failing the test."""
-        self._host.call(lambda: self._disk.cancel(self))
+        self._host.call(self.remove)
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "DiskFault":
         """Wait until the fault has fired this many times. Raises BarrierTimeout."""
         if not self._host.wait_until(lambda: self.fired >= times, timeout):
-            raise timed_out(timeout, f"a disk fault to fire {times} times", self.report())
+            what = f"a disk fault to fire {count_times(times)}"
+            raise timed_out(timeout, what, self.report())
         return self
 
     def report(self) -> str:
@@ -83,11 +86,18 @@ class DiskFault:
             f"    disk operations since it was set: {counted or 'none'}"
         )
 
+    # --- on the broker's loop
+
+    def remove(self) -> None:
+        self._disk.remove(self)
+
 
 class Disk(SuggestsAttributes):
     """`kafka.disk`: disk faults. As with all faults (`kafka.faults`), the test fails if a disk
     fault does not fire. `topic` and `partition` restrict a fault to the files of that topic or
     partition. The data of groups is in `__consumer_offsets`."""
+
+    _type = DiskFault
 
     def __init__(self, host: BrokerHost) -> None:
         self._host = host
@@ -103,6 +113,11 @@ class Disk(SuggestsAttributes):
         """The last 100,000 operations that changed the disk, in order, such as (`append`,
         `orders-0/000….log`)."""
         return self._host.call(self.calls_since)
+
+    @property
+    def all(self) -> list[DiskFault]:
+        """All disk faults that were set and not cancelled, even if healed."""
+        return list(self._set)
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
         """Let all operations that need space fail with ENOSPC until `heal`."""
@@ -205,8 +220,18 @@ class Disk(SuggestsAttributes):
 
     # --- on the broker's loop
 
-    def cancel(self, fault: DiskFault) -> None:
+    @property
+    def fails_groups(self) -> bool:
+        """Whether writes of groups fail until the test heals the disk."""
+        return self.files.is_broken or any(
+            each.times is None and each.fired and not each.delay_s and each.matches(_GROUPS)
+            for each in self.files.faults
+        )
+
+    def remove(self, fault: DiskFault) -> None:
         self.files.faults = [each for each in self.files.faults if each not in fault.faults]
+        if any(each.breaks_disk and each.fired for each in fault.faults):
+            self.files.is_broken = False
         self._set = [each for each in self._set if each is not fault]
 
     def calls_since(self, count: int = 0) -> list[tuple[str, str]]:
@@ -219,14 +244,9 @@ class Disk(SuggestsAttributes):
             if path.is_relative_to(MEMORY_FOLDER)
         ]
 
-    def take_unused(self) -> list[str]:
-        """Return the reports of faults that have not fired often enough, and remove all faults."""
-        checked, self._set = self._set, []
-        return [each.report() for each in checked if each.is_unused]
-
     def _add(self, description: str, faults: Sequence[FileFault], times: int | None) -> DiskFault:
         def add() -> DiskFault:
-            fault = DiskFault(self._host, self, description, faults, times)
+            fault = self._type(self._host, self, description, faults, times)
             self.files.faults += faults
             self._set.append(fault)
             return fault

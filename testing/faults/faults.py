@@ -20,7 +20,7 @@ from ..explanation.failed_connections import failed_connections
 from ..explanation.hints import no_client
 from ..interceptor import InterceptedRequest
 from ..lifecycle import BrokerHost, MarkerHook
-from ..loop_thread import TIMEOUT_SECONDS, timed_out
+from ..loop_thread import TIMEOUT_SECONDS, count_times, timed_out
 from ..recorded_request import (
     GENERATION_FIELDS,
     GROUP_FIELDS,
@@ -34,7 +34,7 @@ from ..recorded_request import (
 from ..timeline.timeline import name_member
 from . import actions, network
 from .actions import Action, has_error_code
-from .disk import Disk
+from .disk import Disk, DiskFault
 from .network import Condition
 
 # The maximum number of near misses in a report.
@@ -347,7 +347,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def __init__(self, host: BrokerHost, disk: Disk) -> None:
         self._host = host
-        self._disk = disk
+        self.disk = disk
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **filters: object) -> F_co:
@@ -476,23 +476,27 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return [each for each in self._set if not each.is_cancelled]
 
     @property
-    def checked(self) -> list[F_co | MarkerHook]:
-        """All faults of requests, and all marker holds: both fail a test if they are unused."""
-        return [*self.all, *self._host.marker_holds]
+    def checked(self) -> list[F_co | DiskFault | MarkerHook]:
+        """All faults of requests and of the disk, and all marker holds: they fail a test if
+        they are unused."""
+        return [*self.all, *self.disk.all, *self._host.marker_holds]
 
-    def clear(self, but: Collection[Fault | MarkerHook] = ()) -> None:
-        """Remove all faults and marker holds, except those in `but`, whether or not they have
-        fired."""
-        conditions = [each for each in self._set if each.is_condition and each not in but]
-        holds = [each for each in self._host.marker_holds if each not in but]
-        self._set = [each for each in self._set if each in but]
-        if self._host.is_started:
-            if conditions:
-                self._host.call(lambda: [each.remove() for each in conditions])
-            for hold in holds:
-                hold.cancel()
+    def clear(self, but: Collection[Fault | DiskFault | MarkerHook] = ()) -> None:
+        """Remove all faults of requests and of the disk, and all marker holds, except those in
+        `but`, whether or not they have fired."""
+        removed = [each for each in self.checked if each not in but]
 
-    def check(self, but: Collection[Fault | MarkerHook] = ()) -> None:
+        def remove() -> None:
+            for each in removed:
+                each.remove()
+            self._set = self.all
+
+        if removed and self._host.is_started:
+            self._host.call(remove)
+        else:
+            remove()
+
+    def check(self, but: Collection[Fault | DiskFault | MarkerHook] = ()) -> None:
         """Remove all faults of requests and of the disk, and release all markers. Raise UnusedFault
         if a fault has fired fewer times than required, or a hold has not held back any markers.
         Those in `but` are neither checked nor removed. The plugin calls this at the end of a test,
@@ -500,7 +504,6 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         checked = [each for each in self.checked if each not in but]
         unused = [each.report() for each in checked if each.is_unused]
         self.clear(but)
-        unused += self._disk.take_unused()
         if unused:
             plural = "s" * (len(unused) > 1)
             raise UnusedFault("\n".join([f"unused fault{plural} at the end of the test", *unused]))
@@ -543,10 +546,6 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
         self._host.call(add)
         return fault
-
-
-def count_times(times: int) -> str:
-    return "once" if times == 1 else f"{times} times"
 
 
 def _firing_rule(

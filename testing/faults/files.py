@@ -305,7 +305,7 @@ class FaultyFile(MemoryFile):
         if fault is not None:
             self._files.image.write(self._data, self.size, fault.torn(data))
             raise OSError(fault.error, os.strerror(fault.error), self._path.name)
-        # As with pwrite, the rest of a failed write remains beyond the new end.
+        # As with pwrite, the rest of an earlier failed write remains beyond the new end.
         self._files.image.write(self._data, self.size, data)
         self.size += len(data)
 

@@ -108,18 +108,25 @@ class Skew(Condition):
 
     def __init__(self, ms: int) -> None:
         self._ms = ms
-        self._nodes: list[tuple[Node, Clock]] = []
+        self._nodes: list[Node] = []
 
     def __call__(self, request: InterceptedRequest) -> bool:
         node = request.node
-        if all(each is not node for each, _ in self._nodes):
-            self._nodes.append((node, node.clock))
-            node.clock = _SkewedClock(node.clock, self._ms)
+        if all(each is not node for each in self._nodes):
+            self._nodes.append(node)
+            node.clock = _skewed(node.clock, self._ms)
         return False
 
     def end(self) -> None:
-        for node, clock in self._nodes:
-            node.clock = clock
+        for node in self._nodes:
+            node.clock = _skewed(node.clock, -self._ms)
+
+
+def _skewed(clock: Clock, ms: int) -> Clock:
+    """Return the clock, moved forward. Skews of one node add up, and end in any order."""
+    if isinstance(clock, _SkewedClock):
+        ms, clock = clock.ahead_ms + ms, clock.clock
+    return _SkewedClock(clock, ms) if ms else clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +146,8 @@ class _SkewedClock:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast a PacedTransport sends: one chunk per interval. With a chunk of None, it sends
-    everything immediately; with 0, it sends nothing."""
+    """How fast a PacedTransport sends: one chunk per interval, a part of it in a part of the
+    interval. With a chunk of None, it sends everything immediately; with 0, it sends nothing."""
 
     chunk_bytes: int | None
     interval_s: float = 0
@@ -169,16 +176,17 @@ class PacedTransport(asyncio.Transport):
         """Send the next chunk now and the others at intervals."""
         self._will_send = False
         chunk = self._pace.chunk_bytes
-        size = len(self._unsent) if chunk is None else chunk
-        if size:
-            self._transport.write(bytes(self._unsent[:size]))
-            del self._unsent[:size]
-        if not self._unsent:
-            if self._is_closing:
-                self._transport.close()
-        elif size:
-            self._will_send = True
-            asyncio.get_running_loop().call_later(self._pace.interval_s, self.send)
+        data = bytes(self._unsent[:chunk])
+        if data:
+            self._transport.write(data)
+            del self._unsent[:chunk]
+            if chunk is not None:
+                # Even without unsent data: the next response has to wait as well.
+                self._will_send = True
+                delay_s = self._pace.interval_s * len(data) / chunk
+                asyncio.get_running_loop().call_later(delay_s, self.send)
+        if not self._unsent and self._is_closing:
+            self._transport.close()
 
     def close(self) -> None:
         self._is_closing = True

@@ -1,5 +1,7 @@
 """Addresses of brokers, as clients write them."""
 
+import re
+
 import pytest
 from kohort.protocol.bootstrap import Address, addresses
 
@@ -19,9 +21,12 @@ def test_addresses_are_parsed(text: str, expected: list[tuple[str, int]]) -> Non
     assert addresses(text) == expected
 
 
-@pytest.mark.parametrize("text", ["kafka:", "kafka:0", "kafka:65536", "kafka:http"])
-def test_an_invalid_port_is_rejected(text: str) -> None:
-    with pytest.raises(ValueError, match=f"invalid address '{text}': expected HOST:PORT"):
+@pytest.mark.parametrize(
+    "text", ["kafka:", "kafka:0", "kafka:65536", "kafka:http", ":9092", "[]:9092", "[]"]
+)
+def test_an_invalid_address_is_rejected(text: str) -> None:
+    message = re.escape(f"invalid address '{text}': expected HOST:PORT")
+    with pytest.raises(ValueError, match=message):
         addresses(f"a:1,{text}")
 
 

@@ -114,6 +114,7 @@ async def test_run_until_is_awaited(async_kafka: AsyncKafka) -> None:
         lambda kafka: kafka.group("billing").wait_gone(),
         lambda kafka: kafka.group("billing").hold_joins().wait(0),
         lambda kafka: kafka.faults.drop("Heartbeat", times=None).wait(0),
+        lambda kafka: kafka.disk.fail("append").wait(0),
         lambda kafka: kafka.fake_member("billing").wait_owned(0),
         lambda kafka: kafka.clock.run_until(lambda: True),
     ],
@@ -144,9 +145,9 @@ async def test_every_wait_of_an_async_broker_is_a_coroutine() -> None:
         kafka = await stack.enter_async_context(AsyncKafka())
         group = kafka.group("nobody")
         fault = kafka.faults.drop("OffsetCommit")
-        fault.cancel()
+        disk_fault = kafka.disk.fail("append")
         member, transactions = await kafka.fake_member("billing"), kafka.transactions
-        parts = (kafka, group, member, fault, kafka.clock, transactions)
+        parts = (kafka, group, member, fault, disk_fault, kafka.clock, transactions)
         begin_hold = (group.hold_joins, group.hold_syncs, transactions.hold_markers)
         holds = [stack.enter_context(hold()) for hold in begin_hold]
         waits: list[Callable[..., Awaitable[object]]] = [
@@ -155,7 +156,7 @@ async def test_every_wait_of_an_async_broker_is_a_coroutine() -> None:
             for name in dir(each)
             if name.startswith(("wait", "run_until"))
         ]
-        assert len(waits) >= 15
+        assert len(waits) >= 16
         assert [wait.__name__ for wait in waits if not hasattr(wait, "__wrapped__")] == []
         kafka.faults.clear()  # nothing was held
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 from kohort.protocol.errors import ApiError
-from kohort.testing import Kafka, UnusedFault
+from kohort.testing import BarrierTimeout, Kafka, UnusedFault
 
 pytestmark = pytest.mark.clients
 
@@ -186,7 +186,7 @@ def test_a_disk_fault_reports_the_calls_since_it_was_set(
 
 
 def test_an_unused_disk_fault_fails_the_test(kafka: Kafka) -> None:
-    kafka.disk.fail("remove", topic="orders", partition=1)
+    remove = kafka.disk.fail("remove", topic="orders", partition=1)
     kafka.disk.fail("append", topic="orders")
     kafka.topic("orders", partitions=1)
     with pytest.raises(ApiError, match="Input/output error"):
@@ -194,6 +194,8 @@ def test_an_unused_disk_fault_fails_the_test(kafka: Kafka) -> None:
     kafka.disk.heal()
     with pytest.raises(UnusedFault) as raised:
         kafka.faults.check()
+    with pytest.raises(BarrierTimeout, match="for a disk fault to fire once\n"):
+        remove.wait(timeout=0.01)
     message = str(raised.value)
     assert "disk: remove of orders-1 fails with EIO: Input/output error, fired 0\n" in message
     assert "1 × create orders-0/00000000000000000000.log" in message

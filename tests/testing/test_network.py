@@ -78,6 +78,21 @@ def test_bandwidth_limits_the_responses_of_a_connection(kafka: Kafka) -> None:
     asyncio.run(consume(250))
 
 
+def test_bandwidth_limits_small_responses(kafka: Kafka) -> None:
+    limited = kafka.faults.limit_bandwidth("Metadata", bytes_per_second=10_000)
+    with Client(kafka.bootstrap_servers) as raw:
+        raw.call("Metadata", 4, topics=[])
+        sizes = []
+        began = time.monotonic()
+        for _ in range(20):
+            raw.send("Metadata", 4, topics=[])
+            sizes.append(len(raw.receive_frame()))
+        seconds = time.monotonic() - began
+        assert max(sizes) < 100  # less than the response in one step of 10 ms
+        assert sum(sizes) / seconds <= 10_000
+        limited.end()
+
+
 def test_librdkafka_reports_a_throttle_and_the_next_request_of_its_connection_waits(
     kafka: Kafka,
 ) -> None:
@@ -218,6 +233,26 @@ def test_a_node_with_a_skewed_clock_stamps_and_rejects_records(kafka: Kafka) -> 
     assert [each.value for each in kafka.topic("checked").records()] == [b"y"]
 
 
+def test_skews_of_one_node_add_up_and_end_in_any_order(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    clock = kafka.call(lambda broker: broker.node.clock)
+
+    def ahead_s() -> int:
+        with Client(kafka.bootstrap_servers) as raw:
+            raw.call("Produce", 9, topic_data=[], acks=1, timeout=0, transactional_id=None)
+        skewed = kafka.call(lambda broker: broker.node.clock.now_ms() - clock.now_ms())
+        return round(skewed / 1000)
+
+    first = kafka.faults.skew_clock(node=1, seconds=60)
+    assert ahead_s() == 60
+    second = kafka.faults.skew_clock(node=1, seconds=-3600)
+    assert ahead_s() == -3540
+    first.end()
+    assert ahead_s() == -3600
+    second.end()
+    assert ahead_s() == 0
+
+
 CONDITIONS: dict[str, Callable[[Kafka], Fault]] = {
     "latency of 5 ms": lambda kafka: kafka.faults.latency(ms=5),
     "bandwidth of 10 bytes": lambda kafka: kafka.faults.limit_bandwidth(bytes_per_second=10),
@@ -243,6 +278,21 @@ def test_a_condition_must_fire(kafka: Kafka, description: str) -> None:
     kafka.stop()
     with pytest.raises(UnusedFault, match=description):
         kafka.faults.check()
+
+
+@pytest.mark.parametrize("description", CONDITIONS)
+def test_a_condition_does_not_survive_the_check_of_a_stopped_broker(description: str) -> None:
+    kafka = Kafka().start()
+    condition = CONDITIONS[description](kafka)
+    hold = kafka.transactions.hold_markers()
+    kafka.stop()
+    with pytest.raises(UnusedFault, match=description):
+        kafka.faults.check()
+    with kafka:
+        kafka.fake_member("billing", client_id="till")
+        assert condition.fired == []
+        assert kafka.faults.checked == []
+    assert hold.is_unused
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,7 @@ def test_clients_that_send_no_alert_are_explained(kafka: Kafka) -> None:
 def test_a_client_whose_authentication_a_fault_rejects_is_explained(kafka: Kafka) -> None:
     kafka.faults.answer("SaslAuthenticate", "SASL_AUTHENTICATION_FAILED")
     fail_to_connect(kafka.security.client_config("alice", library="confluent"))
-    with pytest.raises(BarrierTimeout, match="Client rdkafka could not authenticate"):
+    with pytest.raises(BarrierTimeout, match="rdkafka could not authenticate: SASL_AUTH"):
         kafka.wait_request("Fetch", timeout=0.01)
 
 

@@ -171,3 +171,42 @@ def test_a_fault_on_a_shared_broker_ends_with_its_test(
             "E * assert False",
         ]
     )
+
+
+def test_a_disk_fault_on_a_shared_broker_ends_with_its_test(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(SHARED)
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def full(shared):
+            return shared.disk.fill(topic="of-the-fixture")
+
+        def test_that_passes(kafka, full):
+            orders = kafka.topic("orders", partitions=1)
+            kafka.disk.fill(topic="orders")
+            with pytest.raises(Exception, match="No space left"):
+                orders.produce(["a"])
+
+        def test_that_sets_none_off(kafka, full):
+            kafka.topic("orders").produce(["b"])
+            kafka.disk.fail("remove")
+
+        def test_that_fails(kafka, full):
+            kafka.disk.tear(topic="orders")
+            kafka.topic("orders").produce(["c"])
+
+        def test_after_them(kafka, full):
+            assert kafka.disk.all == [full]
+            kafka.topic("orders").produce(["d"])
+            assert [each.value for each in kafka.topic("orders").records()] == [b"b", b"d"]
+            kafka.faults.clear()
+            kafka.topic("of-the-fixture", partitions=1).produce(["a"])
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(failed=2, passed=2)
+    result.stdout.fnmatch_lines(
+        ["disk: remove fails with EIO: Input/output error, fired 0", "E *kafka_storage_error*"]
+    )

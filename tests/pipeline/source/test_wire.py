@@ -212,7 +212,7 @@ def test_after_a_node_stops_the_new_leader_is_read() -> None:
 def test_retries_end_after_retry_seconds(kafka: Kafka) -> None:
     kafka.faults.answer("ListOffsets", error="NOT_LEADER_OR_FOLLOWER", times=None)
     try:
-        with pytest.raises(SourceError, match=r"no leader for partition .*retried for 0.2 s"):
+        with pytest.raises(SourceError, match=r"is unavailable: NOT_LEADER.*retried for 0.2 s"):
             source_of(kafka, retry_seconds=0.2).ends()
     finally:
         kafka.faults.clear()

@@ -152,6 +152,18 @@ def test_a_subscription_can_change(orders: Kafka) -> None:
     assert orders.group("billing").generations[-1].cause == "subscription changed"
 
 
+def test_a_subscription_that_changes_while_a_heartbeat_fails_is_sent(orders: Kafka) -> None:
+    orders.topic("payments", partitions=1)
+    member = orders.fake_member("billing", ["orders"], protocol="consumer")
+    member.wait_owned(4)
+    with orders.group("billing").hold_heartbeats() as held:
+        orders.clock.advance(seconds=16)
+        held.wait()
+        member.subscribe(["payments"])
+        orders.crash()
+    assert member.wait_owned([("payments", 0)]) == [("payments", 0)]
+
+
 def test_contradictory_arguments_are_errors(orders: Kafka) -> None:
     with pytest.raises(ValueError, match="name of a server assignor"):
         orders.fake_member("billing", ["orders"], protocol="consumer", assignor=["range"])

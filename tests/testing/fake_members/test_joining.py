@@ -2,7 +2,7 @@
 members prevent that."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
@@ -181,6 +181,22 @@ def test_creation_does_not_wait_for_a_full_disk() -> None:
         assert (fake.generation, fake.errors != []) == (-1, True)
         kafka.disk.heal()
         fake.wait_owned(1)
+
+
+HARMLESS: dict[str, Callable[[Kafka], object]] = {
+    "limit_bandwidth": lambda kafka: kafka.faults.limit_bandwidth(bytes_per_second=100_000),
+    "slow_sync": lambda kafka: kafka.disk.slow_sync(ms=1),
+    "fill": lambda kafka: kafka.disk.fill(topic="orders"),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_creation_waits_for_faults_that_do_not_prevent_it(name: str) -> None:
+    with Kafka(durability="fsync") as kafka:
+        HARMLESS[name](kafka)
+        kafka.faults.drop("JoinGroup", times=5)
+        assert kafka.fake_member("billing", instance_id="till-1").generation >= 1
+        kafka.faults.clear()
 
 
 def test_the_timeout_of_creation_explains_the_group(kafka: Kafka) -> None:

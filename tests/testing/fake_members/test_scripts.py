@@ -97,6 +97,19 @@ def test_a_fake_member_that_does_not_poll_is_removed(kafka: Kafka) -> None:
     assert len(slow.wait_owned(1)) == 1
 
 
+def test_a_fake_member_that_does_not_poll_sleeps_after_a_lost_connection(kafka: Kafka) -> None:
+    kafka.clock.freeze()
+    slow = kafka.fake_member("billing", client_id="slow")
+    slow.stop_polling()
+    kafka.fake_member("billing", client_id="quick")
+    kafka.faults.drop("Heartbeat", client_id="slow")
+    before = len(slow.errors)
+    kafka.clock.advance(seconds=15)  # one heartbeat
+    # It retries immediately, and once more because the lost connection has woken it.
+    retries = [("Heartbeat", "REBALANCE_IN_PROGRESS")] * 2
+    assert slow.errors[before:] == [("Heartbeat", "NETWORK_EXCEPTION"), *retries]
+
+
 @pytest.mark.parametrize("how", ["leave", "close", "kill"])
 def test_leave_is_immediate_and_kill_waits_for_the_session(kafka: Kafka, how: str) -> None:
     kafka.topic("orders", partitions=2)
