@@ -249,7 +249,7 @@ def test_it_moves_to_a_rack_with_a_replica() -> None:
     assignor = Scripted(lambda topics, members: IN_RACK if topics.replica_racks else BEFORE)
     found = moves(assignor, RACKS, in_racks(BEFORE, A="a", B="b"), BEFORE, IN_RACK)
     assert {move.reason for move in found} == {Reason.RACK}
-    assert found[1].explanation == "no replica in rack a of A, one in rack b of B"
+    assert found[1].explanation == "no replica in A's rack a, one in B's rack b"
 
 
 def test_racks_are_a_reason_for_assignors_that_are_not_sticky_as_well() -> None:
@@ -263,7 +263,7 @@ def test_racks_are_a_reason_for_assignors_that_are_not_sticky_as_well() -> None:
 def test_it_leaves_a_rack_without_a_replica_for_another_one_without() -> None:
     assignor = Scripted(lambda topics, members: IN_RACK if topics.replica_racks else BEFORE)
     found = moves(assignor, RACKS, in_racks(BEFORE, A="a", B="c"), BEFORE, IN_RACK)
-    assert found[1].explanation == "no replica in rack a of A"
+    assert found[1].explanation == "no replica in A's rack a"
 
 
 def test_racks_are_not_the_reason_if_it_would_have_moved_without_them() -> None:

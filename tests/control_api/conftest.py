@@ -73,9 +73,10 @@ def kafka(api: ApiClient) -> Kafka:
 
 
 @pytest.fixture
-def producer(api: ApiClient, kafka: Kafka) -> Producer:
+def producer(api: ApiClient, kafka: Kafka) -> Iterator[Producer]:
     """With an open transaction."""
     api("POST", "/topics/orders", partitions=1)
     producer = transactional_producer(kafka, "billing-1", "payments")
     begin(producer)
-    return producer
+    yield producer
+    producer.close(0)  # it would send requests to the broker of the next test

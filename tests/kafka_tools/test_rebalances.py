@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource
 
 from ..clients.adapter import Admin
 from ..clients.consumers import until
@@ -79,7 +81,7 @@ def members(
     verifiable: MakeVerifiable,
     topic: str,
     group: str,
-    admin: Admin,
+    bootstrap: str,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> Members:
@@ -92,7 +94,10 @@ def members(
 
     def modern(session_ms: int) -> Args:
         """The group has the session timeout."""
-        admin.alter_group_configs(group, {"consumer.session.timeout.ms": str(session_ms)})
+        configs = {"consumer.session.timeout.ms": str(session_ms)}
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+        admin.alter_configs([ConfigResource("GROUP", group, configs)])
+        admin.close()
         return ("--group-protocol", "consumer")
 
     return Members(verifiable, topic, group, classic if request.param == "classic" else modern)

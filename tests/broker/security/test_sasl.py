@@ -489,7 +489,7 @@ def test_an_unknown_request_ends_a_session(
         log_in(client)
         client.socket.sendall(struct.pack(">ihhih", 10, key, 0, 1, -1))
         assert_closed(client)
-    assert [each.levelname for each in caplog.records] == ["WARNING"]
+    assert [each.levelno for each in caplog.records] == [logging.WARNING]
 
 
 def test_requests_before_a_handshake_are_those_of_the_session(frozen: Kafka) -> None:
