@@ -12,7 +12,7 @@ from ..log.errors import LogError, OffsetOutOfRange
 from ..log.producer_state import AbortedTransaction
 from ..log.segment import FileSlice
 from ..protocol.errors import ErrorCode
-from .topic import UNKNOWN_EPOCH, Partition
+from .topic import UNKNOWN_EPOCH, Partition, PartitionDeleted
 
 NO_EPOCH: Final = -1
 ISOLATION_LEVELS = READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -128,6 +128,8 @@ def _read(
         aborted = _aborted(partition, offset, records, end_offset) if committed_only else None
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)
+    except PartitionDeleted:
+        return PartitionData(index, ErrorCode.unknown_topic_or_partition)
     except (OSError, LogError):
         return PartitionData(index, ErrorCode.kafka_storage_error)
     return PartitionData(index, _NONE, *offsets, records, aborted=aborted)

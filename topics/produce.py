@@ -41,7 +41,7 @@ from ..protocol.budgets import (
 )
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.primitives import INT8, INT32
-from .topic import Partition
+from .topic import Partition, PartitionDeleted
 
 OFFSET_BYTES: Final = 8  # the base offset, which precedes the length
 MAGIC_AT: Final = 16
@@ -135,6 +135,8 @@ def append_in_steps(
             if error.error not in WITHOUT_START_OFFSET:
                 error.log_start_offset = start_offset
             raise
+    except PartitionDeleted as error:
+        raise AppendError(ErrorCode.unknown_topic_or_partition, str(error)) from error
     except (OSError, LogError) as error:
         log = partition.opened_log
         if log is not None and log.failed is not None:

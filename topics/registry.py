@@ -470,6 +470,7 @@ class TopicRegistry:
             # Keep existing Partition objects, because other objects reference them and their logs.
             restored = self._by_id.get(topic.id)
             for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
+                partition.is_deleted = True
                 partition.close()
         self._deleting.clear()
         for topic in self:

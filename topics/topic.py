@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ..log.checkpoint import PartitionCheckpoints
+from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log, LogConfig, WriteAheadSource
 from ..log.producer_state import AbortedTransaction
@@ -55,6 +56,10 @@ class Nodes:
         return NO_LEADER
 
 
+class PartitionDeleted(LogError):
+    """The partition was deleted while a request or a task was using it."""
+
+
 class Partition:
     """A partition. Its log is opened on first use, because a broker may have many unused
     partitions. If `durable_reads_only`, readers see only records that survive a power loss. Methods
@@ -88,6 +93,8 @@ class Partition:
         Readers see only earlier batches."""
         self.flush_is_scheduled = False
         """Whether the flush.ms timer is set."""
+        self.is_deleted = False
+        """Whether the log must not be opened again. The folder may belong to a new partition."""
         self._data_folder = data_folder
         self._files = files
         self._checkpoints = checkpoints
@@ -110,6 +117,8 @@ class Partition:
     @property
     def log(self) -> Log:
         if self._log is None:
+            if self.is_deleted:
+                raise PartitionDeleted(f"{self.name} was deleted")
             self._log = Log.open(
                 self.folder,
                 self._files,
@@ -216,6 +225,7 @@ class Partition:
 
     def delete(self) -> None:
         """Remove the log and its folder."""
+        self.is_deleted = True
         # A log need not be opened and recovered to be deleted.
         log = self._log or Log(self.folder, self._files, LogConfig(), read_only=True)
         self._log = None

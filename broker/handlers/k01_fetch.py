@@ -284,6 +284,7 @@ class _Fetch:
         if self.context.is_disconnected:
             # The connection was lost between two slices. Nothing would cancel a waiting fetch.
             self._cancel()
+            self.context.complete_without_response()
             return
         # The response cannot become larger than bytes_max.
         bytes_min = min(self.context.request.min_bytes, self.bytes_max)

@@ -494,6 +494,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close_after_responses(self, reason: str) -> None:
         self._drops_frames = True
+        self._backlog.clear()
         self._close_because(ProtocolError(reason))
 
     def send(self) -> None:

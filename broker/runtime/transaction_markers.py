@@ -21,7 +21,7 @@ from ...log.tasks import CooperativeTask
 from ...protocol.errors import ErrorCode
 from ...topics.names import OFFSETS_TOPIC
 from ...topics.registry import TopicRegistry
-from ...topics.topic import Partition
+from ...topics.topic import Partition, PartitionDeleted
 from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timer, Timers
 from ..gather import Gather
@@ -124,6 +124,9 @@ class MarkerWriter:
     def _sync(self, partition: Partition, synced: Callable[[OSError | None], None]) -> None:
         try:
             log = partition.log
+        except PartitionDeleted:
+            synced(None)
+            return
         except (OSError, LogError) as error:
             self._group_commit.errors.failed(SYNCING, partition.folder, error)
             synced(error if isinstance(error, OSError) else OSError(str(error)))

@@ -424,6 +424,19 @@ async def test_an_error_without_a_response_closes_the_connection() -> None:
     assert peer.transport.is_closed
 
 
+async def test_the_backlog_is_dropped_if_a_request_closes_the_connection() -> None:
+    def handle(context: RequestContext, _node: Any) -> None:
+        peer.contexts.append(context)
+        context.mute_channel()
+
+    peer = Peer(handle)
+    peer.send(1, 2, 3)
+    peer.contexts[0].close_connection("acks=0 and an unknown topic")
+    await iterations()
+    assert peer.ids == [1]
+    assert peer.transport.is_closed
+
+
 async def test_pending_requests_are_notified_of_a_lost_connection(peer: Peer) -> None:
     peer.send(1, 2)
     notified: list[int] = []

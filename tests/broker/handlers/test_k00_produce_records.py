@@ -5,8 +5,9 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER_BYTES, assemble, read_header
 from kohort.log.codecs import compress
 from kohort.protocol.budgets import EXPANSION_MAX
-from support.broker import NOW_MS, BrokerHarness, batch
-from support.log import NewRecord, build
+from kohort.topics.produce import INLINE_BYTES_MAX
+from support.broker import DATA, NOW_MS, BrokerHarness, batch
+from support.log import NewRecord, build, values
 
 AHEAD_MS = NOW_MS + 2 * 86_400_000
 GZIP = 1
@@ -17,6 +18,12 @@ def broker() -> BrokerHarness:
     broker = BrokerHarness()
     broker.create_topic("orders", 2)
     return broker
+
+
+def compressed_batch(value_bytes: int) -> bytes:
+    sent = batch(bytes(value_bytes))
+    header = read_header(sent)._replace(attributes=GZIP)
+    return assemble(header, compress(GZIP, sent[HEADER_BYTES:]))
 
 
 @pytest.mark.parametrize(
@@ -107,8 +114,33 @@ def test_a_batch_may_be_decompressed_up_to_a_multiple_of_max_message_bytes(
 ) -> None:
     message_bytes_max = 20_000
     broker.create_topic("table", cleanup_policy="compact", max_message_bytes=str(message_bytes_max))
-    sent = batch(bytes(int(message_bytes_max * EXPANSION_MAX * multiple)))
-    header = read_header(sent)._replace(attributes=GZIP)
-    compressed = assemble(header, compress(GZIP, sent[HEADER_BYTES:]))
+    compressed = compressed_batch(int(message_bytes_max * EXPANSION_MAX * multiple))
     assert len(compressed) < message_bytes_max
     assert broker.produce("table", compressed).error_code == error
+
+
+@pytest.mark.parametrize("is_recreated", [False, True])
+def test_a_batch_whose_topic_is_deleted_during_its_validation_is_rejected(
+    broker: BrokerHarness, is_recreated: bool
+) -> None:
+    """A second log would write to the folder, and overwrite records of the new topic."""
+    topic = broker.create_topic("table", cleanup_policy="compact")
+    decompressions = broker.cluster.decompressions
+    while decompressions.begin_now():
+        pass
+    pending = broker.send_produce("table", {0: compressed_batch(INLINE_BYTES_MAX)})
+    broker.run_loop()
+    broker.topics.delete(topic)
+    broker.run_loop()
+    if is_recreated:
+        broker.create_topic("table", cleanup_policy="compact")
+        assert broker.produce("table", batch(b"first")).error_code == 0
+    assert not pending.is_done
+    decompressions.end()
+    broker.run_loop()
+    (rejected,) = pending.response.responses[0].partition_responses
+    assert rejected.error_code is ErrorCode.unknown_topic_or_partition
+    assert broker.files.exists(DATA / "table-0") == is_recreated
+    if is_recreated:
+        assert broker.produce("table", batch(b"second")).base_offset == 1
+        assert values(broker.restart().log("table")) == [b"first", b"second"]
