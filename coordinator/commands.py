@@ -61,12 +61,13 @@ class LeavingMember(NamedTuple):
     member_id: str
     group_instance_id: str | None
     reason: str | None
+    validated_id: str = ""  # in the last step: from the result of an earlier step
 
 
 class LeaveGroup(NamedTuple):
     """A LeaveGroup request, or one step of a large request. Each step except the last has some of
-    the request's members. The last step has all members for which no step returned an error. A
-    classic group removes members in each step, a consumer group all in the last, with one epoch."""
+    the request's members. A classic group removes members in each step, a consumer group all in the
+    last, with one epoch. The last step has the members that are validated, but not removed."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -240,11 +241,13 @@ class HeartbeatResult(NamedTuple):
 
 
 class LeaveMemberResult(NamedTuple):
-    """The result for one member, with the ids from the request."""
+    """The result for one member, with the ids from the request. `validated_id` is the id of a
+    member that the last step of a large request has to remove."""
 
     member_id: str
     group_instance_id: str | None
     error_code: ErrorCode
+    validated_id: str = ""
 
 
 class LeaveResult(NamedTuple):

@@ -47,9 +47,9 @@ def _respond_to_one(context: RequestContext, result: LeaveResult) -> None:
     context.respond(LeaveResult(error, ()))
 
 
-def _leaving(member: Any) -> LeavingMember:
+def _leaving(member: Any, validated_id: str = "") -> LeavingMember:
     reason = getattr(member, "reason", None)
-    return LeavingMember(member.member_id, member.group_instance_id, reason)
+    return LeavingMember(member.member_id, member.group_instance_id, reason, validated_id)
 
 
 def _confirm(context: RequestContext, node: Node, results: list[LeaveResult]) -> None:
@@ -59,11 +59,11 @@ def _confirm(context: RequestContext, node: Node, results: list[LeaveResult]) ->
         _respond(context, results)
         return
     request = context.request
-    errors = (member.error_code for each in results for member in each.members)
+    members = (member for each in results for member in each.members)
     confirmed = tuple(
-        _leaving(member)
-        for member, error in zip(request.members, errors, strict=True)
-        if error is ErrorCode.none
+        _leaving(member, result.validated_id)
+        for member, result in zip(request.members, members, strict=True)
+        if result.validated_id
     )
     command = LeaveGroup(request.group_id, confirmed, is_confirmed=True)
     node.coordinators.submit(command, partial(_respond_confirmed, results), context)

@@ -274,16 +274,20 @@ class CoordinatorRuntime:
             return
         coordinator = context.coordinator
         now = self._clock.now_ms()
-        # One deadline at a time, because its records must be applied before the next decision.
-        for _ in range(DEADLINES_PER_ITERATION):
-            deadline = coordinator.next_deadline()
-            if deadline is None or deadline > now:
-                break
-            self._carry_out(context, coordinator.tick(now), now)
-            if context.coordinator is not coordinator:
-                return
-        if (deadline := coordinator.next_deadline()) is not None:
-            self._arm(context, deadline)
+        try:
+            # One deadline at a time, because its records must be applied before the next decision.
+            for _ in range(DEADLINES_PER_ITERATION):
+                deadline = coordinator.next_deadline()
+                if deadline is None or deadline > now:
+                    break
+                self._carry_out(context, coordinator.tick(now), now)
+                if context.coordinator is not coordinator:
+                    return
+        finally:
+            # Even if a decision has raised an exception, later deadlines must expire.
+            is_same = context.coordinator is coordinator
+            if is_same and (deadline := coordinator.next_deadline()) is not None:
+                self._arm(context, deadline)
 
     # --- replies
 

@@ -33,8 +33,9 @@ CLIENT_RESPONSE: Final = re.compile(
 AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
 # The client's response to an error, which ends the exchange.
 ERROR_RECEIVED: Final = b"\x01"
-# Times in tokens are in seconds. Above this number (285 million years), floats are not exact.
-SECONDS_MAX: Final = 2**53
+# Times in tokens are in seconds. A response with the lifetime can be encoded below this number
+# (279,000 years): a timedelta's microseconds have 64 bits in some clients.
+SECONDS_MAX: Final = 2**43
 # The algorithms of keys in a JWKS. They include neither `none` nor HMAC, whose key would be public.
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),

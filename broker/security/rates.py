@@ -69,7 +69,7 @@ class Rate:
             return 0
         if not limit:
             return INT_MAX
-        return min(math.floor(excess / limit * self._length_ms(now_ms) + 0.5), INT_MAX)
+        return _rounded_ms(excess / limit * self._length_ms(now_ms))
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing has been recorded within the window."""
@@ -111,7 +111,7 @@ class TokenBucket:
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Return for how many milliseconds the number of tokens will remain negative."""
         missing = -self._refilled(limit, now_ms)
-        return min(math.floor(missing / limit * 1000 + 0.5), INT_MAX) if missing > 0 else 0
+        return _rounded_ms(missing / limit * 1000) if missing > 0 else 0
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether the bucket is full again."""
@@ -126,3 +126,8 @@ class TokenBucket:
 
     def _burst(self, limit: float) -> float:
         return self._window.samples * self._window.sample_ms / 1000 * limit
+
+
+def _rounded_ms(throttle_ms: float) -> int:
+    # The time is infinite if the limit is tiny.
+    return math.floor(min(throttle_ms, INT_MAX) + 0.5)

@@ -104,8 +104,8 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
     results = []
     causes: dict[str, Cause] = {}  # why each member left, by member id
     for leaving in command.members:
-        if command.is_confirmed and not _is_member(group, leaving):
-            continue  # an earlier step of the request removed the member
+        if command.is_confirmed and (group is None or leaving.validated_id not in group.members):
+            continue  # the member has left since, or an earlier step of the request removed it
         if group is None:
             error = ErrorCode.unknown_member_id
         else:
@@ -132,19 +132,11 @@ def decide_leave(partition: PartitionState, command: LeaveGroup, ticket: int, no
     return decision.outcome()
 
 
-def _is_member(group: Group | None, leaving: LeavingMember) -> bool:
-    if group is None:
-        return False
-    if leaving.member_id:
-        return leaving.member_id in group.members
-    return leaving.group_instance_id in group.static_members
-
-
 def _leave(
     decision: Decision, group: Group, leaving: LeavingMember, causes: dict[str, Cause]
 ) -> ErrorCode:
     """Remove one member, and store the cause in `causes` under its id."""
-    member_id, instance_id, reason = leaving
+    member_id, instance_id, reason, _ = leaving
     cause = cause_of_leaving(reason)
     if not member_id:
         # The request is from an admin client, which sends only the instance id.

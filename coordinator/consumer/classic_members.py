@@ -295,11 +295,12 @@ def decide_classic_leave(
     results: list[LeaveMemberResult] = []
     causes: dict[str, Cause] = {}
     for leaving in command.members:
-        error = ErrorCode.none
+        error, validated_id = ErrorCode.none, ""
         cause = _cause(leaving)
         try:
             member = _leaving_member(decision, group, leaving)
-            causes[member.member_id] = cause
+            validated_id = member.member_id
+            causes[validated_id] = cause
         except ApiError as rejection:
             error = rejection.error
         decision.report(
@@ -313,7 +314,7 @@ def decide_classic_leave(
             error=error or None,
         )
         ids = leaving.member_id, leaving.group_instance_id
-        results.append(LeaveMemberResult(*ids, error))
+        results.append(LeaveMemberResult(*ids, error, validated_id))
     if not command.is_part:
         remove_members(decision, group, causes)
     decision.reply(ticket, LeaveResult(ErrorCode.none, tuple(results)))
@@ -328,18 +329,13 @@ def _remove_confirmed(
     decision: Decision, group: ConsumerGroup, confirmed: Iterable[LeavingMember]
 ) -> None:
     """Remove members that were validated by an earlier step, if they have not left since."""
-    causes: dict[str, Cause] = {}
-    for leaving in confirmed:
-        instance_id = leaving.group_instance_id or ""
-        member_id = leaving.member_id or group.static_members.get(instance_id, "")
-        member = group.members.get(member_id)
-        if member is not None:
-            causes[member.member_id] = _cause(leaving)
+    ids = ((each.validated_id, _cause(each)) for each in confirmed)
+    causes = {member_id: cause for member_id, cause in ids if member_id in group.members}
     remove_members(decision, group, causes)
 
 
 def _leaving_member(decision: Decision, group: ConsumerGroup, leaving: LeavingMember) -> Member:
-    member_id, instance_id, reason = leaving
+    member_id, instance_id, reason, _ = leaving
     reason = "not provided" if reason is None else reason
     if instance_id is None:
         member = group.members.get(member_id)

@@ -207,6 +207,19 @@ def test_a_join_gets_its_response_at_its_deadline() -> None:
     assert harness.results["join"].generation_id == 1
 
 
+def test_deadlines_still_expire_after_one_has_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = RuntimeHarness("os")
+    harness.submit("join", join())
+    harness.run_loop()
+    with monkeypatch.context() as broken:
+        broken.setattr(harness.context.coordinator, "tick", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            harness.timers.advance(0)
+    harness.timers.advance(0)
+    harness.run_loop()
+    assert harness.results["join"].generation_id == 1
+
+
 def test_a_request_whose_decision_fails_is_not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = RuntimeHarness()
     harness.commit("before", 5)

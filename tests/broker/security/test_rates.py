@@ -92,10 +92,12 @@ def test_limits_that_are_no_numbers_never_throttle(limit: float) -> None:
     assert (rate.throttle_ms(limit, 0), bucket.throttle_ms(limit, 0)) == (0, 0)
 
 
-def test_a_tiny_limit_throttles_for_the_longest_time_of_the_protocol() -> None:
-    rate = Rate(Window(11, 1000))
+@pytest.mark.parametrize("limit", [0.001, 1e-310], ids=["finite", "infinite"])
+def test_a_tiny_limit_throttles_for_the_longest_time_of_the_protocol(limit: float) -> None:
+    rate, bucket = Rate(Window(11, 1000)), TokenBucket(Window(11, 1000))
     rate.record(1e12, 0)
-    assert rate.throttle_ms(0.001, 0) == INT_MAX
+    bucket.record(1e12, limit, 0)
+    assert (rate.throttle_ms(limit, 0), bucket.throttle_ms(limit, 0)) == (INT_MAX, INT_MAX)
 
 
 def test_a_token_bucket_can_be_overdrawn_and_is_refilled_at_the_rate() -> None:

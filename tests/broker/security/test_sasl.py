@@ -139,6 +139,17 @@ def test_the_user_of_a_token_is_the_principal_until_the_token_expires(kafka: Kaf
         assert "User:dave" in principals(kafka)
 
 
+@pytest.mark.parametrize(("expires", "is_valid"), [(2**43 - 1, True), (2**53 - 1, False)])
+def test_a_token_may_be_valid_as_long_as_a_response_can_say(
+    kafka: Kafka, expires: int, is_valid: bool
+) -> None:
+    token = unsecured_token({"sub": "dave", "scope": "kafka", "exp": expires})
+    with connect(kafka, "SASL_PLAINTEXT") as client:
+        handshake(client, "OAUTHBEARER")
+        error, response, lifetime = authenticate(client, bearer(token))
+        assert (error, lifetime > 0, response == b"") == ("none", is_valid, is_valid)
+
+
 def test_pipelined_requests_are_handled_in_order(kafka: Kafka) -> None:
     with connect(kafka, "SASL_PLAINTEXT") as client:
         token = plain_token("carol", "carol-secret")

@@ -2,6 +2,7 @@
 scenarios of mixed groups compare the responses with Kafka's."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from kohort.coordinator.commands import LeaveGroup, LeavingMember
@@ -129,17 +130,24 @@ def test_a_successor_with_the_same_id_has_no_former_deadline(
 
 
 def leave_in_parts(
-    harness: CoordinatorHarness, *parts: str, meanwhile: Callable[[], object] = lambda: None
+    harness: CoordinatorHarness,
+    *parts: str,
+    by_instance: bool = False,
+    meanwhile: Callable[[], object] = lambda: None,
 ) -> list[E]:
-    """Leave with a request in several parts, each a string of one-letter member ids."""
+    """Leave with a request in several parts, each a string of one-letter member ids, or instance
+    ids."""
     errors: list[E] = []
     confirmed: list[LeavingMember] = []
     for part in parts:
-        members = tuple(LeavingMember(member_id, None, None) for member_id in part)
+        members = tuple(
+            LeavingMember(*("", each) if by_instance else (each, None), None) for each in part
+        )
         result = harness.call(LeaveGroup(GROUP, members, is_part=True))
         for member, each in zip(members, result.members, strict=True):
             errors.append(each.error_code)
-            confirmed += [member] * (each.error_code is E.none)
+            if each.validated_id:
+                confirmed.append(member._replace(validated_id=each.validated_id))
     meanwhile()
     last = harness.call(LeaveGroup(GROUP, tuple(confirmed), is_confirmed=True))
     assert last.error_code is E.none
@@ -173,6 +181,23 @@ def test_a_group_may_be_downgraded_between_the_parts(group: CoordinatorHarness) 
     rejoin(group, "b")
     leave_in_parts(group, "a", "x", meanwhile=lambda: group.leave("c"))
     assert list(group.group.members) == ["b"]
+
+
+def test_the_successor_of_a_classic_member_that_has_left_stays(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.stable_group("a", "b")
+    restart = partial(harness.join, instance="a")
+    assert leave_in_parts(harness, "a", by_instance=True, meanwhile=restart) == [E.none]
+    assert set(harness.group.static_members) == {"a", "b"}
+
+
+def test_the_successor_of_a_member_that_is_to_leave_stays(group: CoordinatorHarness) -> None:
+    rejoin(group, "", instance="i")
+    before = group.consumers.static_members["i"]
+    restart = partial(rejoin, group, "", instance="i")
+    assert leave_in_parts(group, "i", by_instance=True, meanwhile=restart) == [E.none]
+    assert group.consumers.static_members["i"] != before
 
 
 def test_a_request_without_members_removes_no_member(group: CoordinatorHarness) -> None:
