@@ -10,6 +10,7 @@ import asyncio
 import os
 import random
 import socket
+import stat
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -384,6 +385,7 @@ class BrokerHost:
     async def _stop(self) -> None:
         with self._stopping():
             await self.broker.stop()
+        _hosts.discard(self)
 
     async def _crash(self) -> FaultyFiles:
         """Cut off the broker. Return the disk as it was at that moment."""
@@ -485,7 +487,7 @@ class BrokerHost:
 # error, and the node could not bind its address again.
 
 _hosts: WeakSet[BrokerHost] = WeakSet()
-"""All hosts whose broker was started in this process."""
+"""The hosts of running brokers. The ports of a stopped broker may belong to another server."""
 
 _OPEN_FILES = "/dev/fd"
 
@@ -511,6 +513,9 @@ def _close_inherited_sockets() -> None:
 def _local_port(file: int) -> int | None:
     """Return the local port of a TCP socket; None for other files."""
     try:
+        # socket.socket would leave the copy of another file open.
+        if not stat.S_ISSOCK(os.fstat(file).st_mode):
+            return None
         with socket.socket(fileno=os.dup(file)) as copy:
             name = copy.getsockname()
     except OSError:

@@ -98,8 +98,10 @@ class Cluster:
         try:
             message = request(min_version=min_version, **fields)
             return self._manager.run(self._manager.send, message)
-        except kafka_errors.KafkaError as error:
+        except kafka_errors.BrokerResponseError as error:
             raise _failed(error) from error
+        except kafka_errors.KafkaError as error:
+            raise CommandError(str(error)) from error
 
 
 def _filter(pattern: Pattern, entry: Entry | None) -> dict[str, Any]:

@@ -4,8 +4,11 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import socket
+import stat
 import sys
 import threading
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +104,48 @@ def test_a_forked_process_closes_the_sockets_of_the_broker() -> None:
             service.kill()
             service.join()
             client.close()
+
+
+def _read_to_the_end(reader: Connection, writer: Connection) -> None:
+    """In a forked process: exit code 3 at the end of the pipe."""
+    writer.close()
+    try:
+        reader.recv()
+    except EOFError:
+        sys.exit(3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+def test_a_forked_process_sees_the_end_of_a_pipe(kafka: Kafka) -> None:
+    """It has no copies of files that do not belong to the broker."""
+    forking = multiprocessing.get_context("fork")
+    reader, writer = forking.Pipe(duplex=False)
+    service = forking.Process(target=_read_to_the_end, args=(reader, writer))
+    with reader, writer:
+        service.start()
+        writer.close()
+        service.join(CALL_TIMEOUT_SECONDS / 2)
+        service.kill()
+        service.join()
+    assert service.exitcode == 3
+
+
+def _check_socket(file: int) -> None:
+    """In a forked process: exit code 3 if the file is a socket."""
+    sys.exit(3 if stat.S_ISSOCK(os.fstat(file).st_mode) else 4)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
+def test_a_forked_process_keeps_a_server_at_the_port_of_a_stopped_broker() -> None:
+    with Kafka() as kafka:
+        host, port = kafka.bootstrap_servers.split(":")
+    with socket.create_server((host, int(port))) as server:
+        service = multiprocessing.get_context("fork").Process(
+            target=_check_socket, args=(server.fileno(),)
+        )
+        service.start()
+        service.join(CALL_TIMEOUT_SECONDS / 2)
+    assert service.exitcode == 3
 
 
 def _use(kafka: Kafka) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.cli.main import main
+from kohort.testing import Kafka
 from support.broker_thread import BrokerThread
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -190,6 +191,14 @@ def test_an_error_of_the_broker_is_named(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     start = "Error while executing ACL command: org.apache.kafka.common.errors."
     assert out.startswith(f"{start}SecurityDisabledException: ")
+
+
+def test_a_lost_connection_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with Kafka() as kafka:
+        kafka.faults.drop("DescribeAcls")
+        assert main(["acls", "--bootstrap-server", kafka.bootstrap_servers, "--list"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("Error while executing ACL command: KafkaConnectionError: ")
 
 
 @pytest.mark.parametrize(
