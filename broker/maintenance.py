@@ -75,8 +75,9 @@ class Maintenance:
     def _pass(self) -> CooperativeTask[bool]:
         """Maintain logs. Return whether a log was compacted, because another may then be due."""
         if self._clock.now_ms() >= self._retention_due_ms:
-            yield from self._retain_all()
+            # Set first, so that a bug in retention is not repeated without a pause.
             self._retention_due_ms = self._clock.now_ms() + self._retention_interval_ms
+            yield from self._retain_all()
         if not self._compacts:
             return False
         dirtiest = yield from self._dirtiest()

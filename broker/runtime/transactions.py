@@ -398,6 +398,12 @@ class TransactionRuntime:
     def _read(
         self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log, step: int
     ) -> CooperativeTask[None]:
+        def is_current() -> bool:
+            is_loading = context.state is CoordinatorState.LOADING
+            return is_loading and context.coordinator is coordinator
+
+        if not is_current():  # unloaded before the first step
+            return
         count = 0
         try:
             for header, batch in log.batches():
@@ -412,10 +418,7 @@ class TransactionRuntime:
                 if count >= step:
                     count = 0
                     yield None
-                    if (
-                        context.coordinator is not coordinator
-                        or context.state is not CoordinatorState.LOADING
-                    ):
+                    if not is_current():
                         return
         except (OSError, LogError, UndecodableRecord) as error:
             self._fail(context, error)

@@ -137,3 +137,24 @@ def test_a_late_start_offset_of_a_deleted_topic_is_dropped(
     again = MaintenanceHarness(files=broker.files)
     assert again.offsets() == list(range(9))
     assert again.topics.checkpoints.cleaned_offsets.get("orders-0") == 0
+
+
+def test_a_bug_in_retention_is_not_repeated_until_the_next_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker = MaintenanceHarness({"log.cleaner.enable": "false"})
+    broker.create_topic("orders", retention_ms="1")
+    broker.fill(1)
+    passes: list[int] = []
+
+    def retention_offset(*_args: object, **_options: object) -> int:
+        passes.append(broker.now_ms)
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr("kohort.broker.maintenance.retention_offset", retention_offset)
+    began_ms = broker.now_ms
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="a bug"):
+            broker.advance_and_run(CHECK_MS)
+        broker.advance_and_run(0)
+    assert passes == [began_ms + CHECK_MS, began_ms + 2 * CHECK_MS]

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from kohort.broker.runtime.context import CoordinatorState
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from support.transactions import ClusterHarness, Producer, Story, read_committed
+from support.transactions import TIMEOUT_MS, ClusterHarness, Producer, Story, read_committed
 
 E = ErrorCode
 
@@ -108,3 +109,31 @@ def test_ids_no_longer_expire_after_their_partition_has_moved(
     harness.move(*place)
     harness.run_loop()
     assert expired == ["expired"]
+
+
+def test_a_partition_that_moves_before_its_load_begins_has_one_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kohort.broker.runtime.transactions.EAGER_RECORDS", 0)
+    harness = ClusterHarness("os")
+    producer = Producer(harness)
+    assert producer.find_coordinators() is E.none
+    assert producer.init() is E.none
+    assert producer.send("orders", "first") is E.none
+    name, index = place = harness.place_of(TRANSACTION_TOPIC)
+    former = harness.cluster.leader_of(*place)
+    assert former is not None
+    others = [node for node in harness.cluster.nodes.values() if node is not former]
+    for node in others:
+        harness.cluster.move(name, index, node.node_id)
+        if node is others[0]:
+            unloaded = node.transactions.contexts[index]
+    assert unloaded.state is CoordinatorState.CLOSED
+    harness.run_loop()
+    assert unloaded.state is CoordinatorState.CLOSED
+    causes: list[str] = []
+    for node in harness.cluster.nodes.values():
+        node.transactions.on_event = lambda event: causes.append(event.cause)
+    harness.advance(TIMEOUT_MS)
+    harness.run_loop()
+    assert causes == ["timed out", "markers written"]
