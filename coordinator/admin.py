@@ -179,7 +179,8 @@ def decide_delete_group(
         for record in partition.offsets.records(group_id)
     ]
     pending = (OffsetTombstone(*each) for each in partition.pending_offsets)
-    records += [each for each in pending if each.group_id == group_id and each not in records]
+    committed = set(records)
+    records += [each for each in pending if each.group_id == group_id and each not in committed]
     count = len(records)
     records += group_tombstones(partition, group_id)
     events = (

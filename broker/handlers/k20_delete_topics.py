@@ -53,7 +53,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         return
     allows_all = allows_cluster(context, node, AclOperation.DELETE, reports=False)
     responses: list[TopicResponse] = []
-    deleted: dict[int, Topic] = {}  # by the index of their response
+    # By the index of their response.
+    deleted: dict[int, tuple[_Requested, Topic]] = {}
     for each in dict.fromkeys(requested):
         copies = 1 if each.is_valid else counts[each]
         try:
@@ -76,16 +77,33 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             response = TopicResponse(each.name, each.id, rejection.error, rejection.message)
             responses += [response] * copies
         else:
-            deleted[len(responses)] = topic
+            deleted[len(responses)] = each, topic
             responses.append(TopicResponse(topic.name, topic.id))
         yield
     if not deleted:
         # Wait for durability, because rejections may be based on changes that are not durable yet.
         node.topics.on_durable(lambda _error: context.respond(Message(responses=responses)))
         return
+    yield from _delete(context, node, responses, deleted)
+
+
+def _delete(
+    context: RequestContext,
+    node: Node,
+    responses: list[TopicResponse],
+    deleted: dict[int, tuple[_Requested, Topic]],
+) -> Iterator[None]:
     results = Gather(len(deleted), partial(_respond, context, responses, list(deleted)))
-    for index, topic in enumerate(deleted.values()):
-        node.topics.delete(topic, partial(results.put, index))
+    for place, (index, (requested, validated)) in enumerate(deleted.items()):
+        done = partial(results.put, place)
+        topic = node.topics.by_id(validated.id)
+        if topic is not None:
+            node.topics.delete(topic, done)
+        else:
+            # Another request has deleted it since. A topic of the same name is a new one.
+            error, message = _unknown(requested)
+            responses[index] = TopicResponse(*requested, error, message)
+            node.topics.on_durable(done)
         yield
 
 
@@ -128,8 +146,7 @@ def _topic(
     if topic_id is not None:
         topic = node.topics.by_id(topic_id)
         if topic is None:
-            message = "This server does not host this topic ID."
-            raise ApiError(ErrorCode.unknown_topic_id, message)
+            raise ApiError(*_unknown(requested))
         return topic
     if name is None:
         raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
@@ -138,9 +155,15 @@ def _topic(
         raise _unauthorized()
     topic = node.topics.get(name)
     if topic is None:
-        message = "This server does not host this topic-partition."
-        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
+        raise ApiError(*_unknown(requested))
     return topic
+
+
+def _unknown(requested: _Requested) -> tuple[ErrorCode, str]:
+    if requested.id is not None:
+        return ErrorCode.unknown_topic_id, "This server does not host this topic ID."
+    error = ErrorCode.unknown_topic_or_partition
+    return error, "This server does not host this topic-partition."
 
 
 def _respond(

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from kohort.coordinator import admin
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import OffsetFetch, TxnOffsetCommit
 from kohort.coordinator.outcome import EventType
-from kohort.offsets.records import TransactionEnd
+from kohort.offsets.records import GroupTombstone, OffsetTombstone, TransactionEnd
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness, offset_commit
 
@@ -205,6 +206,34 @@ def test_a_group_and_its_pending_partitions_do_not_expire_during_a_transaction(
     harness.advance(harness.check_interval_ms)
     assert fetched(harness) == -1
     assert not harness.list_groups()
+
+
+# --- deletion
+
+
+class CountedTombstone(OffsetTombstone):
+    comparisons = 0
+    __hash__ = OffsetTombstone.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedTombstone.comparisons += 1
+        return super().__eq__(other)
+
+
+def test_a_group_with_many_pending_offsets_is_deleted_in_linear_time(
+    harness: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.is_checking = False
+    count = 300
+    harness.commit(*[("t", partition, 1) for partition in range(count)])
+    pending = offset_commit(GROUP, [("t", partition, 2) for partition in range(1, count + 1)])
+    assert set(harness.call(TxnOffsetCommit(pending, PRODUCER, 0)).errors) == {E.none}
+    monkeypatch.setattr(admin, "OffsetTombstone", CountedTombstone)
+    written = len(harness.log)
+    assert harness.delete() is E.none
+    assert CountedTombstone.comparisons < 10 * count
+    tombstones = [OffsetTombstone(GROUP, "t", partition) for partition in range(count + 1)]
+    assert harness.log[written:] == [*tombstones, GroupTombstone(GROUP)]
 
 
 # --- random histories

@@ -5,6 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.protocol.budgets import FIRST_STEPS_MAX
 from support.broker import DATA, BrokerHarness, batch
 
 Pair = tuple[str | None, UUID | None]
@@ -153,6 +154,44 @@ def test_the_name_of_a_deleted_topic_is_free_once_durable(broker: BrokerHarness)
         include_topic_authorized_operations=False,
     )
     assert response.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize(
+    ("is_by_id", "error"),
+    [(False, ErrorCode.unknown_topic_or_partition), (True, ErrorCode.unknown_topic_id)],
+)
+def test_a_topic_that_is_recreated_during_the_request_is_not_deleted(
+    broker: BrokerHarness, is_by_id: bool, error: ErrorCode
+) -> None:
+    names = [f"t{number}" for number in range(FIRST_STEPS_MAX)]
+    for name in names:
+        broker.create_topic(name)
+    old = broker.topics.get("orders")
+    assert old is not None
+    last = {"name": None, "topic_id": old.id} if is_by_id else {"name": "orders", "topic_id": None}
+    topics = [*({"name": name, "topic_id": None} for name in names), last]
+    pending = broker.send("DeleteTopics", 6, topics=topics, timeout=1000)
+    while broker.topics.get("t0") is not None:  # all topics are validated before one is deleted
+        broker.callbacks.pop(0)()
+    broker.topics.delete(old)
+    new = broker.topics.create("orders", 1, {})
+    broker.run_loop()
+    *others, recreated = pending.response.responses
+    assert {each.error_code for each in others} == {ErrorCode.none}
+    assert recreated.error_code == error
+    assert broker.topics.get("orders") is new
+
+
+def test_two_clients_delete_the_same_topics_at_once(broker: BrokerHarness) -> None:
+    names = [f"t{number}" for number in range(FIRST_STEPS_MAX * 2)]
+    for name in names:
+        broker.create_topic(name)
+    topics = [{"name": name, "topic_id": None} for name in names]
+    both = [broker.send("DeleteTopics", 6, topics=topics, timeout=1000) for _ in range(2)]
+    broker.run_loop()
+    errors = [[each.error_code for each in pending.response.responses] for pending in both]
+    expected = {ErrorCode.none, ErrorCode.unknown_topic_or_partition}
+    assert [set(each) for each in zip(*errors, strict=True)] == [expected] * len(names)
 
 
 def test_the_start_offsets_of_a_deleted_topic_are_removed_in_one_write(
