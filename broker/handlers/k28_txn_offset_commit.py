@@ -7,6 +7,7 @@ v4 TRANSACTION_ABORTABLE · v5 adds the offsets partition to the transaction (KI
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from ...coordinator.commands import (
     CommitEntry,
@@ -52,10 +53,13 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     rejected: list[TopicResponse] = []
     entries: list[CommitEntry] = []
     offsets: list[tuple[int]] = []
+    ids: dict[str, UUID] = {}
     for topic in request.topics:
         found, error = node.view.get(topic.name), ErrorCode.unknown_topic_or_partition
         if not allows_topic(context, node, AclOperation.READ, topic.name):
             found, error = None, ErrorCode.topic_authorization_failed
+        if found is not None:
+            ids.setdefault(topic.name, found.id)
         absent = []
         for each in topic.partitions:
             yield
@@ -84,11 +88,15 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         None,
         True,
     )
-    _verify(context, node, commit, rejected)
+    _verify(context, node, commit, ids, rejected)
 
 
 def _verify(
-    context: RequestContext, node: Node, commit: OffsetCommit, rejected: list[TopicResponse]
+    context: RequestContext,
+    node: Node,
+    commit: OffsetCommit,
+    ids: Mapping[str, UUID],
+    rejected: Sequence[TopicResponse],
 ) -> None:
     request = context.request
     producer = request.producer_id, request.producer_epoch
@@ -109,14 +117,14 @@ def _verify(
             respond(context, CommitResult((error,) * len(commit.entries)))
             return
         if log.producers.has_open_transaction(*producer):
-            node.coordinators.submit(command, respond, context)
+            _submit(context, node, command, ids, rejected)
             return
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         for error in errors.values():
             respond(context, CommitResult((error,) * len(commit.entries)))
             return
-        node.coordinators.submit(command, respond, context)
+        _submit(context, node, command, ids, rejected)
 
     support = VerificationSupport.DEFAULT_ERROR
     if context.version >= 4:
@@ -128,8 +136,38 @@ def _verify(
     verify(node, request.transactional_id, *producer, partitions, support, verified)
 
 
+def _submit(
+    context: RequestContext,
+    node: Node,
+    command: TxnOffsetCommit,
+    ids: Mapping[str, UUID],
+    rejected: Sequence[TopicResponse],
+) -> None:
+    """Commit the offsets of topics that still exist under the ids they had when they were resolved.
+    A topic that was recreated since must not get the offsets of the old one."""
+    entries, offsets = command.commit.entries, command.commit.offsets
+    deleted = {name for name, id_ in ids.items() if node.view.by_id(id_) is None}
+    if deleted:
+        error = ErrorCode.unknown_topic_or_partition
+        absent = [
+            TopicResponse(each.topic, [PartitionResponse(each.partition, error)])
+            for each in entries
+            if each.topic in deleted
+        ]
+        rejected = [*rejected, *absent]
+        kept = [index for index, each in enumerate(entries) if each.topic not in deleted]
+        if not kept:
+            _respond(rejected, (), context, CommitResult(()))
+            return
+        entries, offsets = [entries[index] for index in kept], [offsets[index] for index in kept]
+        commit = command.commit._replace(entries=entries, offsets=offsets)
+        command = command._replace(commit=commit)
+    respond = partial(_respond, rejected, entries)
+    node.coordinators.submit(command, respond, context)
+
+
 def _respond(
-    rejected: list[TopicResponse],
+    rejected: Sequence[TopicResponse],
     entries: Sequence[CommitEntry],
     context: RequestContext,
     result: CommitResult,

@@ -1,0 +1,65 @@
+"""TxnOffsetCommit: topics that change during a request."""
+
+from functools import partial
+
+import pytest
+from kohort.protocol.errors import ErrorCode
+from support.broker import BrokerHarness
+from support.transactions import GROUP, ClusterHarness, Producer, committed_offset
+
+
+@pytest.mark.parametrize(
+    ("others", "is_open"),
+    [(1, False), (400, False), (400, True)],
+    ids=["during verification", "in slices and verified", "in slices"],
+)
+def test_a_topic_recreated_during_the_request_has_no_offset(others: int, is_open: bool) -> None:
+    broker = BrokerHarness()
+    old = broker.create_topic("orders")
+    broker.create_topic("others", others)
+    producer = Producer(broker)
+    assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
+    if is_open:
+        assert producer.commit_offset(1, "others") is ErrorCode.none
+    pending = broker.send(
+        "TxnOffsetCommit",
+        5,
+        transactional_id=producer.transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        group_id=GROUP,
+        topics=[
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": index, "committed_offset": 5, "committed_metadata": ""}
+                    for index in range(count)
+                ],
+            }
+            for name, count in (("orders", 1), ("others", others))
+        ],
+    )
+    broker.topics.delete(old)
+    broker.topics.create("orders", 1, {})
+    broker.run_loop()
+    errors = {
+        topic.name: {ErrorCode(each.error_code) for each in topic.partitions}
+        for topic in pending.response.topics
+    }
+    assert errors == {
+        "orders": {ErrorCode.unknown_topic_or_partition},
+        "others": {ErrorCode.none},
+    }
+    assert producer.end(commit=True) is ErrorCode.none
+    assert committed_offset(broker) == -1
+    assert committed_offset(broker, "others") == 5
+
+
+def test_the_only_topic_is_deleted_during_the_request() -> None:
+    broker = ClusterHarness()
+    orders = broker.topics.get("orders")
+    assert orders is not None
+    producer = Producer(broker)
+    assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
+    broker.before_run = partial(broker.topics.delete, orders)
+    assert producer.commit_offset(5) is ErrorCode.unknown_topic_or_partition
