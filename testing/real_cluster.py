@@ -130,14 +130,14 @@ class RealKafka(Kafka):
 
     def reset(self) -> None:
         """Delete everything that the test has created so far."""
-        new = self.cluster.groups() - self._groups_before - self._groups_of_test
-        # New groups that the test did not name, such as those of a service under test, unless they
-        # use other topics.
-        own = {each for each in new if self.cluster.belongs_to_test(each, self._topics_of_test)}
         topics, self._topics_of_test = self._topics_of_test, set()
-        groups, self._groups_of_test = own | self._groups_of_test, set()
+        groups, self._groups_of_test = self._groups_of_test, set()
         try:
-            self.cluster.delete_groups(groups)
+            new = self.cluster.groups() - self._groups_before - groups
+            # New groups that the test did not name, such as those of a service under test, unless
+            # they use other topics.
+            own = {each for each in new if self.cluster.belongs_to_test(each, topics)}
+            self.cluster.delete_groups(own | groups)
         finally:
             self.cluster.delete_topics(topics)
 

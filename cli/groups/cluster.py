@@ -43,6 +43,8 @@ RETRIABLE: Final = (
     kafka_errors.KafkaConnectionError,
     kafka_errors.NodeNotReadyError,
 )
+# A group that only has commits has no protocol type.
+CONSUMER_PROTOCOLS: Final = ("consumer", "")
 
 
 class Partition(NamedTuple):
@@ -135,23 +137,29 @@ class Cluster:
                 group.get("group_state") or "Unknown",
             )
             for group in listed
-            # As in ListGroupsOptions.forConsumerGroups; a group that only has commits has no
-            # protocol type.
-            if group["protocol_type"] in ("consumer", "")
+            # As in ListGroupsOptions.forConsumerGroups.
+            if group["protocol_type"] in CONSUMER_PROTOCOLS
             and group.get("group_type", "classic") in ("classic", "consumer")
         )
 
     def describe(self, groups: Iterable[str]) -> dict[str, Group | BrokerError]:
-        """Describe groups of the classic and the consumer protocol."""
+        """Describe groups of the classic and the consumer protocol. Raises CommandError for groups
+        of other clients than consumers."""
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
-        described = self.retry(
-            lambda: {
-                name: classic_group(group)
-                for name, group in self._admin.describe_groups(names).items()
-            }
-        )
+        try:
+            described = self.retry(
+                lambda: {
+                    name: classic_group(group)
+                    for name, group in self._admin.describe_groups(names).items()
+                }
+            )
+        except ValueError:  # kafka-python decodes the members of every group as consumers
+            for group in self.retry(self._admin.list_groups):
+                if group["group_id"] in names:
+                    _check_consumers(group["group_id"], group["protocol_type"])
+            raise
         for name, group in described.items():
             if isinstance(group, BrokerError) and group.code == GROUP_ID_NOT_FOUND:
                 described[name] = self.retry(partial(self._describe_consumer, name)) or group
@@ -290,8 +298,17 @@ def classic_group(description: Mapping[str, Any]) -> Group | BrokerError:
     if error is not None:
         return _error_or_retry(int(error[1]), error[2])
     group_id, state = description["group_id"], description["group_state"]
+    _check_consumers(group_id, description["protocol_type"])
     members = tuple(map(_classic_member, description["members"]))
     return Group(group_id, state, description["protocol_data"], members)
+
+
+def _check_consumers(group: str, protocol: str) -> None:
+    if protocol not in CONSUMER_PROTOCOLS:  # as in Kafka's DescribeConsumerGroupsHandler
+        raise CommandError(
+            f"java.lang.IllegalArgumentException: GroupId {group} is not a consumer group "
+            f"({protocol})."
+        )
 
 
 def _classic_member(description: Mapping[str, Any]) -> Member:

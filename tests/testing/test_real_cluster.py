@@ -403,6 +403,23 @@ def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafk
     assert len(elsewhere.topic("orders").records()) == 1
 
 
+def test_a_group_of_kafka_connect_does_not_prevent_the_cleanup(
+    elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.testing.kafka_python.cluster.LEAVE_SECONDS", 0.1)
+    kafka = kafka_for_test().start()
+    kafka.topic("mine", partitions=1)
+    commit(elsewhere, "ours", "mine")
+    for group in ("connect-others", "connect-ours"):
+        elsewhere.fake_member(group, protocol_type="connect", connectors={"sink": 2})
+    with pytest.raises(ValueError, match="members of group connect-ours are not consumers"):
+        kafka.group("connect-ours").state  # noqa: B018
+    with pytest.warns(UserWarning, match="group connect-ours was not deleted"):
+        kafka.stop()
+    assert [each.group_id for each in elsewhere.groups] == ["connect-others", "connect-ours"]
+    assert "mine" not in [each.name for each in elsewhere.topics]
+
+
 def test_a_group_whose_members_stay_is_a_warning(
     elsewhere: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from kohort.cli.main import main
+from kohort.testing import Kafka
 
 from .conftest import Commit, Kohort
 
@@ -53,6 +54,17 @@ def test_a_description_has_the_lag_of_each_partition(groups: Kohort, group: str)
         ["orders", "0", "4", "10", "6"],
         ["orders", "2", "10", "10", "0"],
     ]
+
+
+def test_a_group_of_kafka_connect_is_no_consumer_group(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Kafka() as kafka:
+        kafka.fake_member("workers", protocol_type="connect", connectors={"sink": 2})
+        flags = ("--describe", "--group", "workers")
+        main(["groups", "--bootstrap-server", kafka.bootstrap_servers, *flags])
+    reason = "GroupId workers is not a consumer group (connect)."
+    assert f"{FAILED}java.lang.IllegalArgumentException: {reason}" in capsys.readouterr().out
 
 
 def test_members_are_described_with_their_partitions(groups: Kohort, live: str) -> None:
