@@ -167,9 +167,12 @@ class Connection:
                 if not 4 <= size <= FRAME_BYTES_MAX:
                     raise DecodeError(f"a response of {size} bytes")
                 frame = await self._reader.readexactly(size)
-                decode, response = self._pending.pop(int.from_bytes(frame[:4]))
+                number = int.from_bytes(frame[:4])
+                decode, response = self._pending[number]
+                message = decode(frame, 4)
+                del self._pending[number]  # only now, so that a failure ends this request as well
                 if not response.done():
-                    response.set_result(decode(frame, 4))
+                    response.set_result(message)
         except (OSError, EOFError):
             problem = Disconnected(f"{self.address} closed the connection")
         except (DecodeError, KeyError) as error:

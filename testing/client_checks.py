@@ -108,7 +108,8 @@ class ClientChecks(SuggestsAttributes):
     def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
         self._host = host
         self._fake_client_ids = fake_client_ids
-        self._ignored: set[str] = set()
+        self.ignored: set[str] = set()
+        """The kinds of findings that are ignored."""
 
     def ignore(self, *kinds: str) -> None:
         """Ignore findings of these kinds for the rest of the test, for example `zombie commit`, or
@@ -116,12 +117,12 @@ class ClientChecks(SuggestsAttributes):
         unknown = set(kinds) - KINDS.keys()
         if unknown:
             raise ValueError(f"Unknown kind {min(unknown)!r}; use one of {', '.join(KINDS)}")
-        self._ignored |= set(kinds or KINDS)
+        self.ignored |= set(kinds or KINDS)
 
     @property
     def findings(self) -> list[Finding]:
         """The findings in the history so far, in chronological order."""
-        if self._ignored == KINDS.keys():
+        if self.ignored == KINDS.keys():
             return []
         return [each for each in check_history(self._host.history) if self._is_reported(each)]
 
@@ -129,7 +130,7 @@ class ClientChecks(SuggestsAttributes):
     def left_open(self) -> list[Finding]:
         """A finding for each member that is still in its group and connected. The plugin reads
         this at the end of a test."""
-        if LEFT_OPEN in self._ignored:
+        if LEFT_OPEN in self.ignored:
             return []
         found = self._host.call(self._connected_members)
         if found:
@@ -143,7 +144,7 @@ class ClientChecks(SuggestsAttributes):
         raise_findings(self.findings)
 
     def _is_reported(self, finding: Finding) -> bool:
-        return finding.kind not in self._ignored and finding.client_id not in self._fake_client_ids
+        return finding.kind not in self.ignored and finding.client_id not in self._fake_client_ids
 
     # --- on the broker's loop
 

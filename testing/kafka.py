@@ -200,8 +200,15 @@ class Kafka(SuggestsAttributes):
 
     def reset(self) -> None:
         """Replace the broker with a new one at the same address, without topics, groups or history.
-        Connections are closed; clients that are still open reconnect."""
-        self._host.reset(lambda: self._create(VirtualClock(), FaultyFiles()))
+        Connections are closed; clients that are still open reconnect. `client_checks.ignore` still
+        applies."""
+
+        def create() -> None:
+            ignored = self.client_checks.ignored
+            self._create(VirtualClock(), FaultyFiles())
+            self.client_checks.ignored |= ignored
+
+        self._host.reset(create)
 
     # --- topics and groups
 

@@ -186,7 +186,13 @@ def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]
 
 
 def _merged(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    config = {**arguments.get("config", {}), **(overrides.get("config") or {})}
+    from ..broker.config.broker_config import BrokerConfig
+
+    config, override = arguments.get("config") or {}, overrides.get("config") or {}
+    if isinstance(override, BrokerConfig) or (override and isinstance(config, BrokerConfig)):
+        config = override  # a BrokerConfig is complete, so it is not merged
+    elif override:
+        config = {**config, **override}
     return {**arguments, **overrides, "config": config}
 
 
@@ -255,11 +261,16 @@ def kafka_cluster(
 ) -> "Iterator[Callable[..., Kafka]]":
     """A function that creates and starts brokers: `kafka_cluster(nodes=3)`, with the arguments of
     Kafka(). The brokers are stopped at the end of the test."""
-    defaults = _merged({"nodes": 3, "loop": _kafka_loop}, _fixture_arguments(request))
+    from ..broker.config.broker_config import BrokerConfig
+
+    defaults = _merged({"loop": _kafka_loop}, _fixture_arguments(request))
     with ExitStack() as closing:
 
         def create(**arguments: object) -> "Kafka":
-            kafka = backend.kafka_for_test(**_merged(defaults, arguments))
+            given = _merged(defaults, arguments)
+            if not isinstance(given["config"], BrokerConfig):
+                given = {"nodes": 3, **given}
+            kafka = backend.kafka_for_test(**given)
             _start(request, kafka)
             closing.callback(_stop, request, kafka)
             return kafka

@@ -76,7 +76,8 @@ class MarkerHold(SuggestsAttributes):
     def report(self) -> str:
         """Describe the hold, and what happened to the transaction instead."""
         name, lines = self._transactional_id, list[str]()
-        if name is not None and self._host.is_started:
+        # A shared loop also runs while the broker is stopped.
+        if name is not None and self._host.broker.is_running:
             lines = self._host.call(lambda: explain_transaction(self._host, name)).splitlines()
         where = "" if name is None else f" (transactional_id {name})"
         heading = f"markers{where}: held back, fired 0"

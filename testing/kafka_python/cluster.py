@@ -150,11 +150,11 @@ class RealCluster:
         def describe() -> GroupView:
             try:
                 described = self.admin.describe_groups([group])[group]
-            except ValueError as error:  # kafka-python decodes all members as consumers
+            except ValueError as undecodable:  # kafka-python decodes all members as consumers
                 raise ValueError(
                     f"The members of group {group} are not consumers: tests on a real cluster can "
                     "inspect only groups of consumers"
-                ) from error
+                ) from undecodable
             # kafka-python returns text instead of the error code: `[Error 69]
             # GroupIdNotFoundError: Group g not found.`
             code = re.match(r"\[Error (-?\d+)\] ", described["error"] or "")

@@ -303,6 +303,11 @@ def test_check_raises_findings_that_are_not_ignored(kafka: Kafka) -> None:
         kafka.client_checks.ignore("zombie")
     kafka.client_checks.ignore("zombie commit")
     kafka.client_checks.check()
+    kafka.reset()  # `ignore` applies to the rest of the test
+    with owner(kafka) as one:
+        one.leave()
+        one.commit_offset(4)
+    kafka.client_checks.check()
 
 
 OPEN_CLIENT = """

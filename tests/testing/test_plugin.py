@@ -229,6 +229,30 @@ def test_a_check_after_the_test_is_a_message_without_source(pytester: pytest.Pyt
     result.stdout.no_fnmatch_line("*def pytest_runtest_call*")
 
 
+def test_a_complete_configuration_is_not_merged(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from kohort.broker.config.broker_config import BrokerConfig
+
+        CONFIG = BrokerConfig({"num.partitions": "5"})
+
+        @pytest.mark.kafka(config=CONFIG)
+        def test_marker(kafka):
+            assert kafka.topic("orders").partitions == 5
+
+        def test_cluster(kafka_cluster):
+            assert kafka_cluster(config=CONFIG).topic("orders").partitions == 5
+
+        @pytest.mark.kafka(config=CONFIG)
+        def test_closest_argument(kafka_cluster):
+            assert kafka_cluster().topic("orders").partitions == 5
+            assert kafka_cluster(config={"num.partitions": 2}).topic("orders").partitions == 2
+        """
+    )
+    run(pytester).assert_outcomes(passed=3)
+
+
 def test_a_failed_test_is_not_checked_for_unused_faults(
     pytester: pytest.Pytester,
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, UnusedFault
+from kohort.testing.loop_thread import LoopThread
 from kohort.testing.timeline.drawing import draw
 from kohort.testing.timeline.timeline import timeline
 from kohort.testing.transaction_view import Transaction
@@ -405,6 +406,15 @@ def test_a_hold_is_of_one_transactional_id_or_of_all(
             begin(each)
             each.commit_transaction()
         assert sorted(held.wait(2)) == ["one", "two"]
+
+
+def test_an_unused_hold_is_reported_after_the_broker_has_stopped() -> None:
+    with LoopThread() as loop:
+        kafka = Kafka(loop=loop).start()
+        kafka.transactions.hold_markers("billing-1")
+        kafka.stop()
+        with pytest.raises(UnusedFault, match=r"markers .*billing-1\): held back, fired 0"):
+            kafka.faults.check()
 
 
 def test_a_hold_that_holds_nothing_is_reported_like_an_unused_fault(

@@ -63,8 +63,8 @@ def test_a_group_of_kafka_connect_is_no_consumer_group(
         kafka.fake_member("workers", protocol_type="connect", connectors={"sink": 2})
         flags = ("--describe", "--group", "workers")
         main(["groups", "--bootstrap-server", kafka.bootstrap_servers, *flags])
-    reason = "IllegalArgumentException: GroupId workers is not a consumer group (connect)."
-    assert f"{FAILED}java.lang.{reason}" in capsys.readouterr().out
+    reason = "GroupId workers is not a consumer group (connect)."
+    assert f"{FAILED}java.lang.IllegalArgumentException: {reason}" in capsys.readouterr().out
 
 
 def test_members_are_described_with_their_partitions(groups: Kohort, live: str) -> None:
