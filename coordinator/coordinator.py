@@ -51,6 +51,7 @@ from .commands import (
     JoinGroup,
     JoinResult,
     LeaveGroup,
+    LeaveResult,
     ListGroups,
     OffsetCommit,
     OffsetDelete,
@@ -282,17 +283,21 @@ class Coordinator:
         leader = ""
         for record in outcome.records:
             if isinstance(record, GroupMetadataRecord):
-                if record.group_id in self._partition.consumer_groups:
-                    self._remove_group(record.group_id)  # a downgrade
-                    continue
                 group = self._partition.groups[record.group_id]
+                if record.group_id in self._partition.consumer_groups:  # a downgrade
+                    _fail_waiting(decision, group, LARGE_RECORD_ERROR)
+                    self._remove_group(record.group_id)
+                    continue
                 _roll_back_proposed(decision, group)
                 leader = group.leader or ""
-        for group_id in {r.group_id for r in outcome.records if isinstance(r, ConsumerGroupRecord)}:
+        changed = {r.group_id for r in outcome.records if isinstance(r, ConsumerGroupRecord)}
+        for group_id in changed:
             consumer_group = self._partition.consumer_groups.get(group_id)
             if consumer_group is not None:
                 restore_deadlines(decision, consumer_group)
         for ticket, result in outcome.replies:
+            if changed and isinstance(result, LeaveResult):
+                result = LeaveResult(LARGE_RECORD_ERROR, ())  # unlike in a classic group, all stay
             decision.reply(ticket, _failed(result, leader))
         return decision.outcome()
 
@@ -444,7 +449,7 @@ class Coordinator:
         """Fail all waiting requests with NOT_COORDINATOR."""
         decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
-            _fail_waiting(decision, group)
+            _fail_waiting(decision, group, ErrorCode.not_coordinator)
         return decision.outcome()
 
     def unload(self) -> Outcome:
@@ -452,7 +457,7 @@ class Coordinator:
         Waiting requests get NOT_COORDINATOR."""
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
-            _fail_waiting(decision, group)
+            _fail_waiting(decision, group, ErrorCode.not_coordinator)
             decision.log(
                 "[GroupId=%s] Unloading group metadata for generation %d.",
                 group.group_id,
@@ -496,12 +501,12 @@ def _report_loaded(decision: Decision, group: Group | ConsumerGroup, type_: str)
     )
 
 
-def _fail_waiting(decision: Decision, group: Group) -> None:
+def _fail_waiting(decision: Decision, group: Group, error: ErrorCode) -> None:
     for member in group.members.values():
         ticket = group.pop_join_ticket(member)
         if ticket is not None:
-            decision.reply(ticket, join_error(ErrorCode.not_coordinator, member.member_id))
-    reject_waiting_syncs(decision, group, ErrorCode.not_coordinator)
+            decision.reply(ticket, join_error(error, member.member_id))
+    reject_waiting_syncs(decision, group, error)
 
 
 def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:

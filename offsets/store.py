@@ -79,7 +79,7 @@ class OffsetsStore(CoordinatorTopic):
         try:
             return self._group_commit.append(log, encoded, now_ms, bytes_max, producer)
         except RecordsTooLarge:
-            if encoded[0][1] is not None:
+            if any(value is not None for _, value in encoded):
                 raise
             # A deletion has only tombstones, which may be split over several batches (upstream:
             # isAtomic).

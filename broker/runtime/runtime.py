@@ -514,13 +514,16 @@ class CoordinatorRuntime:
     def _schedule_expiration(self, context: CoordinatorContext) -> None:
         def expire() -> None:
             context.retention_timer = None
-            self._scheduler.spawn(self._expire_offsets(context))
+            self._scheduler.spawn(self._expire_offsets(context, context.coordinator))
 
         due_ms = self._clock.now_ms() + self._retention_check_interval_ms
         context.retention_timer = self._timers.call_at(due_ms, expire)
 
-    def _expire_offsets(self, context: CoordinatorContext) -> CooperativeTask[None]:
-        coordinator = context.coordinator
+    def _expire_offsets(
+        self, context: CoordinatorContext, coordinator: Coordinator
+    ) -> CooperativeTask[None]:
+        if context.coordinator is not coordinator:
+            return  # reloaded before the first step; `_activate` starts another timer
         sweep = coordinator.expire_offsets(self._clock.now_ms)
         if (yield from self._run_sweep(context, sweep)):
             self._schedule_expiration(context)

@@ -63,9 +63,12 @@ class Snapshots:
     def _begin(self, context: CoordinatorContext) -> None:
         context.snapshot_timer = None
         if context.state is CoordinatorState.ACTIVE:
+            # Only offsets that are pending now are missing both from the snapshot and from the log
+            # after its start. Those of transactions that begin later are in that part of the log.
+            is_complete = not context.coordinator.pending_offsets
             writer = self._open(context)
             if writer is not None:
-                self._scheduler.spawn(self._write(context, writer))
+                self._scheduler.spawn(self._write(context, writer, is_complete=is_complete))
 
     def _open(self, context: CoordinatorContext) -> SnapshotWriter | None:
         log, coordinator = context.log, context.coordinator
@@ -82,7 +85,9 @@ class Snapshots:
         context.snapshot = writer
         return writer
 
-    def _write(self, context: CoordinatorContext, writer: SnapshotWriter) -> CooperativeTask[None]:
+    def _write(
+        self, context: CoordinatorContext, writer: SnapshotWriter, *, is_complete: bool
+    ) -> CooperativeTask[None]:
         try:
             for _ in writer.steps:
                 yield None
@@ -94,8 +99,8 @@ class Snapshots:
         except OSError as error:
             self._fail(context, error)
             return
-        if context.coordinator.pending_offsets:
-            self._abandon(context)  # incomplete and removed, but evicted groups are read from it
+        if not is_complete:
+            self._abandon(context)  # removed, but evicted groups are read from it
             return
         assert context.log is not None
         # The snapshot may contain records that are not durable yet.

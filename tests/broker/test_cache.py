@@ -6,14 +6,16 @@ import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime import snapshots
-from kohort.log.batch import TRANSACTIONAL
+from kohort.log.batch import TRANSACTIONAL, BatchProducer
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, temporary_name
 from kohort.log.files import File
 from kohort.log.log import Log
 from kohort.log.memory_files import ChunkedFiles
+from kohort.log.producer_state import COMMIT, EndMarker
 from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsCache, OffsetsTable
+from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
@@ -176,3 +178,26 @@ def test_the_spill_file_does_not_grow_without_snapshots(
     again = RuntimeHarness(files=harness.files, cache_offsets=2)
     assert [again.committed_offset(f"g{number}") for number in range(6)] == [100] * 6
     assert again.context.coordinator.pending_offsets
+
+
+def test_a_transaction_that_ends_during_a_snapshot_keeps_its_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
+    monkeypatch.setattr("kohort.offsets.snapshot.STEP_OFFSETS", 1)
+    harness = RuntimeHarness(files=with_open_transaction(Disk()), cache_offsets=2)
+    for number in range(12):
+        harness.commit(f"{number}", 1, group_id=f"g{number}")
+        harness.run_loop()
+    harness.timers.advance(snapshots.EVERY_MS)
+    assert harness.context.offsets.has_spill_file
+    assert harness.context.snapshot is not None
+    harness.run_slice()
+    committed: list[ErrorCode] = []
+    producer = BatchProducer(7, 0, is_control=True)
+    harness.runtime.end_transaction(0, producer, EndMarker(COMMIT, 0), committed.append)
+    harness.run_loop()
+    assert committed == [ErrorCode.none]
+    assert harness.context.snapshot is None
+    for each in (harness, RuntimeHarness(files=harness.files, cache_offsets=2)):
+        assert each.committed_offset("pending") == 1

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.runtime import loader
+from kohort.broker.runtime.context import CoordinatorState
 from kohort.broker.runtime.loader import EAGER_RECORDS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
@@ -52,6 +55,33 @@ def test_expired_offsets_are_deleted_in_the_log() -> None:
     reopened = RuntimeHarness("fsync", harness.files)
     assert (reopened.committed_offset(), reopened.committed_offset("other")) == (-1, 2)
     assert not list(reopened.context.coordinator.groups)
+
+
+def test_no_sweep_begins_in_a_partition_that_is_being_reloaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loader, "EAGER_RECORDS", 1)
+    monkeypatch.setattr(loader, "STEP_RECORDS", 1)
+    harness = RuntimeHarness("fsync")
+    harness.commit("old", 1)
+    harness.run_loop()
+    harness.clock.ms += RETENTION_MS
+    for number in range(6):
+        harness.commit(f"{number}", number, group_id=f"other {number}")
+        harness.run_loop()
+    harness.commit("young", 2)
+    harness.run_loop()
+    harness.timers.advance(0)
+    assert len(harness.slices) == 1  # the sweep has not begun
+    harness.files.fail("sync")
+    harness.commit("rejected", 5, group_id="rejected")
+    while harness.due:
+        harness.due.pop(0)()
+    assert harness.context.state is CoordinatorState.LOADING
+    harness.run_loop()
+    assert harness.timers.pending == [harness.context.retention_timer]
+    assert harness.committed_offset() == 2
+    assert not any(isinstance(each, OffsetTombstone) for each in written(harness))
 
 
 def test_requests_are_served_between_the_slices_of_a_sweep() -> None:

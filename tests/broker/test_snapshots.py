@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from kohort.broker.runtime import snapshots
 from kohort.broker.runtime.runtime import RETRY_FAILED_MS
-from kohort.coordinator.commands import DeleteGroup, OffsetFetch
-from kohort.log.batch import check_crc, read_header
+from kohort.coordinator.commands import DeleteGroup, OffsetFetch, TxnOffsetCommit
+from kohort.log.batch import BatchProducer, check_crc, read_header
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, temporary_name
 from kohort.log.cleaner import CleanerConfig, clean
 from kohort.log.log import LogConfig
+from kohort.log.producer_state import COMMIT, EndMarker
 from kohort.log.tasks import run_synchronously
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFile, FaultyFiles
+from support.coordinator import offset_commit
 from support.runtime import RuntimeHarness
 
 FOLDER = Path("/data/__consumer_offsets-0")
@@ -111,6 +113,23 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
     assert harness.files.exists(SNAPSHOT)
     for again in (harness, RuntimeHarness("fsync", harness.files)):
         assert [again.committed_offset(f"g{number}") for number in range(12)] == [2] * 12
+
+
+def test_a_transaction_that_begins_during_a_snapshot_does_not_prevent_it() -> None:
+    harness = RuntimeHarness("fsync")
+    for number in range(12):
+        harness.commit(f"first {number}", 1, group_id=f"g{number}")
+    while not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT)):
+        harness.due.pop(0)()
+        harness.timers.advance(0)
+    harness.submit("in", TxnOffsetCommit(offset_commit("g1", [("t", 0, 2)]), 7, 0))
+    harness.run_loop()
+    assert harness.files.exists(SNAPSHOT)
+    again = RuntimeHarness("fsync", harness.files)
+    assert again.committed_offset("g1") == 1
+    producer = BatchProducer(7, 0, is_control=True)
+    again.runtime.end_transaction(0, producer, EndMarker(COMMIT, 0), lambda _error: None)
+    assert again.committed_offset("g1") == 2
 
 
 @pytest.mark.interpreted

@@ -90,6 +90,14 @@ def test_tombstones_may_exceed_the_message_size_limit() -> None:
     assert fixture.load()[1] == tombstones
 
 
+def test_records_after_a_tombstone_are_rejected_if_the_batch_is_too_large() -> None:
+    fixture = Fixture()
+    with pytest.raises(RecordsTooLarge):
+        fixture.store.append(fixture.log, [GroupTombstone("g"), *[COMMIT] * 20], NOW_MS)
+    fixture.flush()
+    assert fixture.load()[1] == []
+
+
 def test_a_log_that_failed_on_another_node_is_recovered_when_opened() -> None:
     fixture = Fixture()
     fixture.store.append(fixture.log, [COMMIT], NOW_MS)

@@ -2,12 +2,12 @@
 
 import pytest
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import ConsumerGroupHeartbeat, LeaveGroup, LeavingMember
+from kohort.coordinator.commands import ConsumerGroupHeartbeat, JoinGroup, LeaveGroup, LeavingMember
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, CoordinatorHarness
+from support.coordinator import GROUP, RANGE, CoordinatorHarness
 from support.mixed_groups import consumer_protocols, rejoin, sync
 
 E = ErrorCode
@@ -139,7 +139,25 @@ def test_a_leave_that_is_too_large_removes_nobody() -> None:
     command = LeaveGroup(GROUP, (LeavingMember("a", None, None),))
     outcome = harness.coordinator.handle(command, 1_000, harness.now)
     harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    left = harness.results[1_000]
+    assert (left.error_code, left.members) == (E.unknown_server_error, ())
     assert set(harness.consumers.members) == {"a", "c", "d"}
+
+
+def test_a_join_is_answered_if_the_records_of_its_downgrade_are_too_large() -> None:
+    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
+    harness.consumer_join("c")
+    harness.consumer("c", -1)
+    join = JoinGroup(
+        GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", RANGE, False, False, None
+    )
+    outcome = harness.coordinator.handle(join, 1_000, harness.now)
+    assert outcome.records
+    assert not outcome.replies
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    assert harness.results[1_000].error_code is E.unknown_server_error
+    assert not harness.coordinator.groups
+    assert not harness.consumers.members
 
 
 def test_an_upgrade_that_is_too_large_leaves_the_classic_group(harness: CoordinatorHarness) -> None:
