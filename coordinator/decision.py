@@ -124,7 +124,8 @@ class Codec(Protocol):
     def encode_assignment(
         self, partitions: Mapping[str, Iterable[int]], subscription: bytes
     ) -> bytes:
-        """Encode an assignment in the version of a member's subscription."""
+        """Encode an assignment in the version of a member's subscription. Raises DecodeError, with
+        Kafka's message, if the subscription has no valid version."""
 
 
 class TopicMetadata(Protocol):

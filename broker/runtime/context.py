@@ -86,7 +86,11 @@ class CoordinatorCodec:
     def encode_assignment(
         self, partitions: Mapping[str, Iterable[int]], subscription: bytes
     ) -> bytes:
+        if len(subscription) < INT16.size:
+            raise DecodeError("Buffer underflow while parsing consumer protocol's header")
         version = INT16.unpack_from(subscription)[0]
+        if version < 0:
+            raise DecodeError(f"Unsupported assignment version: {version}")
         listed = (TopicPartitions(topic, tuple(each)) for topic, each in partitions.items())
         return encode_assignment(Assignment(tuple(listed)), min(version, ASSIGNMENT.max_version))
 

@@ -180,6 +180,47 @@ async def classic_members_of_several_protocols_are_left(s: Script) -> None:
     await c.join()
 
 
+@scenario("downgrade: a malformed subscription for the other protocol", settings="consumer")
+async def a_subscription_for_the_selected_protocol_is_malformed(s: Script) -> None:
+    a = s.consumer("A", "payments", instance="i1", server_assignor="range")
+    both = (*ORDERS, ("sticky", b""))
+    b = s.member("B", protocols=both, member_id="B")
+    c = s.member("C", protocols=subscribed("orders", protocol="sticky"), member_id="C")
+    for each in (a, b, c):
+        await each.join()
+    await a.leave()
+    await s.leave(("", "i1"))
+    await s.list()
+    await a.heartbeat()
+    d = s.member("D", protocols=subscribed("payments", protocol="sticky"), instance="i1")
+    await d.join()
+    await s.list()
+    await c.heartbeat()
+    await b.leave()
+    await a.leave()
+    await s.list()
+
+
+@scenario("downgrade: an invalid subscription as the last consumer expires", settings="consumer")
+async def a_subscription_is_malformed_when_the_last_consumer_expires(s: Script) -> None:
+    await s.configure(session_timeout_ms="2000", heartbeat_interval_ms="500")
+    a = s.consumer("A", "payments", server_assignor="range")
+    both = (*ORDERS, ("sticky", b"\xff\xff\0\0\0\0"))
+    b = s.member("B", protocols=both, member_id="B")
+    c = s.member("C", protocols=subscribed("orders", protocol="sticky"), member_id="C")
+    for each in (a, b, c):
+        await each.join()
+    await s.pass_ms(3000)
+    await s.list()
+    await a.leave()
+    await b.leave()
+    await s.pass_ms(3000)
+    await s.list()
+    await a.heartbeat()
+    await s.until_state("PreparingRebalance")
+    await c.heartbeat()
+
+
 @scenario("downgrade: the session timeouts of classic members start again", settings="consumer")
 async def a_classic_member_expires_after_the_downgrade(s: Script) -> None:
     a, b = await mixed(s, session_ms=1500, rebalance_ms=60_000)

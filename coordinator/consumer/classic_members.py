@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ...assignors.server.model import TopicId
 from ...offsets.causes import Cause, cause_of_leaving
 from ...offsets.records import ClassicMemberMetadata, ClassicProtocol
-from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.errors import ApiError, DecodeError, ErrorCode
 from ..classic.group import CONSUMER
 from ..commands import (
     Heartbeat,
@@ -182,16 +182,19 @@ def decide_classic_sync(
         if group.assignment_epoch > member.epoch and not _is_revoking(member):
             _expect_join(decision, group, member)
             raise ApiError(ErrorCode.rebalance_in_progress)
+        classic = member.metadata.classic_member_metadata
+        assert classic is not None
+        metadata = classic.supported_protocols[0].metadata
+        existing = partition.by_topic_name(member.assigned)
+        try:
+            assignment = partition.codec.encode_assignment(existing, metadata)
+        except DecodeError as malformed:
+            raise ApiError(ErrorCode.unknown_server_error) from malformed
     except ApiError as rejection:
         decision.reply(ticket, sync_error(rejection.error))
         return decision.outcome()
-    classic = member.metadata.classic_member_metadata
-    assert classic is not None
-    metadata = classic.supported_protocols[0].metadata
     decision.deadlines.cancel(DeadlineKey("member sync", group.group_id, member.member_id))
     start_session(decision, group.group_id, member.member_id, classic.session_timeout_ms)
-    existing = partition.by_topic_name(member.assigned)
-    assignment = partition.codec.encode_assignment(existing, metadata)
     types = command.protocol_type, command.protocol_name
     decision.reply(ticket, SyncResult(ErrorCode.none, *types, assignment))
     return decision.outcome()
@@ -288,10 +291,19 @@ def decide_classic_leave(
 ) -> Outcome:
     """Remove members of either protocol, with one new group epoch."""
     decision = Decision(partition, now, ticket)
+    try:
+        result = _leave(decision, group, command)
+    except ApiError as rejection:
+        decision.discard()
+        result = LeaveResult(rejection.error, ())
+    decision.reply(ticket, result)
+    return decision.outcome()
+
+
+def _leave(decision: Decision, group: ConsumerGroup, command: LeaveGroup) -> LeaveResult:
     if command.is_confirmed:
         _remove_confirmed(decision, group, command.members)
-        decision.reply(ticket, LeaveResult(ErrorCode.none, ()))
-        return decision.outcome()
+        return LeaveResult(ErrorCode.none, ())
     results: list[LeaveMemberResult] = []
     causes: dict[str, Cause] = {}
     for leaving in command.members:
@@ -317,8 +329,7 @@ def decide_classic_leave(
         results.append(LeaveMemberResult(*ids, error, validated_id))
     if not command.is_part:
         remove_members(decision, group, causes)
-    decision.reply(ticket, LeaveResult(ErrorCode.none, tuple(results)))
-    return decision.outcome()
+    return LeaveResult(ErrorCode.none, tuple(results))
 
 
 def _cause(leaving: LeavingMember) -> Cause:

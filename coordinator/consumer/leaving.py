@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ..commands import ConsumerGroupHeartbeat, ConsumerHeartbeatResult
 from ..deadlines import DeadlineKey
 from ..decision import Decision
@@ -66,7 +66,8 @@ def _leave_temporarily(decision: Decision, group: ConsumerGroup, member: Member)
 
 
 def remove_members(decision: Decision, group: ConsumerGroup, causes: Mapping[str, Cause]) -> None:
-    """Remove members by id. If only classic members remain, the group may become classic."""
+    """Remove members by id. If only classic members remain, the group may become classic. Raises
+    ApiError."""
     if not causes:
         return
     removed = [group.members[member_id] for member_id in causes]
@@ -144,7 +145,11 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
     decision.report(
         type_, group, member, cause=cause, duration_ms=decision.now - due_ms + waited_ms
     )
-    remove_members(decision, group, {timer.member_id: cause})
+    try:
+        remove_members(decision, group, {timer.member_id: cause})
+    except ApiError:
+        # As in Kafka, the member stays, and has no session before its next heartbeat.
+        decision.discard()
 
 
 def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> None:

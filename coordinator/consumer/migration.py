@@ -18,7 +18,7 @@ from ...offsets.records import (
     ConsumerMemberMetadata,
     GroupTombstone,
 )
-from ...protocol.errors import ApiError, ErrorCode
+from ...protocol.errors import ApiError, DecodeError, ErrorCode
 from ..classic.group import CONSUMER, Group
 from ..classic.group import Member as ClassicMember
 from ..classic.rebalance import prepare_rebalance, reject_waiting_syncs
@@ -242,7 +242,8 @@ def downgrade(
     cause: Cause,
 ) -> None:
     """Convert the group to a classic group, without the members `removed`. `joining` replaces the
-    static member with the same instance id. Without a `rebalance_reason`, no rebalance starts."""
+    static member with the same instance id. Without a `rebalance_reason`, no rebalance starts.
+    Raises ApiError."""
     replaced = None if joining is None else group.static_member(joining.group_instance_id)
     for record in group.tombstones():
         if joining is not None and replaced is not None and record.name == replaced.member_id:
@@ -299,5 +300,11 @@ def _to_classic_group(decision: Decision, group: ConsumerGroup, staying: Sequenc
     for each in classic.members.values():
         target = group.target(each.member_id, each.group_instance_id)
         existing = decision.partition.by_topic_name(target)
-        each.assignment = codec.encode_assignment(existing, each.metadata(name))
+        try:
+            each.assignment = codec.encode_assignment(existing, each.metadata(name))
+        except DecodeError as malformed:
+            # Members join with valid metadata only for the first of their protocols.
+            message = f"Cannot downgrade the classic group {group.group_id}: {malformed}."
+            decision.log("%s", message, level=WARNING)
+            raise ApiError(ErrorCode.group_id_not_found, message) from malformed
     return classic

@@ -2,7 +2,13 @@
 
 import pytest
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import ConsumerGroupHeartbeat, JoinGroup, LeaveGroup, LeavingMember
+from kohort.coordinator.commands import (
+    ConsumerGroupHeartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeaveResult,
+    LeavingMember,
+)
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupMetadataRecord
@@ -89,6 +95,33 @@ def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
     assert set(harness.consumers.members) == {"a", "b"}
     harness.leave("b")
     assert list(harness.group.members) == ["a"]
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\xff\xff"], ids=["no version", "negative version"])
+@pytest.mark.parametrize("how", ["heartbeat", "leave", "parts", "session"])
+def test_a_group_with_a_malformed_subscription_stays_as_it_is(how: str, metadata: bytes) -> None:
+    harness = mixed_group()
+    rejoin(harness, "a", protocols=(*consumer_protocols(), ("x", metadata)))
+    rejoin(harness, "b", protocols=consumer_protocols(name="x"))
+    members, epoch = dict(harness.consumers.members), harness.consumers.epoch
+    events = len(harness.events)
+    if how == "heartbeat":
+        assert harness.consumer("c", -1).error_code is E.group_id_not_found
+    elif how == "leave":
+        assert harness.leave("c").error_code is E.group_id_not_found
+    elif how == "parts":
+        leaving = LeavingMember("c", None, None, validated_id="c")
+        left = harness.call(LeaveGroup(GROUP, (leaving,), is_confirmed=True))
+        assert left == LeaveResult(E.group_id_not_found, ())
+    else:
+        harness._apply_outcome(harness.coordinator.expire_session(GROUP, "c", harness.now))
+    assert (harness.consumers.members, harness.consumers.epoch) == (members, epoch)
+    assert not {each.type for each in harness.events[events:]} & {
+        *(EventType.LEAVE_RECEIVED, EventType.MEMBER_EXPIRED, EventType.GROUP_CONVERTED)
+    }
+    harness.leave("a")
+    assert harness.consumer("c", -1).error_code is E.none
+    assert list(harness.group.members) == ["b"]
 
 
 # --- by the replacement of a static member

@@ -3,7 +3,7 @@
 import pytest
 from kohort.coordinator.outcome import EventType
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness
 from support.mixed_groups import (
     assigned,
     assignment,
@@ -56,6 +56,21 @@ def test_members_expire_after_an_upgrade(harness: CoordinatorHarness) -> None:
     assert set(harness.consumers.members) == {"c"}
     assert len(harness.events_of(EventType.MEMBER_EXPIRED)) == 2
     assert {harness.heartbeat(each, 1) for each in (a, b)} == {E.unknown_member_id}
+
+
+def test_a_sync_with_a_malformed_subscription_fails(harness: CoordinatorHarness) -> None:
+    """The group's protocol was another one when it was upgraded."""
+    other = consumer_protocols(name="x")
+    harness.join(instance="a", protocols=(("range", b""), *other))
+    harness.join(instance="b", protocols=other)
+    harness.advance(harness.config.group_initial_rebalance_delay_ms)
+    a, b = (harness.group.static_members[each] for each in "ab")
+    for each in sorted((a, b), key=lambda each: each != harness.group.leader):
+        harness.sync(each, harness.group.generation)
+    harness.coordinator.hold_assignment(GROUP, is_held=True)
+    assert harness.consumer_join("c").error_code is E.none
+    assert sync(harness, a, harness.consumers.members[a].epoch).error_code is E.unknown_server_error
+    assert assigned(sync(harness, b, harness.consumers.members[b].epoch)) == {}
 
 
 # --- rejected upgrades
