@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from .batch import BatchBuilder, BatchProducer
-from .errors import SYNCING, WRITING, DiskErrors, RecordsTooLarge
+from .errors import SYNCING, WRITING, DiskErrors, LogFailed, RecordsTooLarge
 from .log import Log
 from .write_ahead import Syncable, SyncAll, WriteAheadLog
 
@@ -155,7 +155,7 @@ class GroupCommit:
         self._flush_is_scheduled = False
         flush, self._pending = self._pending, {}
         to_sync: dict[Log, _Pending] = {}
-        without_sync: list[_Pending] = []
+        without_sync: dict[Log, _Pending] = {}
         failed: list[tuple[_Pending, OSError]] = []
         durability = self.durability
         for log, pending in flush.items():
@@ -170,13 +170,16 @@ class GroupCommit:
                 if durability == "fsync" or (pending.needs_sync and durability == "os"):
                     to_sync[log] = pending
                 else:
-                    without_sync.append(pending)
-        if to_sync:
-            self._sync(to_sync)
-        for pending in without_sync:
-            _call(pending.callbacks, None)
+                    without_sync[log] = pending
+        self._syncing = to_sync
+        # First, because a callback may close other logs of this flush: those of a topic whose
+        # creation is undone.
         for pending, failure in failed:
             _call(pending.callbacks, failure)
+        if to_sync:
+            self._sync(to_sync)
+        for log, pending in without_sync.items():
+            _call(pending.callbacks, _error_if_closed(log))
         self._on_flush_end()
         self._call_if_idle()
 
@@ -261,7 +264,7 @@ class GroupCommit:
                 self.errors.failed(SYNCING, log.folder, error)
             elif self.errors.current:
                 self.errors.succeeded(SYNCING, log.folder)
-            _call(pending.callbacks, error)
+            _call(pending.callbacks, error or _error_if_closed(log))
         if self._pending and not self._flush_is_scheduled:
             self._flush_is_scheduled = True
             self._call_soon(self._flush)
@@ -292,6 +295,10 @@ def _fits(batch: BatchBuilder, producer: BatchProducer | None) -> bool:
     if producer is None:
         return batch.producer is None
     return batch.producer == producer and not producer.is_control
+
+
+def _error_if_closed(log: Log) -> OSError | None:
+    return LogFailed(f"{log.folder} was closed during a flush") if log.closed else None
 
 
 def _call(callbacks: Sequence[OnDurable], error: OSError | None) -> None:

@@ -255,7 +255,7 @@ class Log:
             append_entry(self._segments[-1], self.files, aborted[-1])
 
     def _append(self, batch: bytes, last_offset: int, max_timestamp: int, epoch: int) -> None:
-        if self.failed is not None or self._read_only:
+        if self.failed is not None or self.closed or self._read_only:
             raise self._log_failed()
         size = len(batch)
         segments = self._segments
@@ -325,7 +325,8 @@ class Log:
 
     def _log_failed(self) -> OSError:
         if self.failed is None:
-            return LogFailed(f"{self.folder} was opened read-only")
+            reason = "is closed" if self.closed else "was opened read-only"
+            return LogFailed(f"{self.folder} {reason}")
         return LogFailed(f"{self.folder} rejects appends after a failure: {self.failed}")
 
     # --- durability

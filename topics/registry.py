@@ -472,6 +472,8 @@ class TopicRegistry:
             for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
                 partition.is_deleted = True
                 partition.close()
+                partition.leader_id = NO_LEADER
+                self._on_leader_changed(topic, partition, leaders[partition])
         self._deleting.clear()
         for topic in self:
             for partition in topic.partitions:

@@ -21,8 +21,11 @@ from kohort.offsets.record_codec import decode_commit_value, decode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from support.broker import BrokerHarness, PendingRequest
 from support.coordinator import offset_commit
 from support.runtime import FOLDER, RuntimeHarness, call, until_durable
+from support.transactions import Producer
 
 FIRST = FOLDER / f"{0:020d}.log"
 DURABILITIES: tuple[Durability, ...] = ("fsync", "os")
@@ -225,6 +228,57 @@ def test_an_unreadable_partition_responds_with_not_coordinator(
 
 
 # --- a whole broker
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_no_producer_is_acknowledged_in_a_transaction_topic_whose_creation_failed(
+    durability: Durability,
+) -> None:
+    broker = BrokerHarness(durability=durability)
+    broker.topics.allocate_producer_id()  # so that InitProducerId does not wait for the registry
+    broker.run_loop()
+    producer = Producer(broker)
+    broker.files.fail("append")
+    assert producer.init() is ErrorCode.not_coordinator
+    assert broker.topics.get(TRANSACTION_TOPIC) is None
+    assert not broker.node.transactions.contexts
+    assert producer.init() is ErrorCode.none
+    again = broker.restart(durability)
+    again.load()
+    (context,) = again.node.transactions.contexts.values()
+    assert list(context.coordinator.transactions) == [producer.transactional_id]
+
+
+@pytest.mark.parametrize(
+    ("operation", "durability"), [("sync", "fsync"), ("append", "fsync"), ("append", "os")]
+)
+@pytest.mark.parametrize("sync_seconds", [0.0, 1.0], ids=["inline", "in a thread"])
+def test_no_commit_is_acknowledged_in_an_offsets_topic_whose_creation_failed(
+    operation: str, durability: Durability, sync_seconds: float
+) -> None:
+    broker = BrokerHarness(durability=durability)
+    broker.create_topic("orders")
+    broker.group_commit._sync_seconds = sync_seconds
+    entries = [{"partition_index": 0, "committed_offset": 7}]
+
+    def commit() -> PendingRequest:
+        topics = [{"name": "orders", "partitions": entries}]
+        return broker.send("OffsetCommit", 8, group_id="g", topics=topics)
+
+    failed = commit()
+    broker.files.fail(operation)  # the first write or sync, which is that of the registry
+    broker.run_loop()
+    assert failed.response.topics[0].partitions[0].error_code == ErrorCode.not_coordinator
+    assert broker.topics.get(OFFSETS_TOPIC) is None
+    assert not broker.node.coordinators.contexts
+    repeated = commit()
+    broker.run_loop()
+    assert not repeated.response.topics[0].partitions[0].error_code
+    again = broker.restart(durability)
+    again.load()
+    groups = [{"group_id": "g", "topics": None}]
+    (group,) = again.call("OffsetFetch", 8, groups=groups, require_stable=False).groups
+    assert [each.committed_offset for each in group.topics[0].partitions] == [7]
 
 
 async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_path: Path) -> None:
