@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,6 +82,12 @@ def _validate(args: argparse.Namespace) -> None:
         raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
     if args.bootstrap_server is None and args.broker_command is not None:
         raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
+    try:
+        is_empty = args.broker_command is not None and not shlex.split(args.broker_command)
+    except ValueError as error:
+        raise UserError(f"invalid --command {args.broker_command}: {error}.") from error
+    if is_empty:
+        raise UserError("--command is empty: expected the command that starts the broker.")
     if args.bootstrap_server is None and args.command_config is not None:
         raise UserError(
             "--command-config needs --bootstrap-server: the built-in cluster has no users."

@@ -11,6 +11,8 @@ from typing import BinaryIO, Final
 
 from .errors import UserError
 
+# The longest time that a socket can wait on some platforms.
+TIMEOUT_MS_MAX: Final = 2**31 - 1
 CLIENT_ID: Final = b"kohort-health"
 CORRELATION_ID: Final = 1
 # API key 18, version 0, header v1.
@@ -30,11 +32,13 @@ def run(args: argparse.Namespace) -> int:
     host, colon, port = args.bootstrap_server.rpartition(":")
     if not colon or "," in host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UserError(f"invalid address {args.bootstrap_server}: expected HOST:PORT.")
-    if args.timeout <= 0:
+    if not 0 < args.timeout <= TIMEOUT_MS_MAX:
         raise UserError(f"invalid --timeout {args.timeout}: expected milliseconds, as in 5000.")
     address = (host.strip("[]") or "127.0.0.1", int(port))
     try:
         apis = count_apis(address, args.timeout / 1000)
+    except UnicodeError as error:  # from the encoding of the host, such as `a..b`
+        raise UserError(f"invalid address {args.bootstrap_server}: {error}.") from error
     except Unhealthy as reason:
         print(f"{args.bootstrap_server} {reason}", file=sys.stderr)
         return 1

@@ -19,6 +19,8 @@ TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
 LEVEL: Final = "NONE"
 # A test with more schemas probably registers one for each record by mistake.
 SCHEMAS_MAX: Final = 10_000
+# Python refuses to convert texts of more than 4,300 digits.
+NUMBER_LENGTH_MAX: Final = 10
 
 
 class RegistryError(Exception):
@@ -233,11 +235,11 @@ class SchemaRegistry:
         versions = self._versions_of(subject)
         if text in ("latest", "-1"):
             return max(versions)
-        if not text.isdecimal() or int(text) == 0:
+        if (version := _number(text)) == 0:
             raise RegistryError(42202, f"The specified version '{text}' is not a valid version id.")
-        if int(text) not in versions:
+        if version not in versions:
             raise RegistryError(40402, f"Version {text} not found.")
-        return int(text)
+        return version
 
     def _describe(self, subject: str, version: int) -> Json:
         id_ = self._subjects[subject][version]
@@ -252,7 +254,7 @@ class SchemaRegistry:
         kind, text, *of = rest
         if kind != "ids" or (of and of[0] not in ("versions", "subjects")):
             raise RegistryError(404, f"kohort's schema registry has no schemas/{'/'.join(rest)}")
-        id_ = int(text) if text.isdecimal() else 0
+        id_ = _number(text)
         if id_ not in self._schemas:
             raise RegistryError(40403, f"Schema {text} not found")
         if not of:
@@ -310,3 +312,8 @@ class SchemaRegistry:
         ("GET", "mode", 0): _get_mode,
         ("GET", "mode", 1): _get_mode,
     }
+
+
+def _number(text: str) -> int:
+    """Return a version or schema id; 0 for anything else, and for numbers that none can have."""
+    return int(text) if text.isdecimal() and len(text) <= NUMBER_LENGTH_MAX else 0

@@ -279,20 +279,23 @@ class Coordinator:
         """Decide a replacement for `outcome`, whose records are larger than max.message.bytes. The
         records were not applied, but soft state has changed. Upstream: the append futures in
         GroupMetadataManager."""
-        decision = Decision(self._partition, now)
+        partition = self._partition
+        decision = Decision(partition, now)
         leader = ""
         for record in outcome.records:
             if isinstance(record, GroupMetadataRecord):
-                group = self._partition.groups[record.group_id]
-                if record.group_id in self._partition.consumer_groups:  # a downgrade
+                group_id = record.group_id
+                group = partition.groups[group_id]
+                if group_id in partition.consumer_groups or group_id in partition.other_groups:
+                    # The group was to become classic.
                     _fail_waiting(decision, group, LARGE_RECORD_ERROR)
-                    self._remove_group(record.group_id)
+                    self._remove_group(group_id)
                     continue
                 _roll_back_proposed(decision, group)
                 leader = group.leader or ""
         changed = {r.group_id for r in outcome.records if isinstance(r, ConsumerGroupRecord)}
         for group_id in changed:
-            consumer_group = self._partition.consumer_groups.get(group_id)
+            consumer_group = partition.consumer_groups.get(group_id)
             if consumer_group is not None:
                 restore_deadlines(decision, consumer_group)
         for ticket, result in outcome.replies:

@@ -17,6 +17,14 @@ class Address(NamedTuple):
         return address(*self)
 
 
+def _is_host(text: str) -> bool:
+    """Whether the text can be looked up as a host: its labels have 1 to 63 bytes, for example."""
+    try:
+        return bool(text.encode("idna"))
+    except UnicodeError:
+        return False
+
+
 def addresses(bootstrap: str) -> list[Address]:
     """Parse `bootstrap.servers`. A missing port means 9092. Raises ValueError."""
     found = []
@@ -26,7 +34,7 @@ def addresses(bootstrap: str) -> list[Address]:
         if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
             host, port = text, str(PORT)
         host = host.removeprefix("[").removesuffix("]")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not _is_host(host) or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
         found.append(Address(host, int(port)))
     if not found:

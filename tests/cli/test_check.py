@@ -130,11 +130,16 @@ def test_it_authenticates(tmp_path: Path) -> None:
         assert main(["check", *flags, "--command-config", str(properties)]) == 2
 
 
+AT_9 = ["--bootstrap-server", "127.0.0.1:9"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--timeline", "x.png"], "invalid --timeline x.png: expected a name ending in .svg."),
         (["--session-timeout", "0"], "invalid --session-timeout 0: expected a positive number"),
+        ([*AT_9, "--command", "x 'y"], "invalid --command x 'y: No closing quotation."),
+        ([*AT_9, "--command", " "], "--command is empty: expected the command that starts"),
         (["--bootstrap-server", "x:y"], "invalid address 'x:y': expected HOST:PORT."),
         (
             ["--bootstrap-server", "127.0.0.1:9", "--nemesis", "kill"],

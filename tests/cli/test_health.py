@@ -125,6 +125,11 @@ def test_a_refused_connection_is_reported(capsys: pytest.CaptureFixture[str]) ->
     )
 
 
+def test_a_host_with_an_empty_label_is_a_user_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert health("a..b:9092") == 2
+    assert "kohort health: invalid address a..b:9092: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", ":0", "h:70000", "h:1,i:2"])
 def test_an_invalid_address_is_a_user_error(
     capsys: pytest.CaptureFixture[str], address: str

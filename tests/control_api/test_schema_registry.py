@@ -194,6 +194,7 @@ def test_a_referenced_schema_must_exist_and_cannot_be_deleted(
         (lambda client: client.get_version("orders", 7), 40402),
         (lambda client: client.get_version("orders", 0), 42202),
         (lambda client: client.get_schema(99), 40403),
+        (lambda client: client.get_schema("9" * 5_000), 40403),
         (lambda client: client.lookup_schema("orders", Schema('"int"', "AVRO")), 40403),
         (lambda client: client.register_schema("orders", Schema(NESTED, "AVRO")), 42201),
         (lambda client: client.register_schema("orders", Schema("{", "AVRO")), 42201),

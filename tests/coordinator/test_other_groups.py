@@ -2,6 +2,7 @@
 listing. Their responses are compared with Kafka's responses in tests/kafka_folder."""
 
 import pytest
+from kohort.coordinator.commands import JoinGroup
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import (
     GroupTombstone,
@@ -12,7 +13,7 @@ from kohort.offsets.records import (
     UnknownRecord,
 )
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, CoordinatorHarness
+from support.coordinator import GROUP, RANGE, CoordinatorHarness
 from support.coordinator import pending_offset as pending
 
 E = ErrorCode
@@ -108,6 +109,20 @@ def test_a_rejected_join_does_not_convert_the_group(harness: CoordinatorHarness)
     assert harness.results[ticket].error_code is E.unknown_member_id
     assert types(harness) == {GROUP: "streams"}
     assert tombstones_of(harness) == []
+
+
+def test_a_join_whose_records_are_too_large_does_not_convert_the_group(
+    harness: CoordinatorHarness,
+) -> None:
+    load(harness, *STREAMS)
+    join = JoinGroup(
+        GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", RANGE, False, False, None
+    )
+    outcome = harness.coordinator.handle(join, 1_000, harness.now)
+    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    assert harness.results[1_000].error_code is E.unknown_server_error
+    assert types(harness) == {GROUP: "streams"}
+    assert not harness.coordinator.groups
 
 
 def test_groups_are_listed_by_type(harness: CoordinatorHarness) -> None:

@@ -22,7 +22,8 @@ def test_addresses_are_parsed(text: str, expected: list[tuple[str, int]]) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["kafka:", "kafka:0", "kafka:65536", "kafka:http", ":9092", "[]:9092", "[]"]
+    "text",
+    ["kafka:", "kafka:0", "kafka:65536", "kafka:http", ":9092", "[]:9092", "[]", "a..b:9092"],
 )
 def test_an_invalid_address_is_rejected(text: str) -> None:
     message = re.escape(f"invalid address '{text}': expected HOST:PORT")
