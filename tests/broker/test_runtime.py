@@ -207,6 +207,7 @@ def test_a_join_gets_its_response_at_its_deadline() -> None:
     assert harness.results["join"].generation_id == 1
 
 
+@pytest.mark.interpreted
 def test_deadlines_still_expire_after_one_has_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = RuntimeHarness("os")
     harness.submit("join", join())
@@ -220,6 +221,7 @@ def test_deadlines_still_expire_after_one_has_raised(monkeypatch: pytest.MonkeyP
     assert harness.results["join"].generation_id == 1
 
 
+@pytest.mark.interpreted
 def test_a_request_whose_decision_fails_is_not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = RuntimeHarness()
     harness.commit("before", 5)
