@@ -105,8 +105,8 @@ class ConsumerExplanation:
         if member.epoch < epoch or is_revoking:
             left = self._left("member join", member_id)
             revokes = f", and to revoke {self._revoked(viewed)}" if viewed.revoking else ""
-            at_most = left and f"within {left}"
-            return f"Classic member {viewed.name} has to rejoin{revokes}{at_most}."
+            within = left and f" within {left}"
+            return f"Classic member {viewed.name} has to rejoin{revokes}{within}."
         if self._view.due_ms("member sync", member_id) is not None:
             left = self._left("member sync", member_id)
             return f"Classic member {viewed.name} has to send SyncGroup within {left}."
