@@ -163,7 +163,7 @@ class Maintenance:
             self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.checkpoints.cleaned_offsets
-        yield partial(cleaned.set, partition.name, done.end_offset, lambda: log.closed)
+        yield partial(cleaned.set, partition.name, done.end_offset, lambda _name: log.closed)
         _log.debug(
             "Compacted %s up to offset %d: kept %d of %d records, %d of %d bytes",
             partition.name,

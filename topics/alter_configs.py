@@ -153,7 +153,7 @@ def _configure_client_metrics(
 def _check_node(node_id: int, name: str, message: str) -> None:
     number = parse_integer(name)
     if number is None:
-        message = f"Node id must be an integer, but it is: {name}"
-        raise ApiError(ErrorCode.invalid_request, message)
+        problem = f"Node id must be an integer, but it is: {name}"
+        raise ApiError(ErrorCode.invalid_request, problem)
     if number != node_id:
         raise ApiError(ErrorCode.invalid_request, message.format(node_id, name))

@@ -61,6 +61,11 @@ class TransactionContext:
         partition."""
         self.expiration_timer: Timer | None = None
 
+    def is_still(self, state: CoordinatorState, coordinator: TransactionCoordinator) -> bool:
+        """Whether the partition has been neither reloaded nor unloaded since it had this state and
+        coordinator."""
+        return self.state is state and self.coordinator is coordinator
+
     def cancel_timers(self) -> None:
         for timer in (self.timer, self.expiration_timer):
             if timer is not None:
@@ -321,7 +326,7 @@ class TransactionRuntime:
         retry by the old coordinator could end the producer's next transaction."""
 
         def is_current() -> bool:
-            return context.coordinator is coordinator and context.state is CoordinatorState.ACTIVE
+            return context.is_still(CoordinatorState.ACTIVE, coordinator)
 
         def done(*, is_complete: bool) -> None:
             if is_complete and is_current():
@@ -398,12 +403,8 @@ class TransactionRuntime:
     def _read(
         self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log, step: int
     ) -> CooperativeTask[None]:
-        def is_current() -> bool:
-            is_loading = context.state is CoordinatorState.LOADING
-            return is_loading and context.coordinator is coordinator
-
-        if not is_current():  # unloaded before the first step
-            return
+        if not context.is_still(CoordinatorState.LOADING, coordinator):
+            return  # unloaded before the first step
         count = 0
         try:
             for header, batch in log.batches():
@@ -418,7 +419,7 @@ class TransactionRuntime:
                 if count >= step:
                     count = 0
                     yield None
-                    if not is_current():
+                    if not context.is_still(CoordinatorState.LOADING, coordinator):
                         return
         except (OSError, LogError, UndecodableRecord) as error:
             self._fail(context, error)
@@ -468,15 +469,10 @@ class TransactionRuntime:
     def _expire(
         self, context: TransactionContext, coordinator: TransactionCoordinator
     ) -> CooperativeTask[None]:
-        def is_current() -> bool:
-            """Whether the partition has been neither reloaded nor unloaded."""
-            is_active = context.state is CoordinatorState.ACTIVE
-            return is_active and context.coordinator is coordinator
-
         for outcome in coordinator.expired_ids(self._clock.now_ms()):
-            if not is_current():
+            if not context.is_still(CoordinatorState.ACTIVE, coordinator):
                 return
             self._carry_out(context, outcome, self._clock.now_ms())
             yield None
-        if is_current():
+        if context.is_still(CoordinatorState.ACTIVE, coordinator):
             self._schedule_expiration(context)

@@ -96,14 +96,20 @@ def test_groups_are_loaded_from_the_snapshot_on_request() -> None:
     assert again.committed_offset(GROUPS[3]) == 9
 
 
-def test_commits_during_a_snapshot_are_not_lost() -> None:
+def with_a_snapshot_in_progress() -> RuntimeHarness:
+    """Commit for 12 groups, g0 to g11, until a snapshot begins."""
     harness = RuntimeHarness("fsync")
     for number in range(12):
         harness.commit(f"first {number}", 1, group_id=f"g{number}")
     while not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT)):
         harness.due.pop(0)()
         harness.timers.advance(0)
-    # The snapshot has started: run its slices, with a commit between two slices.
+    return harness
+
+
+def test_commits_during_a_snapshot_are_not_lost() -> None:
+    harness = with_a_snapshot_in_progress()
+    # Run the slices of the snapshot, with a commit between two slices.
     for number in range(12):
         harness.commit(f"second {number}", 2, group_id=f"g{number}")
         harness.run_slice()
@@ -116,12 +122,7 @@ def test_commits_during_a_snapshot_are_not_lost() -> None:
 
 
 def test_a_transaction_that_begins_during_a_snapshot_does_not_prevent_it() -> None:
-    harness = RuntimeHarness("fsync")
-    for number in range(12):
-        harness.commit(f"first {number}", 1, group_id=f"g{number}")
-    while not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT)):
-        harness.due.pop(0)()
-        harness.timers.advance(0)
+    harness = with_a_snapshot_in_progress()
     harness.submit("in", TxnOffsetCommit(offset_commit("g1", [("t", 0, 2)]), 7, 0))
     harness.run_loop()
     assert harness.files.exists(SNAPSHOT)
