@@ -45,8 +45,8 @@ def shared(kafka: Any, other: Any) -> Any:
 def _without_step(line: dict[str, Any], other: dict[str, Any]) -> Any:
     """Return the response of a line; if other parts of the line differ too, all differing parts."""
     differing = [key for key in {**line, **other} if line.get(key) != other.get(key)]
-    if differing == ["answer"]:
-        return line["answer"]
+    if differing == ["response"]:
+        return line["response"]
     return {key: line[key] for key in differing if key in line}
 
 

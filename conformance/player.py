@@ -45,12 +45,12 @@ async def play(
         except Diverged:
             pass  # the transcript ends with the difference
         except ScriptFailed as failure:
-            script.transcript.append({"step": FAILED, "answer": str(failure)})
+            script.transcript.append({"step": FAILED, "response": str(failure)})
         except UnsupportedVersion:
             raise
         except Exception as error:  # any error that an unexpected response causes
             text = f"{type(error).__name__}: {error}"
-            script.transcript.append({"step": FAILED, "answer": text})
+            script.transcript.append({"step": FAILED, "response": text})
         finally:
             if scenario.is_authorized:
                 await script.delete_acls()

@@ -140,8 +140,10 @@ class Recorder:
             await self._until_delay_ends(response)
         await self._wait_until_idle()
         step.is_recorded = step.response is not None
-        answer = self._normalizer.response(api, step.response) if step.is_recorded else "held back"
-        self._record(step.text, answer)
+        recorded: Any = "held back"
+        if step.is_recorded:
+            recorded = self._normalizer.response(api, step.response)
+        self._record(step.text, recorded)
         return step.response
 
     def _played_version(self, connection: AsyncClient, api: str, version: int) -> int:
@@ -180,14 +182,16 @@ class Recorder:
         )
 
     def _record(self, text: str, response: Any) -> None:
-        line = {"step": text, "answer": response}
-        freed = [step for step in self.steps if step.response is not None and not step.is_recorded]
-        if freed:
-            line["freed"] = {
+        line = {"step": text, "response": response}
+        delayed = [
+            step for step in self.steps if step.response is not None and not step.is_recorded
+        ]
+        if delayed:
+            line["delayed"] = {
                 step.text.split(" v")[0]: self._normalizer.response(step.api, step.response)
-                for step in freed
+                for step in delayed
             }
-        for step in freed:
+        for step in delayed:
             step.is_recorded = True
         if self._is_in_older_versions:
             line[OLDER] = True
@@ -239,7 +243,7 @@ class Recorder:
 
     # --- time
 
-    async def until_freed(self) -> None:
+    async def until_response(self) -> None:
         """Let time pass until a request that is held back has a response."""
         waiting = [step for step in self.steps if not step.is_recorded]
         if not waiting:
@@ -252,7 +256,7 @@ class Recorder:
         else:
             raise ScriptFailed(f"no response within {TIMEOUT_MS} ms: {waiting[0].text}")
         await self._wait_until_idle()
-        self._record("time goes by", "until a request is answered")
+        self._record("time passes", "until a request that is held back gets its response")
 
     async def until_state(self, state: str) -> None:
         """Let time pass until the group is in this state."""
@@ -264,7 +268,7 @@ class Recorder:
         else:
             raise ScriptFailed(f"not {state} within {TIMEOUT_MS} ms: {response}")
         await self._wait_until_idle()
-        self._record("time goes by", f"until the group is {state}")
+        self._record("time passes", f"until the group is {state}")
 
     async def until_members(self, count: int) -> None:
         """Let time pass until the KIP-848 group has this number of members."""
@@ -327,7 +331,7 @@ class Recorder:
             )
         if text is not None:
             await self._wait_until_idle()
-            self._record("time goes by", text)
+            self._record("time passes", text)
 
     async def _until_consumers(
         self, condition: Callable[[Any], bool], text: str, group: str
@@ -340,7 +344,7 @@ class Recorder:
         else:
             raise ScriptFailed(f"timed out after {TIMEOUT_MS} ms waiting {text}: {response}")
         await self._wait_until_idle()
-        self._record("time goes by", text)
+        self._record("time passes", text)
 
     async def pass_ms(self, ms: int) -> None:
         await self.broker.advance(ms)

@@ -151,7 +151,7 @@ async def an_incremental_request_waits_for_records(s: Script) -> None:
     await one.fetch({0: 0, 1: 0})
     await one.fetch(max_wait=60_000)
     await s.produce(topic, 1)
-    await s.until_freed()
+    await s.until_response()
     await one.fetch({1: 1})
 
 

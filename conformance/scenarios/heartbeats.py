@@ -129,7 +129,7 @@ async def a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)
     await a.join()
     await b.heartbeat()
-    await s.until_freed()
+    await s.until_response()
     await b.heartbeat()
     await b.join()
     await s.describe()
@@ -141,7 +141,7 @@ async def a_follower_that_does_not_rejoin_is_removed(s: Script) -> None:
 async def a_leader_that_does_not_rejoin_is_removed(s: Script) -> None:
     a, b = await s.stable("A", "B", rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))
-    await s.until_freed()
+    await s.until_response()
     await a.heartbeat()
     await s.describe()
 
@@ -152,7 +152,7 @@ async def the_longest_rebalance_timeout_counts(s: Script) -> None:
     await a.join(rebalance_timeout=4000)
     await s.pass_ms(2000)
     await s.describe()
-    await s.until_freed()
+    await s.until_response()
     await b.heartbeat()
 
 

@@ -199,7 +199,7 @@ async def a_pending_id_delays_a_rebalance_until_it_expires(s: Script) -> None:
     b = s.member("B", session_ms=2000)
     await b.join()
     await a.join()
-    await s.until_freed()
+    await s.until_response()
     await b.join()
 
 
@@ -226,7 +226,7 @@ async def the_first_rebalance_waits_for_more_members(s: Script) -> None:
     await a.enter()
     await s.describe()
     await s.pass_ms(1500)
-    await s.until_freed()
+    await s.until_response()
     await s.describe()
 
 
@@ -237,7 +237,7 @@ async def a_new_member_extends_the_initial_delay(s: Script) -> None:
     await s.pass_ms(1000)
     await b.enter()
     await s.pass_ms(2500)
-    await s.until_freed()
+    await s.until_response()
 
 
 @scenario("initial delay: at most the rebalance timeout", settings="delayed")
@@ -245,7 +245,7 @@ async def the_initial_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
     a, b = s.member("A", rebalance_ms=4500), s.member("B", rebalance_ms=60_000)
     await a.enter()
     await b.enter()
-    await s.until_freed()
+    await s.until_response()
 
 
 @scenario("initial delay: a member that leaves during it leaves an empty group", settings="delayed")
@@ -258,7 +258,7 @@ async def the_only_member_leaves_during_the_initial_delay(s: Script) -> None:
     await s.describe()
     await a.join()
     await s.member("B").enter()
-    await s.until_freed()
+    await s.until_response()
 
 
 @scenario("initial delay: a commit and a sync during it", settings="delayed")
@@ -270,17 +270,17 @@ async def requests_during_the_initial_delay(s: Script) -> None:
     await a.sync({a: "1"}, generation_id=0)
     await a.commit(2, member_id="", generation_id_or_member_epoch=-1)
     await s.fetch()
-    await s.until_freed()
+    await s.until_response()
 
 
 @scenario("initial delay: an emptied group waits again", settings="delayed")
 async def an_emptied_group_has_an_initial_delay_again(s: Script) -> None:
     a = s.member("A")
     await a.enter()
-    await s.until_freed()
+    await s.until_response()
     await a.sync({a: "1"})
     await a.leave()
     b = s.member("B")
     await b.enter()
     await s.describe()
-    await s.until_freed()
+    await s.until_response()

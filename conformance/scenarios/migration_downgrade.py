@@ -238,7 +238,7 @@ async def a_classic_member_does_not_rejoin_after_the_downgrade(s: Script) -> Non
     await c.sync()
     await a.leave()
     await b.join()
-    await s.until_freed()
+    await s.until_response()
     await c.heartbeat()
     await s.describe()
 

@@ -143,7 +143,7 @@ async def requests_with_mismatching_ids(s: Script) -> None:
 async def a_silent_static_member_stays_in_the_rebalance(s: Script) -> None:
     _, b = await s.stable("A", "B", instances=I1, rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))
-    await s.until_freed()
+    await s.until_response()
     await s.describe()
     await b.sync({b: "2"})
     await s.until_state("PreparingRebalance")

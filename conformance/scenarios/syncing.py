@@ -125,7 +125,7 @@ async def a_new_member_fails_waiting_syncs(s: Script) -> None:
 async def a_leader_that_never_syncs_is_removed(s: Script) -> None:
     a, b = await s.joined("A", "B", rebalance_ms=3000)
     await b.sync()
-    await s.until_freed()
+    await s.until_response()
     await b.heartbeat()
     await a.heartbeat()
     await b.join()

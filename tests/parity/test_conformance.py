@@ -72,7 +72,9 @@ def test_different_responses_have_exit_code_1_and_are_shown(run: Run) -> None:
 def test_only_differing_fields_are_shown() -> None:
     answer = {"members": [{"id": "A"}, {"id": "B"}], "leader": "A", "protocol": None, "epoch": 1}
     other = {"members": [{"id": "A"}, {"id": "C"}], "leader": "", "protocol": "range", "epoch": 1}
-    found = first_difference([{"step": "1", "answer": answer}], [{"step": "1", "answer": other}])
+    found = first_difference(
+        [{"step": "1", "response": answer}], [{"step": "1", "response": other}]
+    )
     assert found is not None
     assert [line.strip() for line in found.strip().splitlines()] == [
         "1",
@@ -80,24 +82,24 @@ def test_only_differing_fields_are_shown() -> None:
         'leader: Kafka A, broker ""',
         "protocol: Kafka null, broker range",
     ]
-    failed = [{"step": "1", "answer": {"error_code": "fenced_instance_id"}}]
-    found = first_difference([{"step": "1", "answer": {"error_code": "none", "x": 1}}], failed)
+    failed = [{"step": "1", "response": {"error_code": "fenced_instance_id"}}]
+    found = first_difference([{"step": "1", "response": {"error_code": "none", "x": 1}}], failed)
     assert found is not None
     assert found.endswith("1\n         error_code: Kafka none, broker fenced_instance_id\n")
     many, others = [*range(FIELDS_MAX + 2)], [*range(1, FIELDS_MAX + 3)]
-    found = first_difference([{"step": "1", "answer": many}], [{"step": "1", "answer": others}])
+    found = first_difference([{"step": "1", "response": many}], [{"step": "1", "response": others}])
     assert found is not None
     assert found.endswith("  and 2 more\n")
-    waits = [{"step": "1", "answer": "waits", "freed": {"A": answer}}]
-    found = first_difference(waits, [{"step": "1", "answer": answer}])
+    waits = [{"step": "1", "response": "waits", "delayed": {"A": answer}}]
+    found = first_difference(waits, [{"step": "1", "response": answer}])
     assert found is not None
-    assert 'freed: Kafka {"A": {"members"' in found
+    assert 'delayed: Kafka {"A": {"members"' in found
     assert found.endswith("broker (absent)\n")
 
 
 def test_long_values_are_cut_to_where_they_differ() -> None:
     kafka, other = "x" * 1000 + "a" + "y" * 1000, "x" * 1000 + "b"
-    found = first_difference([{"step": "1", "answer": kafka}], [{"step": "1", "answer": other}])
+    found = first_difference([{"step": "1", "response": kafka}], [{"step": "1", "response": other}])
     assert found is not None
     assert "xa" in found
     assert "xb" in found
@@ -266,10 +268,10 @@ def test_what_clients_do_not_read_is_not_compared() -> None:
 
 
 def test_responses_in_older_versions_are_compared_by_their_fields() -> None:
-    kafka = [{"step": "1", "answer": {"generation_id": 1, "protocol_type": "consumer"}}]
-    assert shared(kafka, [{"step": "1", "answer": {"generation_id": 1}}]) == [
-        {"step": "1", "answer": {"generation_id": 1}}
+    kafka = [{"step": "1", "response": {"generation_id": 1, "protocol_type": "consumer"}}]
+    assert shared(kafka, [{"step": "1", "response": {"generation_id": 1}}]) == [
+        {"step": "1", "response": {"generation_id": 1}}
     ]
-    older = [{"step": "1", "answer": {"generation_id": 1}, "older": True}]
+    older = [{"step": "1", "response": {"generation_id": 1}, "older": True}]
     assert first_difference(kafka, older) is None
-    assert first_difference(kafka, [{**older[0], "answer": {"generation_id": 2}}]) is not None
+    assert first_difference(kafka, [{**older[0], "response": {"generation_id": 2}}]) is not None
