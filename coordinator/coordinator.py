@@ -6,7 +6,7 @@ changes durable state, both live and on load. The caller applies an outcome's re
 next decision. Upstream: GroupCoordinatorShard.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from ..offsets.causes import Cause
@@ -574,7 +574,14 @@ def _decide_classic_member(
     if group.members or not isinstance(command, JoinGroup):
         return decide(partition, group, command, ticket, now)
     outcome = decide_join(partition, command, ticket, now)
-    return outcome._replace(records=(*group.tombstones(), *outcome.records))
+    return _converted(command.group_id, group.tombstones(), outcome)
+
+
+def _converted(group_id: str, tombstones: Iterable[OffsetsRecord], outcome: Outcome) -> Outcome:
+    """Return the outcome of a join that turns a group into a classic group."""
+    event = group_event(EventType.GROUP_CONVERTED, group_id, detail={"type": "classic"})
+    records = (*tombstones, *outcome.records)
+    return outcome._replace(records=records, events=(event, *outcome.events))
 
 
 def _decide_other_group(
@@ -598,10 +605,12 @@ def _decide_other_group(
             outcome = decide_join(partition, command, ticket, now)
             if command.group_id not in partition.groups:
                 return outcome  # the join was rejected
-            return outcome._replace(records=(*group.tombstones(), *outcome.records))
-        case OffsetCommit() | OffsetDelete() if is_share:
+            return _converted(command.group_id, group.tombstones(), outcome)
+        case OffsetCommit() | TxnOffsetCommit() | OffsetDelete() if is_share:
             error = ErrorCode.group_id_not_found
-        case OffsetCommit() if command.generation_id >= 0 or command.member_id:
+        case OffsetCommit(generation_id=epoch) | TxnOffsetCommit(
+            OffsetCommit(generation_id=epoch)
+        ) if epoch >= 0:
             error = ErrorCode.unknown_member_id
         case OffsetFetch(member_id=member_id, member_epoch=epoch) if not is_share:
             if epoch < 0 and member_id is None:

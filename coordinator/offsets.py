@@ -76,12 +76,8 @@ def decide_commit(
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             partition.deadlines.set(member.session, now + member.session_timeout_ms)
-    elif not partition.offsets.has_group(group_id):  # this commit creates the group
-        events = (
-            group_event(
-                EventType.GROUP_CREATED, group_id, state_to=EMPTY, cause=Cause.GROUP_CREATED
-            ),
-        )
+    elif not partition.offsets.has_group(group_id):
+        events = _group_created(partition, group_id)
     expire_ms = None if retention_ms is None or retention_ms == -1 else now + retention_ms
     encode = partition.codec.offset_commit
     records: list[OffsetsRecord] = []
@@ -129,6 +125,7 @@ def decide_transactional_commit(
         return reply(ticket, result, (rejected,))
     records: list[OffsetsRecord] = []
     errors = []
+    events = () if partition.exists(group_id) else _group_created(partition, group_id)
     for (topic, index, epoch, metadata, topic_id), offsets in zip(
         commit.entries, commit.offsets, strict=True
     ):
@@ -142,7 +139,15 @@ def decide_transactional_commit(
         records.append(TransactionalOffsetCommit(producer_id, producer_epoch, record))
     if not records and not partition.exists(group_id):
         partition.new_group(group_id, now)
-    return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),))
+    return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),), events)
+
+
+def _group_created(partition: PartitionState, group_id: str) -> tuple[Event, ...]:
+    """Return the event of a commit for a group without offsets. Pending ones created the group."""
+    if partition.pending_offsets.has_group(group_id):
+        return ()
+    cause = Cause.GROUP_CREATED
+    return (group_event(EventType.GROUP_CREATED, group_id, state_to=EMPTY, cause=cause),)
 
 
 def _validate_commit(
@@ -582,7 +587,7 @@ def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Swee
     tombstones = examined = 0
     records: list[OffsetsRecord] = []
     events: list[Event] = []
-    for group_id in reversed(group_ids):
+    for group_id in group_ids:
         is_done = False
         while not is_done:
             count, is_done = yield from _expire_group(

@@ -29,8 +29,11 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
     if group is None:
         if command.member_id:
             return reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))
+        is_converted = partition.has_metadata(command.group_id)  # reported by the caller
         group = partition.new_group(command.group_id, now)
-        decision.report(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=Cause.GROUP_CREATED)
+        if not is_converted:
+            cause = Cause.GROUP_CREATED
+            decision.report(EventType.GROUP_CREATED, group, state_to=EMPTY, cause=cause)
     decision.report(EventType.JOIN_RECEIVED, group, command, reason=command.reason)
     if not _has_capacity(decision, group, command.member_id):
         _reject_over_capacity(decision, group, command)

@@ -98,7 +98,7 @@ VALID_TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     PREPARING: frozenset({EMPTY, COMPLETING, DEAD}),
     COMPLETING: frozenset({PREPARING, STABLE, DEAD}),
     STABLE: frozenset({PREPARING, DEAD}),
-    DEAD: frozenset({DEAD}),
+    DEAD: frozenset(),
 }
 
 # The response to a valid heartbeat. Empty and Dead have no members.

@@ -46,7 +46,7 @@ def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartb
         how = "temporarily left" if epoch == LEAVE_STATIC_EPOCH else "left"
         text = f"[GroupId %s] Static member %s with instance id %s {how} the consumer group."
     decision.log(text, *names)
-    if instance_id is not None and epoch == LEAVE_STATIC_EPOCH:
+    if epoch == LEAVE_STATIC_EPOCH:
         _leave_temporarily(decision, group, member)
     else:
         decision.report(EventType.LEAVE_RECEIVED, group, member, cause=Cause.LEFT_CLEANLY)

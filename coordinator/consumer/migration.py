@@ -148,8 +148,10 @@ def _to_consumer_member(
 ) -> tuple[Member, Target]:
     """Return the member and its target, which is its current assignment. Raises ApiError."""
     codec, epoch = decision.partition.codec, group.generation
-    if group.protocol_name is None:
-        # Upstream also fails, because the group has no protocol before its first generation.
+    encoded = dict(member.protocols).get(group.protocol_name or "")
+    if encoded is None:
+        # Upstream also fails. The group has no protocol before its first generation, and a member
+        # that waits for the next one may no longer list the protocol.
         raise ApiError(ErrorCode.unknown_server_error)
     assignment = codec.assignment(member.assignment)
     if assignment is None:
@@ -160,7 +162,6 @@ def _to_consumer_member(
             "to a default assignor before re-attempting the upgrade."
         )
         raise _cannot_upgrade(decision, group, problem, WARNING)
-    encoded = member.metadata(group.protocol_name)
     subscription = codec.subscription(encoded)
     if subscription is None:
         raise _malformed(decision, group, encoded)

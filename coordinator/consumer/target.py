@@ -46,6 +46,8 @@ def update_target(
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
     name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
+    if name not in ASSIGNORS:  # from the log of a Kafka broker that has assignors of its own
+        raise ApiError(ErrorCode.unknown_server_error, f"the assignor {name} does not exist")
     members = _assignor_members(group, after, sent_names, decision.partition.topics)
     topics = _assignor_topics(decision, members)
     try:

@@ -132,7 +132,10 @@ class TransactionCoordinator:
         """Remove expired transactional ids in steps. Yield the outcome of each step."""
         expired_before = now - self._config.id_expiration_ms
         expired: list[Transaction] = []
-        for transaction in list(self._transactions.values()):
+        for transactional_id in list(self._transactions):
+            transaction = self._transactions.get(transactional_id)
+            if transaction is None:
+                continue
             if transaction.is_idle and transaction.metadata.last_update_ms <= expired_before:
                 expired.append(transaction)
             if len(expired) >= EXPIRED_PER_STEP:
@@ -415,7 +418,7 @@ def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple
     if state is ONGOING:
         return _NONE, False
     if retries_bump or retries_overflow:
-        is_same = (state is COMPLETE_COMMIT) is command.commit and state is not EMPTY
+        is_same = (state is COMPLETE_COMMIT) is command.commit
         return (_NONE if is_same else ErrorCode.invalid_txn_state), True
     # Without a transaction, an abort only bumps the epoch.
     return (ErrorCode.invalid_txn_state if command.commit else _NONE), False

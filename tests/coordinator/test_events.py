@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 from kohort.coordinator.classic.states import State
+from kohort.coordinator.commands import TxnOffsetCommit
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause, cause_of_leaving
 from kohort.protocol.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness, offset_commit
 
 T = EventType
 E = ErrorCode
@@ -42,6 +43,15 @@ def test_a_group_of_offsets_is_reported_as_created_once(
     assert (event.generation, event.state_to) == (None, State.EMPTY)
     # The first member does not create the group again.
     harness.join_dynamic()
+    assert len(harness.events_of(T.GROUP_CREATED)) == 1
+
+
+def test_a_transaction_that_commits_offsets_creates_a_group_once(
+    harness: CoordinatorHarness,
+) -> None:
+    commit = offset_commit(GROUP, [("t", 0, 1)])
+    for command in (TxnOffsetCommit(commit, 7, 0), TxnOffsetCommit(commit, 7, 0), commit):
+        harness.call(command)
     assert len(harness.events_of(T.GROUP_CREATED)) == 1
 
 

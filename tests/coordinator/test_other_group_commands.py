@@ -1,7 +1,7 @@
 """Commands to share and streams groups that a Kafka broker has left in the log."""
 
 import pytest
-from kohort.coordinator.commands import DescribeGroup, OffsetDelete, OffsetFetch
+from kohort.coordinator.commands import DescribeGroup, OffsetDelete, OffsetFetch, TxnOffsetCommit
 from kohort.offsets.record_codec import decode_record
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness, offset_commit, pending_offset
@@ -18,19 +18,20 @@ def record_type(harness: CoordinatorHarness, request: pytest.FixtureRequest) -> 
     return int(request.param)
 
 
-def test_a_commit_without_a_member_is_accepted_except_by_share_groups(
-    harness: CoordinatorHarness, record_type: int
+@pytest.mark.parametrize("member_id", ["", "m"])
+def test_a_commit_without_an_epoch_is_accepted_except_by_share_groups(
+    harness: CoordinatorHarness, record_type: int, member_id: str
 ) -> None:
+    commit = offset_commit(GROUP, [("t", 0, 1)], member_id=member_id)
     expected = E.group_id_not_found if record_type == SHARE else E.none
-    assert harness.commit(("t", 0, 1)) is expected
+    for command in (commit, TxnOffsetCommit(commit, 7, 0)):
+        assert harness.call(command).errors == (expected,)
 
 
-def test_a_commit_of_a_member_is_rejected(harness: CoordinatorHarness, record_type: int) -> None:
+def test_a_commit_with_an_epoch_is_rejected(harness: CoordinatorHarness, record_type: int) -> None:
+    commit = offset_commit(GROUP, [("t", 0, 1)], generation=1)
     expected = E.group_id_not_found if record_type == SHARE else E.unknown_member_id
-    for command in (
-        offset_commit(GROUP, [("t", 0, 1)], generation=1),
-        offset_commit(GROUP, [("t", 0, 1)], member_id="m"),
-    ):
+    for command in (commit, TxnOffsetCommit(commit, 7, 0)):
         assert harness.call(command).errors == (expected,)
 
 

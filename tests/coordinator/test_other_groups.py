@@ -3,6 +3,7 @@ listing. Their responses are compared with Kafka's responses in tests/kafka_fold
 
 import pytest
 from kohort.coordinator.commands import JoinGroup
+from kohort.coordinator.outcome import EventType
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import (
     GroupTombstone,
@@ -98,6 +99,8 @@ def test_a_join_converts_the_group_to_classic_and_keeps_its_offsets(
     assert types(harness) == {GROUP: "streams"}
     harness.stable_group(None)
     assert tombstones_of(harness) == [23, 22, 21, 20, 19, 17]
+    (event,) = harness.events_of(EventType.GROUP_CONVERTED)
+    assert event.detail == {"type": "classic"}
     harness.restart()
     assert types(harness) == {GROUP: "classic"}
     assert harness.fetch(("t", (0,))).topics[0][1][0].committed_offset == 42

@@ -42,10 +42,15 @@ def assigned(result: SyncResult) -> dict[str, tuple[int, ...]]:
     return {each.topic: each.partitions for each in decode_assignment(result.assignment)[0]}
 
 
-def classic_group(harness: CoordinatorHarness, *assignments: bytes) -> list[str]:
+def classic_group(
+    harness: CoordinatorHarness,
+    *assignments: bytes,
+    protocols: tuple[tuple[str, bytes], ...] | None = None,
+) -> list[str]:
     """Create a stable classic group at generation 1, with a member for each assignment. Return the
     member ids."""
-    tickets = [harness.join_dynamic(protocols=consumer_protocols()) for _ in assignments]
+    protocols = protocols or consumer_protocols()
+    tickets = [harness.join_dynamic(protocols=protocols) for _ in assignments]
     harness.advance(harness.config.group_initial_rebalance_delay_ms)
     ids = [harness.results[ticket].member_id for ticket in tickets]
     leader = harness.group.leader

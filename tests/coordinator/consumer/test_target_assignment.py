@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.offsets.records import ConsumerGroupRecord, ConsumerRecordType
+from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
 
 TYPE = ConsumerRecordType
@@ -30,6 +31,10 @@ def test_a_heartbeat_without_changes_writes_nothing(harness: CoordinatorHarness)
     written = len(harness.log)
     harness.consumer("a", 2, {"orders": (0, 1, 2, 3)})
     assert len(harness.log) == written
+
+
+def test_an_assignor_that_only_another_broker_has_is_an_error(harness: CoordinatorHarness) -> None:
+    assert harness.consumer_join("a", assignor="other").error_code is ErrorCode.unknown_server_error
 
 
 def test_only_changed_targets_are_written(harness: CoordinatorHarness) -> None:

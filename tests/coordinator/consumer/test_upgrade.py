@@ -125,6 +125,17 @@ def test_a_refused_upgrade_ends_waiting_requests_but_no_sessions(
     assert not {a, b} & harness.group.members.keys()
 
 
+def test_an_upgrade_fails_while_a_member_has_given_up_the_groups_protocol(
+    harness: CoordinatorHarness,
+) -> None:
+    both = (*consumer_protocols(), *consumer_protocols(name="other"))
+    a, b = classic_group(harness, assignment(HALF), assignment(REST), protocols=both)
+    waiting = harness.join(b, protocols=consumer_protocols(name="other"))
+    assert harness.consumer_join("c").error_code is E.unknown_server_error
+    assert harness.results[waiting].error_code is E.rebalance_in_progress
+    assert {a, b} == harness.group.members.keys()
+
+
 def test_rejected_joins_do_not_upgrade(harness: CoordinatorHarness) -> None:
     (a,) = classic_group(harness, assignment(HALF))
     assert harness.consumer_join("c", regex="(").error_code is E.invalid_regular_expression
@@ -139,7 +150,13 @@ def test_an_empty_consumer_group_becomes_classic(harness: CoordinatorHarness) ->
     harness.commit(("orders", 0, 7))
     harness.consumer_join("a")
     harness.consumer("a", -1)
+    events = len(harness.events)
     (b,) = classic_group(harness, assignment(HALF))
+    assert (harness.events[events].type, harness.events[events].detail) == (
+        EventType.GROUP_CONVERTED,
+        {"type": "classic"},
+    )
+    assert EventType.GROUP_CREATED not in {each.type for each in harness.events[events:]}
     assert harness.group.generation == 1
     assert harness.fetch().topics
     assert assigned(sync(harness, b, 1)) == HALF

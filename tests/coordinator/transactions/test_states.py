@@ -381,15 +381,19 @@ def test_markers_of_an_earlier_epoch_complete_nothing() -> None:
     assert harness.state is S.COMPLETE_COMMIT
 
 
-def test_expiration_is_split_into_steps() -> None:
+def test_expiration_is_split_into_steps_between_which_ids_may_be_created_again() -> None:
     harness = TransactionHarness()
-    for number in range(1_001):
-        record = in_state(S.EMPTY, TXN_V1).log[-1]._replace(transactional_id=f"id-{number}")
-        harness.log.append(record)
-        harness.coordinator.apply(record)
+    empty = in_state(S.EMPTY, TXN_V1).log[-1]
+    for number in range(1_002):
+        harness.coordinator.apply(empty._replace(transactional_id=f"id-{number}"))
     harness.now += ID_EXPIRATION_MS
-    steps = [len(each.records) for each in harness.coordinator.expired_ids(harness.now)]
-    assert steps == [500, 500, 1]
+    steps = harness.coordinator.expired_ids(harness.now)
+    assert len(next(steps).records) == 500
+    again = empty._replace(transactional_id="id-1001")
+    harness.coordinator.apply(again._replace(metadata=None))
+    recent = again.metadata._replace(last_update_ms=harness.now)
+    harness.coordinator.apply(again._replace(metadata=recent))
+    assert [len(each.records) for each in steps] == [500, 1]
 
 
 def test_a_wide_transaction_is_not_copied_when_it_grows_or_ends() -> None:
