@@ -9,6 +9,7 @@ The name becomes available once all of the topic's data has been removed.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -80,10 +81,10 @@ class TopicRegistry:
         self._group_commit = group_commit
         self._new_id, self._now_ms = new_id, now_ms
         self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._by_id, self._creating = dict[uuid.UUID, Topic](), dict[uuid.UUID, Topic]()
         self._by_collision_key: dict[str, tuple[str, ...]] = {}
-        # `_deleting` contains topics whose deletion is not durable yet. `_removing` contains topics
-        # whose data is being removed.
+        # `_creating` and `_deleting` contain topics whose creation or deletion is not durable yet.
+        # `_removing` contains topics whose data is being removed.
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that were not recreated and may still have folders or offsets."""
@@ -193,8 +194,16 @@ class TopicRegistry:
         renamed."""
         self._folders.clear_all(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
-        self._store_leaders(topic := self._by_name[name], 0)
+        topic = self._by_name[name]
+        self._creating[topic.id] = topic
+        on_durable = partial(self._on_creation_durable, topic)
+        self._group_commit.on_durable(self._registry_log, on_durable)
+        self._store_leaders(topic, 0)
         return topic
+
+    def _on_creation_durable(self, topic: Topic, error: OSError | None) -> None:
+        if error is None:
+            self._creating.pop(topic.id, None)
 
     def add_partitions(self, topic: Topic, partitions: int) -> None:
         """Add partitions up to a total of `partitions`. Raises OSError like `create`."""
@@ -457,6 +466,7 @@ class TopicRegistry:
             _log.error("Failed to recover the log of the topic registry: %s", second)
             self._registry_log.failed = error  # the next change fails as well, and retries
             self._retry_ms = self._now_ms() + RETRY_FAILED_MS
+            self._undo_creations()
             return
         for topic in before:
             self._remove_topic(topic.name)
@@ -469,16 +479,34 @@ class TopicRegistry:
         for topic in before:
             # Keep existing Partition objects, because other objects reference them and their logs.
             restored = self._by_id.get(topic.id)
-            for partition in restored.adopt(topic.partitions) if restored else topic.partitions:
-                partition.is_deleted = True
-                partition.close()
-                partition.leader_id = NO_LEADER
-                self._on_leader_changed(topic, partition, leaders[partition])
+            removed = restored.adopt(topic.partitions) if restored else topic.partitions
+            self._close_removed(topic, removed)
+        self._creating.clear()
         self._deleting.clear()
         for topic in self:
             for partition in topic.partitions:
                 if (before_id := leaders.get(partition, NO_LEADER)) != partition.leader_id:
                     self._on_leader_changed(topic, partition, before_id)
+
+    def _undo_creations(self) -> None:
+        """Remove the new topics while the log cannot be recovered. Otherwise, records could be
+        acknowledged in them, which a restart would lose. Other changes are undone later."""
+        creating, self._creating = self._creating, {}
+        for topic in creating.values():
+            if topic.id in self._by_id:
+                self._remove_topic(topic.name)
+            if topic.is_reserved:
+                # The next creation removes its folders, which contain only rejected records.
+                self.deleted_names.add(topic.name)
+            self._close_removed(topic, topic.partitions)
+
+    def _close_removed(self, topic: Topic, removed: Iterable[Partition]) -> None:
+        """Close the partitions of an undone creation, and unload their coordinators."""
+        for partition in removed:
+            partition.is_deleted = True
+            partition.close()
+            before_id, partition.leader_id = partition.leader_id, NO_LEADER
+            self._on_leader_changed(topic, partition, before_id)
 
 
 class TopicsView:

@@ -20,9 +20,9 @@ from kohort.log.records import records
 from kohort.offsets.record_codec import decode_commit_value, decode_record
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faults.files import FaultyFiles
-from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from support.broker import BrokerHarness, PendingRequest
+from kohort.testing.faults.files import FaultyFiles, FileFault
+from kohort.topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC
+from support.broker import DATA, BrokerHarness, PendingRequest
 from support.coordinator import offset_commit
 from support.runtime import FOLDER, RuntimeHarness, call, until_durable
 from support.transactions import Producer
@@ -249,35 +249,50 @@ def test_no_producer_is_acknowledged_in_a_transaction_topic_whose_creation_faile
     assert list(context.coordinator.transactions) == [producer.transactional_id]
 
 
+def send_commit(broker: BrokerHarness) -> PendingRequest:
+    entries = [{"partition_index": 0, "committed_offset": 7}]
+    topics = [{"name": "orders", "partitions": entries}]
+    return broker.send("OffsetCommit", 8, group_id="g", topics=topics)
+
+
 @pytest.mark.parametrize(
     ("operation", "durability"), [("sync", "fsync"), ("append", "fsync"), ("append", "os")]
 )
 @pytest.mark.parametrize("sync_seconds", [0.0, 1.0], ids=["inline", "in a thread"])
+@pytest.mark.parametrize("is_recovered", [True, False], ids=["recovered", "not recovered"])
 def test_no_commit_is_acknowledged_in_an_offsets_topic_whose_creation_failed(
-    operation: str, durability: Durability, sync_seconds: float
+    operation: str, durability: Durability, sync_seconds: float, is_recovered: bool
 ) -> None:
     broker = BrokerHarness(durability=durability)
     broker.create_topic("orders")
     broker.group_commit._sync_seconds = sync_seconds
-    entries = [{"partition_index": 0, "committed_offset": 7}]
 
-    def commit() -> PendingRequest:
-        topics = [{"name": "orders", "partitions": entries}]
-        return broker.send("OffsetCommit", 8, group_id="g", topics=topics)
+    def check_rejected(request: PendingRequest) -> None:
+        broker.run_loop()
+        assert request.response.topics[0].partitions[0].error_code == ErrorCode.not_coordinator
+        assert broker.topics.get(OFFSETS_TOPIC) is None
+        assert not broker.node.coordinators.contexts
 
-    failed = commit()
+    failed = send_commit(broker)
     broker.files.fail(operation)  # the first write or sync, which is that of the registry
-    broker.run_loop()
-    assert failed.response.topics[0].partitions[0].error_code == ErrorCode.not_coordinator
-    assert broker.topics.get(OFFSETS_TOPIC) is None
-    assert not broker.node.coordinators.contexts
-    repeated = commit()
+    if not is_recovered:
+        broker.files.faults += [
+            FileFault(each, times=None, matches=lambda path: REGISTRY_TOPIC in str(path))
+            for each in ("truncate", "open", "sync")
+        ]
+    check_rejected(failed)
+    if not is_recovered:
+        check_rejected(send_commit(broker))
+        assert not [name for name in broker.files.list(DATA) if name.endswith("-stray")]
+        broker.files.heal()
+        check_rejected(send_commit(broker))  # recovers the registry
+    repeated = send_commit(broker)
     broker.run_loop()
     assert not repeated.response.topics[0].partitions[0].error_code
-    again = broker.restart(durability)
-    again.load()
+    restarted = broker.restart(durability)
+    restarted.load()
     groups = [{"group_id": "g", "topics": None}]
-    (group,) = again.call("OffsetFetch", 8, groups=groups, require_stable=False).groups
+    (group,) = restarted.call("OffsetFetch", 8, groups=groups, require_stable=False).groups
     assert [each.committed_offset for each in group.topics[0].partitions] == [7]
 
 
