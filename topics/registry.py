@@ -266,7 +266,7 @@ class TopicRegistry:
         for name in names:
             is_used = (
                 self.is_being_deleted(name)
-                or name in self._folders.failed
+                or self._folders.has_failed(name)
                 or self.has_leftovers(name)
             )
             if name in self.deleted_names and not is_used:

@@ -45,8 +45,12 @@ class FolderDeletion:
         self._checkpoints = checkpoints
         self._deleted_names = deleted_names
         self._call_soon = call_soon
-        self.failed: set[str] = set()
-        """Deleted topics with folders that could not be removed since startup."""
+        # Folders of deleted topics that could not be removed since startup.
+        self._failed: set[str] = set()
+
+    def has_failed(self, topic: str) -> bool:
+        """Whether a folder of a deleted topic could not be removed, and still exists."""
+        return any(folder.rpartition("-")[0] == topic for folder in self._failed)
 
     def remove(self, partitions: Sequence[Partition], done: Callable[[], None]) -> None:
         """Remove the partitions and their folders, then call `done`. A folder whose removal fails
@@ -93,6 +97,7 @@ class FolderDeletion:
                 Log(folder, self._files, LogConfig(), read_only=True).delete()
             else:
                 self._rename(folder)
+        self._failed.discard(partition)
         self._checkpoints.remove(partition)
 
     def _is_deleted(self, topic: str) -> bool:
@@ -120,5 +125,5 @@ class FolderDeletion:
                     self._on_failure(folder, failure)
 
     def _on_failure(self, partition: str, failure: OSError) -> None:
-        self.failed.add(partition.rpartition("-")[0])
+        self._failed.add(partition)
         _log.error("Failed to remove the folder of %s: %s", partition, failure)

@@ -215,8 +215,12 @@ def test_records_left_by_an_interrupted_deletion_are_not_in_a_new_topic() -> Non
     broker.topics.delete(orders)
     broker.run_loop()
     assert broker.files.exists(DATA / "orders-0")
-    broker.create_topic("orders")
+    assert broker.topics.deleted_names == {"orders"}
+    orders = broker.create_topic("orders")
     assert broker.fetch("orders").high_watermark == 0
+    broker.topics.delete(orders)
+    broker.run_loop()
+    assert broker.topics.deleted_names == set(), "no folder is left"
 
 
 def test_a_folder_of_an_unknown_topic_is_renamed_and_kept() -> None:
