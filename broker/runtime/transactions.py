@@ -192,6 +192,11 @@ class TransactionRuntime:
         if isinstance(context, ErrorCode):
             respond(request, transaction_error(command, context))
             return
+        if not self._producer_ids.has_durable_producer_id:
+            # Other decisions have used all durable ids since.
+            reserved = partial(self._records_synced, command, respond, request)
+            self._producer_ids.reserve_producer_ids(reserved)
+            return
         self._decide(context, command, respond, request)
 
     def _active(self, partition: int) -> TransactionContext | ErrorCode:
@@ -259,22 +264,28 @@ class TransactionRuntime:
         if context.state is not CoordinatorState.ACTIVE:
             return
         coordinator, now = context.coordinator, self._clock.now_ms()
-        if not self._producer_ids.has_durable_producer_id:
-
-            def reserved(error: OSError | None) -> None:
-                if context.state is CoordinatorState.ACTIVE:
-                    self._arm(context, now if error is None else now + RETRY_FAILED_MS)
-
-            self._producer_ids.reserve_producer_ids(reserved)
-            return
         for _ in range(TIMEOUTS_PER_TURN):
             deadline = coordinator.next_deadline()
-            if deadline is None or deadline > now:
+            is_due = deadline is not None and deadline <= now
+            if not is_due or not self._producer_ids.has_durable_producer_id:
                 break
             self._carry_out(context, coordinator.tick(now), now)
-        deadline = coordinator.next_deadline()
-        if deadline is not None:
+        self._arm_next(context, now)
+
+    def _arm_next(self, context: TransactionContext, now: int) -> None:
+        """Arm the timer of the next deadline. If it is due, reserve producer ids first."""
+        deadline = context.coordinator.next_deadline()
+        if deadline is None:
+            return
+        if deadline > now or self._producer_ids.has_durable_producer_id:
             self._arm(context, deadline)
+            return
+
+        def reserved(error: OSError | None) -> None:
+            if context.state is CoordinatorState.ACTIVE:
+                self._arm(context, now if error is None else now + RETRY_FAILED_MS)
+
+        self._producer_ids.reserve_producer_ids(reserved)
 
     # --- replies and markers
 

@@ -1,4 +1,5 @@
-"""Many transactions, or one of many partitions, are ended in several turns of the event loop."""
+"""Many transactions, or one of many partitions, are ended in several turns of the event loop.
+Several transactions need new producer ids at once."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -7,7 +8,11 @@ from typing import Any
 import pytest
 from kohort.broker.runtime.transaction_markers import PARTITIONS_PER_STEP
 from kohort.broker.runtime.transactions import TIMEOUTS_PER_TURN
+from kohort.coordinator.transactions.states import LAST_EPOCH
+from kohort.offsets.records import TransactionRecord
+from kohort.protocol.errors import ErrorCode
 from support.broker import BrokerHarness
+from support.transactions import Producer
 
 TRANSACTIONS = 200
 
@@ -90,3 +95,55 @@ def test_transactions_that_were_prepared_before_a_restart_are_ended_in_turns(
     written = markers_by_turn(restarted, lambda: restarted.node.transactions.load([0]))
     assert (written.total(), max(written.values())) == (TRANSACTIONS, 1)
     assert states(restarted) == {"CompleteCommit"}
+
+
+# --- producer ids
+
+
+def leave_one_producer_id(broker: BrokerHarness) -> None:
+    """Exhaust the epochs of all producers, and the durable producer ids but one."""
+    for context in broker.node.transactions.contexts.values():
+        for transactional_id, each in context.coordinator.transactions.items():
+            metadata = each.metadata._replace(producer_epoch=LAST_EPOCH)
+            context.coordinator.apply(TransactionRecord(transactional_id, metadata))
+    broker.topics._next_producer_id = broker.topics._durable_producer_ids_end - 1
+
+
+def run_with_durable_ids(broker: BrokerHarness) -> None:
+    """Run the event loop. No id is used before it is durable, because a crash could undo its
+    allocation, but not a record with the id."""
+    topics = broker.topics
+    while True:
+        assert topics._next_producer_id <= topics._durable_producer_ids_end
+        if not broker.callbacks:
+            break
+        broker.callbacks.pop(0)()
+        broker.advance(0)
+
+
+def test_transactions_that_time_out_together_use_durable_producer_ids(
+    broker: BrokerHarness,
+) -> None:
+    for number in range(3):
+        begin(broker, f"id-{number}", 1)
+    leave_one_producer_id(broker)
+    broker.advance(1_000)
+    run_with_durable_ids(broker)
+    assert states(broker) == {"CompleteAbort"}
+
+
+def test_transactions_that_are_synced_together_use_durable_producer_ids() -> None:
+    broker = BrokerHarness({"transaction.state.log.num.partitions": "1"})
+    broker.create_topic("orders")
+    producers = [Producer(broker, f"id-{number}") for number in range(3)]
+    for producer in producers:
+        producer.init()
+        assert producer.init() is producer.send("orders", "a") is ErrorCode.none
+    leave_one_producer_id(broker)
+    ends = []
+    for producer in producers:
+        values = {**producer._producer, "producer_epoch": LAST_EPOCH}
+        ends.append(broker.send("EndTxn", 5, **values, committed=True))
+    run_with_durable_ids(broker)
+    assert [each.response.error_code for each in ends] == [0, 0, 0]
+    assert len({each.response.producer_id for each in ends}) == 3
