@@ -264,13 +264,17 @@ class TransactionRuntime:
         if context.state is not CoordinatorState.ACTIVE:
             return
         coordinator, now = context.coordinator, self._clock.now_ms()
-        for _ in range(TIMEOUTS_PER_TURN):
-            deadline = coordinator.next_deadline()
-            is_due = deadline is not None and deadline <= now
-            if not is_due or not self._producer_ids.has_durable_producer_id:
-                break
-            self._carry_out(context, coordinator.tick(now), now)
-        self._arm_next(context, now)
+        try:
+            for _ in range(TIMEOUTS_PER_TURN):
+                deadline = coordinator.next_deadline()
+                is_due = deadline is not None and deadline <= now
+                if not is_due or not self._producer_ids.has_durable_producer_id:
+                    break
+                self._carry_out(context, coordinator.tick(now), now)
+        finally:
+            # Even if a decision has raised an exception, later deadlines must expire.
+            if context.is_still(CoordinatorState.ACTIVE, coordinator):
+                self._arm_next(context, now)
 
     def _arm_next(self, context: TransactionContext, now: int) -> None:
         """Arm the timer of the next deadline. If it is due, reserve producer ids first."""

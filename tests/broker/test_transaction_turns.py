@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kohort.broker.runtime.transaction_markers import PARTITIONS_PER_STEP
 from kohort.broker.runtime.transactions import TIMEOUTS_PER_TURN
+from kohort.coordinator.transactions.coordinator import TransactionCoordinator
 from kohort.coordinator.transactions.states import LAST_EPOCH
 from kohort.offsets.records import TransactionRecord
 from kohort.protocol.errors import ErrorCode
@@ -81,6 +82,20 @@ def test_transactions_that_time_out_together_are_ended_in_turns(broker: BrokerHa
     assert written.total() == TRANSACTIONS
     assert max(written.values()) <= TIMEOUTS_PER_TURN
     assert states(broker) == {"CompleteAbort"}
+
+
+@pytest.mark.interpreted
+def test_transactions_still_time_out_after_one_has_raised(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        begin(broker, f"id-{number}", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(TransactionCoordinator, "_prepare", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            broker.advance(1_000)
+    markers_by_turn(broker, lambda: broker.advance(0))
+    assert states(broker) == {"Ongoing", "CompleteAbort"}
 
 
 def test_transactions_that_were_prepared_before_a_restart_are_ended_in_turns(
