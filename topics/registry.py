@@ -204,6 +204,14 @@ class TopicRegistry:
     def _on_creation_durable(self, topic: Topic, error: OSError | None) -> None:
         if error is None:
             self._creating.pop(topic.id, None)
+            self._use_write_ahead(topic)
+
+    def _use_write_ahead(self, topic: Topic) -> None:
+        """Let a coordinators' topic use the write-ahead log, which would restore rejected records
+        of a topic of the same name if it was used before the creation is durable."""
+        if topic.is_reserved:
+            for partition in topic.partitions:
+                partition.use_write_ahead(self._group_commit.write_ahead)
 
     def add_partitions(self, topic: Topic, partitions: int) -> None:
         """Add partitions up to a total of `partitions`. Raises OSError like `create`."""
@@ -394,7 +402,6 @@ class TopicRegistry:
                 self.checkpoints,
                 leader_id=leader_id,
                 durable_reads_only=durable_reads_only,
-                write_ahead=self._group_commit.write_ahead if topic.is_reserved else None,
             )
             topic.partitions.append(partition)
 
@@ -443,6 +450,8 @@ class TopicRegistry:
     def _replay(self, stored: Iterable[RegistryRecord]) -> None:
         for record in stored:
             self._apply(record)
+        for topic in self:
+            self._use_write_ahead(topic)
         self._next_producer_id = self._durable_producer_ids_end = self._producer_ids_end
 
     def _recover_again(self) -> None:

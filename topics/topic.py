@@ -76,7 +76,6 @@ class Partition:
         *,
         leader_id: int,
         durable_reads_only: bool,
-        write_ahead: WriteAheadSource | None,
     ) -> None:
         self.name = name
         """The name in Kafka's messages and folder names: `orders-0`."""
@@ -99,7 +98,7 @@ class Partition:
         self._files = files
         self._checkpoints = checkpoints
         self._durable_reads_only = durable_reads_only
-        self._write_ahead = write_ahead
+        self._write_ahead: WriteAheadSource | None = None
         self._log: Log | None = None
         self._truncate_to: int | None = None
         self._rewrite_from: int | None = None
@@ -108,6 +107,11 @@ class Partition:
         self.settings, self.leader_id, self.leader_epoch = settings, leader_id, leader_epoch
         if self._log is not None:
             self._log.config = self._log_config()
+
+    def use_write_ahead(self, write_ahead: WriteAheadSource | None) -> None:
+        self._write_ahead = write_ahead
+        if self._log is not None:
+            self._log.write_ahead = write_ahead
 
     @property
     def folder(self) -> Path:

@@ -4,7 +4,7 @@ afterwards; and a whole broker on a disk that fails twice."""
 import errno
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -249,10 +249,19 @@ def test_no_producer_is_acknowledged_in_a_transaction_topic_whose_creation_faile
     assert list(context.coordinator.transactions) == [producer.transactional_id]
 
 
-def send_commit(broker: BrokerHarness) -> PendingRequest:
-    entries = [{"partition_index": 0, "committed_offset": 7}]
+def send_commit(broker: BrokerHarness, group_id: str = "g", offset: int = 7) -> PendingRequest:
+    entries = [{"partition_index": 0, "committed_offset": offset}]
     topics = [{"name": "orders", "partitions": entries}]
-    return broker.send("OffsetCommit", 8, group_id="g", topics=topics)
+    return broker.send("OffsetCommit", 8, group_id=group_id, topics=topics)
+
+
+def committed_offsets(broker: BrokerHarness, group_ids: Iterable[str]) -> list[int]:
+    groups = [
+        {"group_id": each, "topics": [{"name": "orders", "partition_indexes": [0]}]}
+        for each in group_ids
+    ]
+    response = broker.call("OffsetFetch", 8, groups=groups, require_stable=False)
+    return [each.topics[0].partitions[0].committed_offset for each in response.groups]
 
 
 @pytest.mark.parametrize(
@@ -291,9 +300,35 @@ def test_no_commit_is_acknowledged_in_an_offsets_topic_whose_creation_failed(
     assert not repeated.response.topics[0].partitions[0].error_code
     restarted = broker.restart(durability)
     restarted.load()
-    groups = [{"group_id": "g", "topics": None}]
-    (group,) = restarted.call("OffsetFetch", 8, groups=groups, require_stable=False).groups
-    assert [each.committed_offset for each in group.topics[0].partitions] == [7]
+    assert committed_offsets(restarted, ["g"]) == [7]
+
+
+@pytest.mark.parametrize("operation", ["append", "sync"])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_rejected_commits_in_an_offsets_topic_whose_creation_failed_do_not_reappear(
+    operation: str, crashes: bool
+) -> None:
+    """They must not be restored from the write-ahead log."""
+    files = FaultyFiles()
+    broker = BrokerHarness(files=files, has_write_ahead=True)
+    broker.create_topic("orders")
+    groups = ("g", "h", "i")
+    assert len(set(map(broker.partition_of, groups))) == len(groups)
+    rejected = [send_commit(broker, each) for each in groups]
+    files.faults.append(FileFault(operation, matches=lambda path: REGISTRY_TOPIC in str(path)))
+    broker.run_loop()
+    for group in groups[:2]:
+        send_commit(broker, group, 8)
+    broker.run_loop()
+    for each in rejected:
+        (partition,) = each.response.topics[0].partitions
+        assert partition.error_code == ErrorCode.not_coordinator
+    assert committed_offsets(broker, groups) == [8, 8, -1]
+    if crashes:
+        files.crash()
+    restarted = BrokerHarness(files=files, has_write_ahead=True)
+    restarted.load()
+    assert committed_offsets(restarted, groups) == [8, 8, -1]
 
 
 async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_path: Path) -> None:

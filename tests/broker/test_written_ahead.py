@@ -21,6 +21,7 @@ from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
 from support.coordinator import offset_commit
+from support.runtime import until_durable
 
 GROUPS = [f"group-{number}" for number in range(20)]
 
@@ -29,6 +30,9 @@ GROUPS = [f"group-{number}" for number in range(20)]
 async def running(folder: Path, durability: Durability = "fsync") -> AsyncIterator[Broker]:
     broker = Broker(BrokerConfig({}), data_dir=folder, durability=durability)
     await broker.start("127.0.0.1", 0)
+    # The topic is created first, because it uses the write-ahead log only once it is durable.
+    broker.node.topics.ensure_offsets_topic()
+    assert await until_durable(broker.node.topics) is None
     try:
         yield broker
     finally:

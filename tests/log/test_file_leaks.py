@@ -70,7 +70,6 @@ def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
         PartitionCheckpoints(folder, files),
         leader_id=1,
         durable_reads_only=False,
-        write_ahead=None,
     )
     with pytest.raises(OSError, match="injected error"):
         partition.reopen(0)

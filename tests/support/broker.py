@@ -19,6 +19,7 @@ from kohort.broker.security.principal import ANONYMOUS
 from kohort.broker.security.session import ClientSession
 from kohort.log.group_commit import Durability
 from kohort.log.log import Log
+from kohort.log.write_ahead import WriteAheadLog
 from kohort.protocol.apis import BY_KEY
 from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -92,6 +93,7 @@ class BrokerHarness(VirtualBroker):
         durability: Durability = "fsync",
         files: FaultyFiles | None = None,
         nodes: int = 1,
+        has_write_ahead: bool = False,
     ) -> None:
         self.principal = ANONYMOUS
         self.callbacks: list[Callable[[], None]] = []
@@ -107,6 +109,7 @@ class BrokerHarness(VirtualBroker):
             config=BrokerConfig({**DEFAULTS, **(config or {})}),
             offsets_partitions=OFFSETS_PARTITIONS,
             durability=durability,
+            write_ahead=WriteAheadLog(DATA, files) if has_write_ahead else None,
         )
         self.configs = self.topics.configs
         self.node = self.cluster.nodes[1]
