@@ -23,6 +23,7 @@ from typing import Final, Protocol
 from crc32c import crc32c
 
 from .batch import LENGTH_END
+from .errors import LogError
 from .files import File, Files
 from .log import Log
 
@@ -175,16 +176,16 @@ class WriteAheadLog:
         """Sync the open logs, then remove the write-ahead log unless it is still needed."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
         try:
+            if file is not None:
+                file.close()
             for log in logs.values():
                 if log.failed is not None:
                     self._logs = {log.folder.name: log}  # reopen() calls `replay`
                     log.reopen()
                 log.sync()
-        except OSError as error:
+        except (OSError, LogError) as error:
             _log.error(
                 "The write-ahead log in %s is kept for the next start: %s", self._folder, error
             )

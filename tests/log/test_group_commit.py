@@ -126,6 +126,34 @@ def test_with_durability_os_a_failed_sync_is_reported_to_its_callback() -> None:
     assert isinstance(error, OSError)
 
 
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_appends_to_a_log_that_is_closed_during_the_flush_fail(durability: Durability) -> None:
+    """The log of a topic whose creation is undone, or one that is truncated when it is reopened."""
+    world = World(durability)
+    failing, closed = world.log("a-0"), world.log("b-0")
+    world.append(failing, "undone")
+    world.group_commit.on_durable(failing, lambda _error: closed.close())
+    world.append(closed, "written")
+    world.files.fail("sync" if durability == "fsync" else "append")
+    world.loop.iterate()
+    world.loop.finish_syncs()
+    assert [value for value, error in world.results if error is None] == []
+    assert world.acknowledged == ["undone", "written"]
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_appends_to_a_log_that_is_closed_before_the_flush_fail(durability: Durability) -> None:
+    world = World(durability)
+    log = world.log("a-0")
+    world.append(log, "one")
+    log.close()
+    world.loop.iterate()
+    ((value, error),) = world.results
+    assert value == "one"
+    assert "is closed" in str(error)
+    assert batch_values(world.log("a-0")) == []
+
+
 def test_with_durability_none_nothing_is_synced_even_on_request() -> None:
     world = World("none")
     topic = world.log("a-0")

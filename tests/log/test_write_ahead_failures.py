@@ -2,7 +2,9 @@
 are not."""
 
 import errno
+import struct
 import threading
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,20 @@ def test_what_cannot_be_synced_at_the_stop_is_left_to_the_next_start() -> None:
     assert left(files) == [f"{PREFIX}1"]
     files.crash()
     assert [Broker(files).words(name) for name in NAMES] == [[f"one {name}"] for name in NAMES]
+
+
+def test_a_log_that_cannot_be_read_at_the_stop_does_not_prevent_the_stop() -> None:
+    files = disk()
+    broker = Broker(files, bytes_max=100)
+    files.fail("sync", after=1)
+    broker.flush("one")
+    (failed,) = (log for log in broker.logs.values() if log.failed)
+    (segment,) = failed.segments
+    body = struct.pack(">bbii99x", 0, 0, -1, 99)  # a message of Kafka before 0.11
+    header = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body))
+    files.contents[segment.path][:] = header + body
+    broker.stop()
+    assert left(files) == [f"{PREFIX}1"]
 
 
 def test_a_failed_write_ahead_fails_no_append() -> None:
