@@ -202,7 +202,12 @@ class CoordinatorRuntime:
     ) -> int:
         self._last_ticket = ticket = self._last_ticket + 1
         now = self._clock.now_ms()
-        outcome = context.coordinator.handle(command, ticket, now)
+        coordinator = context.coordinator
+        try:
+            outcome = coordinator.handle(command, ticket, now)
+        except Exception as error:
+            self._decision_failed(context, coordinator, error)
+            raise
         self._waiting[ticket] = (command, respond, request)
         self._carry_out(context, outcome, now)
         return ticket
@@ -214,17 +219,9 @@ class CoordinatorRuntime:
         store, log = self._store, context.log
         assert log is not None
         if records:
-            try:
-                flush = store.append(log, records, now)
-            except RecordsTooLarge as error:
-                _log.error("Records of %s cannot be stored: %s", log.folder.name, error)
-                self._carry_out(context, context.coordinator.append_failed(outcome, now), now)
+            flush = self._append(context, outcome, now)
+            if flush is None:
                 return
-            apply = context.coordinator.apply
-            for record in records:
-                apply(record)
-            if changes := context.coordinator.state_changes():
-                context.publisher.publish(changes)
             if self._cache.needs_eviction:
                 self._cache.evict()
             waiting = context.replies
@@ -251,17 +248,51 @@ class CoordinatorRuntime:
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
 
+    def _append(self, context: CoordinatorContext, outcome: Outcome, now: int) -> object | None:
+        """Append and apply records. Return the token of their flush, or None if they are too large
+        and the coordinator has decided on a replacement."""
+        coordinator, log, records = context.coordinator, context.log, outcome.records
+        assert log is not None
+        apply = coordinator.apply
+        try:
+            flush = self._store.append(log, records, now)
+            for record in records:
+                apply(record)
+        except RecordsTooLarge as error:
+            _log.error("Records of %s cannot be stored: %s", log.folder.name, error)
+            self._run(context, partial(coordinator.append_failed, outcome, now), now)
+            return None
+        except Exception as error:
+            self._decision_failed(context, coordinator, error)
+            raise
+        if changes := coordinator.state_changes():
+            context.publisher.publish(changes)
+        return flush
+
+    def _run(self, context: CoordinatorContext, decide: Callable[[], Outcome], now: int) -> None:
+        """Carry out a decision that is not about a request."""
+        coordinator = context.coordinator
+        try:
+            outcome = decide()
+        except Exception as error:
+            self._decision_failed(context, coordinator, error)
+            raise
+        self._carry_out(context, outcome, now)
+
     def _match_regexes(
         self, context: CoordinatorContext, coordinator: Coordinator, query: RegexQuery
     ) -> CooperativeTask[None]:
         yield from begin(self._regex_matches)
         try:
             matched = yield from query.match()
+        except Exception as error:
+            self._decision_failed(context, coordinator, error)
+            raise
         finally:
             self._regex_matches.end()
         if context.coordinator is coordinator and context.state is ACTIVE:
             now = self._clock.now_ms()
-            self._carry_out(context, coordinator.regexes_matched(query, matched, now), now)
+            self._run(context, partial(coordinator.regexes_matched, query, matched, now), now)
 
     def _arm(self, context: CoordinatorContext, deadline_ms: int) -> None:
         if context.timer is not None:
@@ -280,11 +311,11 @@ class CoordinatorRuntime:
                 deadline = coordinator.next_deadline()
                 if deadline is None or deadline > now:
                     break
-                self._carry_out(context, coordinator.tick(now), now)
+                self._run(context, partial(coordinator.tick, now), now)
                 if context.coordinator is not coordinator:
                     return
         finally:
-            # Even if a decision has raised an exception, later deadlines must expire.
+            # Even if a response could not be sent, later deadlines must expire.
             is_same = context.coordinator is coordinator
             if is_same and (deadline := coordinator.next_deadline()) is not None:
                 self._arm(context, deadline)
@@ -322,14 +353,17 @@ class CoordinatorRuntime:
         replies: Sequence[Reply],
         error: OSError,
     ) -> None:
-        for ticket, _ in replies:
+        self._fail_requests(ticket for ticket, _ in replies)
+        # If several flushes fail, only the first failure reloads the partition.
+        if context.coordinator is coordinator:
+            self._reload(context, error)
+
+    def _fail_requests(self, tickets: Iterable[int]) -> None:
+        for ticket in tickets:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None:
                 command, respond, request = waiting
                 respond(request, error_result(command, FAILED_WRITE_ERROR))
-        # If several flushes fail, only the first failure reloads the partition.
-        if context.coordinator is coordinator:
-            self._reload(context, error)
 
     def _deliver(self, replies: Sequence[Reply]) -> None:
         """Send all replies, then raise the first exception that occurred."""
@@ -462,6 +496,34 @@ class CoordinatorRuntime:
             self._fail(context, error)
         else:
             self._loader.begin(context)
+        self._unload(context, lost)
+
+    def _decision_failed(
+        self, context: CoordinatorContext, coordinator: Coordinator, error: Exception
+    ) -> None:
+        """Reload the partition after an unexpected exception in a decision, because the state of
+        its groups may be inconsistent, and fail its waiting requests. The caller raises the
+        exception again, so that it is logged."""
+        if context.coordinator is not coordinator or context.state is not ACTIVE:
+            return
+        _log.error(
+            "Reloading partition %d of __consumer_offsets after an unexpected exception: %r",
+            context.partition,
+            error,
+        )
+        lost = self._reset(context)
+        # The log itself has not failed, so `begin` must not truncate its unsynced records.
+        context.log = None
+        partition_of = self._store.partition_of
+        # A ListGroups request only waits for a flush.
+        tickets = [
+            ticket
+            for ticket, (command, _, _) in self._waiting.items()
+            if not isinstance(command, ListGroups)
+            and partition_of(command.group_id) == context.partition
+        ]
+        self._loader.begin(context)
+        self._fail_requests(tickets)
         self._unload(context, lost)
 
     def _invalidate(self, context: CoordinatorContext, error: OSError | CorruptBatch) -> None:

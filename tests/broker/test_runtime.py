@@ -2,6 +2,7 @@
 partition continues with the log on disk."""
 
 import errno
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from kohort.coordinator.commands import (
     JoinGroup,
     OffsetFetch,
 )
+from kohort.coordinator.outcome import Outcome, RegexQuery
 from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
+from kohort.log.tasks import CooperativeTask
 from kohort.protocol.errors import ErrorCode
 from support.broker import BrokerHarness
 from support.coordinator import offset_commit
@@ -208,29 +211,54 @@ def test_a_join_gets_its_response_at_its_deadline() -> None:
 
 
 @pytest.mark.interpreted
-def test_deadlines_still_expire_after_one_has_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    harness = RuntimeHarness("os")
+@pytest.mark.parametrize("failing", ["handle", "apply", "tick"])
+def test_a_failing_decision_fails_all_waiting_requests_and_reloads_the_partition(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exception may leave the groups in a state in which no decision completes the join."""
+    harness = RuntimeHarness()
+    harness.commit("before", 5)
+    harness.run_loop()
     harness.submit("join", join())
     harness.run_loop()
-    with monkeypatch.context() as broken:
-        broken.setattr(harness.context.coordinator, "tick", lambda _: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            harness.timers.advance(0)
+    coordinator = harness.context.coordinator
+    monkeypatch.setattr(coordinator, failing, lambda *_: 1 / 0)
+    decide = {"tick": partial(harness.timers.advance, 0)}.get(
+        failing, partial(harness.commit, "failing", 6, group_id="other")
+    )
+    with pytest.raises(ZeroDivisionError):
+        decide()
+    harness.run_loop()
+    assert harness.results["join"].error_code is ErrorCode.not_coordinator
+    assert not harness.runtime._waiting
+    assert not coordinator.groups
+    assert harness.committed_offset() == 5
+    # Before `apply`, the record was appended to the log.
+    assert harness.committed_offset("other") == (6 if failing == "apply" else -1)
+    harness.submit("rejoin", join())
     harness.timers.advance(0)
     harness.run_loop()
-    assert harness.results["join"].generation_id == 1
+    assert harness.results["rejoin"].error_code is ErrorCode.none
 
 
 @pytest.mark.interpreted
-def test_a_request_whose_decision_fails_is_not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_match_of_regular_expressions_reloads_the_partition() -> None:
     harness = RuntimeHarness()
     harness.commit("before", 5)
-    monkeypatch.setattr(harness.context.coordinator, "handle", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        harness.commit("failing", 6)
     harness.run_loop()
-    assert harness.results.keys() == {"before"}
-    assert not harness.runtime._waiting
+    coordinator = harness.context.coordinator
+
+    def match() -> CooperativeTask[dict[str, tuple[str, ...]]]:
+        yield None
+        raise ZeroDivisionError
+
+    outcome = Outcome((), (), (), (RegexQuery("g", 1, match),))
+    assert harness.runtime.carry_out("g", lambda *_: outcome)
+    with pytest.raises(ZeroDivisionError):
+        harness.run_loop()
+    harness.run_loop()
+    assert harness.context.coordinator is not coordinator
+    assert harness.committed_offset() == 5
 
 
 def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
