@@ -4,7 +4,7 @@ v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -15,6 +15,7 @@ from ...log.batch import HEADER_BYTES
 from ...protocol.errors import ErrorCode, ManyItems
 from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
+from ...topics.topic import Topic
 from ..cluster import Node
 from ..gather import Gather, merge_topics
 from ..network.request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
@@ -45,6 +46,9 @@ class TopicResponse(NamedTuple):
 class OffsetCommitResponse(NamedTuple):
     topics: Sequence[TopicResponse]
 
+
+NO_VERSION: Final = -1  # of the topics
+NO_IDS: Final[Mapping[str, bytes | None]] = {}
 
 # Number of partitions that are looked up in one step, which takes about 0.1 ms.
 PARTITIONS_PER_STEP: Final = 100
@@ -89,6 +93,8 @@ class Commit:
             None if retention_ms == -1 else retention_ms,
             version >= 9,
         )
+        self._topics_version = NO_VERSION
+        self._entries: list[CommitEntry] = []
         # The encoded response if no partition has an error, or None until it is needed.
         self._success: EncodedResponse | None = None
 
@@ -97,7 +103,15 @@ class Commit:
         yield from self._resolve(context, node)
         topics = self._request.topics
         offsets = [(each.committed_offset,) for topic in topics for each in topic.partitions]
+        if self._topics_version == node.topics.version:
+            self.submit(context, node, offsets)
+            return
+        # A topic that was recreated since must not get the offsets of the old one.
+        ids = {each.topic: each.topic_id for each in self._entries}
+        for _ in self._resolve(context, node, ids):
+            pass
         self.submit(context, node, offsets)
+        self._topics_version = NO_VERSION  # the next request means the new topic
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
         """Commit one or more pipelined requests in order. Requests that fit into one batch become
@@ -131,9 +145,12 @@ class Commit:
         command: OffsetCommit = make(OffsetCommit, fields)
         node.coordinators.submit(command, respond, argument)
 
-    def _resolve(self, context: RequestContext, node: Node) -> Iterator[None]:
+    def _resolve(
+        self, context: RequestContext, node: Node, ids: Mapping[str, bytes | None] = NO_IDS
+    ) -> Iterator[None]:
         """Separate the partitions that do not exist or that the client may not read, because the
-        coordinator must not commit them. Runs in steps."""
+        coordinator must not commit them. Topics whose ids are not those in `ids`, by name, do not
+        exist. Runs in steps."""
         version, topics_version = context.version, node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
@@ -141,12 +158,7 @@ class Commit:
         index = 0
         for topic in self._request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
-            if version >= 10:
-                found = node.view.by_id(topic.topic_id)
-                missing = ErrorCode.unknown_topic_id
-            else:
-                found = node.view.get(topic.name)
-                missing = UNKNOWN_PARTITION
+            found, missing = _find(topic, version, node, ids)
             requested = names[0] if found is None else found.name
             if not (requested is None or allows_topic(context, node, AclOperation.READ, requested)):
                 found, missing = None, ErrorCode.topic_authorization_failed
@@ -227,6 +239,18 @@ class Commit:
                 context.respond(response)
                 return
         context.respond_encoded(self._success)
+
+
+def _find(
+    requested: Any, version: int, node: Node, ids: Mapping[str, bytes | None]
+) -> tuple[Topic | None, ErrorCode]:
+    """Return a topic of a request, or None and the error. See `_resolve` for `ids`."""
+    if version >= 10:
+        return node.view.by_id(requested.topic_id), ErrorCode.unknown_topic_id
+    topic = node.view.get(requested.name)
+    if topic is not None and ids.get(topic.name, topic.id.bytes) != topic.id.bytes:
+        topic = None
+    return topic, UNKNOWN_PARTITION
 
 
 def _unauthorized(context: RequestContext) -> OffsetCommitResponse:

@@ -1,0 +1,33 @@
+"""OffsetCommit: topics that change during a request."""
+
+import pytest
+from kohort.protocol.budgets import FIRST_STEPS_MAX
+from kohort.protocol.errors import ErrorCode
+from support.broker import BrokerHarness
+from support.transactions import committed_offset
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_topic_recreated_during_the_request_has_no_offset(version: int) -> None:
+    broker = BrokerHarness()
+    old = broker.create_topic("orders")
+    others = broker.create_topic("others")
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    topics = [
+        {"topic_id": topic.id, "name": topic.name, "partitions": partitions}
+        # So many topics are looked up in slices.
+        for topic in [old, *[others] * FIRST_STEPS_MAX]
+    ]
+    pending = broker.send("OffsetCommit", version, group_id="g", topics=topics)
+    assert not pending.is_done
+    broker.topics.delete(old)
+    broker.topics.create("orders", 1, {})
+    broker.run_loop()
+    errors = [{each.error_code for each in topic.partitions} for topic in pending.response.topics]
+    missing = ErrorCode.unknown_topic_id if version >= 10 else ErrorCode.unknown_topic_or_partition
+    assert errors[0] == {missing}
+    assert set().union(*errors[1:]) == {ErrorCode.none}
+    assert committed_offset(broker) == -1
+    assert committed_offset(broker, "others") == 5
+    broker.commit("g", "orders", 0)
+    assert committed_offset(broker) == 7
