@@ -354,6 +354,9 @@ class Log:
                 self._folder_dirty |= folder_dirty  # without its name, a file is lost
                 self.failed = error
                 raise
+            finally:
+                if self.closed:
+                    self.close()  # the files opened here
             synced_offset = end_offset if up_to is None else min(up_to, end_offset)
             self._synced_offset = max(self._synced_offset, synced_offset)
 

@@ -281,8 +281,6 @@ class _LogFileSync:
     def sync(self) -> None:
         # Only up to this offset, because a later flush may be in progress and may fail.
         self._log.sync(up_to=self._durable_offset)
-        if self._log.closed:
-            self._log.close()  # the files opened by the sync
 
 
 def _append_missing(log: Log, batches: Iterable[bytes]) -> None:

@@ -2,6 +2,7 @@
 retried every second."""
 
 import errno
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles, Files
-from kohort.log.log import Log
+from kohort.log.log import Log, LogConfig
 from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter
@@ -73,6 +74,17 @@ def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
     )
     with pytest.raises(OSError, match="injected error"):
         partition.reopen(0)
+    assert open_below(folder) == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_log_that_is_closed_before_it_is_synced(folder: Path, fails: bool) -> None:
+    """As the log of a topic whose creation is undone during a flush."""
+    log = Log.open(folder, FailingFiles(*["sync_folder"] * fails), LogConfig(sync_at_open=False))
+    log.append(batch(2))
+    log.close()
+    with pytest.raises(OSError, match="injected error") if fails else nullcontext():
+        log.sync()
     assert open_below(folder) == []
 
 
