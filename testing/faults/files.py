@@ -67,6 +67,7 @@ class FaultyFiles(MemoryFiles):
         self.count = 0
         """The number of all calls that changed the disk."""
         self._counting = threading.Lock()  # files are synced in threads
+        self._naming = threading.RLock()  # and so are folders, while files are created
         self.crash_at: int | None = None
         """If set, all calls after this number of calls raise Crashed."""
         self.boots = 1
@@ -174,28 +175,32 @@ class FaultyFiles(MemoryFiles):
         elif any(fault.operation == "open" for fault in self.faults):
             # Opening a file does not change the disk, so it is recorded only if a fault needs it.
             self.operate("open", path)
-        super().open(path, create=create, read_only=read_only)
-        return FaultyFile(self, path, self.contents[path])
+        with self._naming:
+            super().open(path, create=create, read_only=read_only)
+            return FaultyFile(self, path, self.contents[path])
 
     def make_folder(self, folder: Path) -> None:
         self.operate("make_folder", folder)
-        super().make_folder(folder)
+        with self._naming:
+            super().make_folder(folder)
 
     def replace(self, path: Path, data: bytes) -> None:
         self.operate("replace", path)
-        before = [each[path] for each in (self.contents, self._durable_names) if path in each]
-        super().replace(path, data)
-        self.image.store(self.contents[path])
-        self._durable_names[path] = self.contents[path]
-        self._forget_unreachable(before)
+        with self._naming:
+            before = [each[path] for each in (self.contents, self._durable_names) if path in each]
+            super().replace(path, data)
+            self.image.store(self.contents[path])
+            self._durable_names[path] = self.contents[path]
+            self._forget_unreachable(before)
 
     def rename(self, path: Path, target: Path) -> None:
         self.operate("rename", path)
-        before = [self.contents[target]] if target in self.contents else []
-        if path in self.contents:
-            before += self._add_pending_rename(path, target)
-        super().rename(path, target)
-        self._forget_unreachable(before)
+        with self._naming:
+            before = [self.contents[target]] if target in self.contents else []
+            if path in self.contents:
+                before += self._add_pending_rename(path, target)
+            super().rename(path, target)
+            self._forget_unreachable(before)
 
     def _add_pending_rename(self, path: Path, target: Path) -> list[bytearray]:
         """Add a pending rename. Beyond RENAMES_MAX, drop the oldest rename to the same name, and
@@ -209,37 +214,42 @@ class FaultyFiles(MemoryFiles):
 
     def remove(self, path: Path) -> None:
         self.operate("remove", path)
-        before = [self.contents[path]] if path in self.contents else []
-        super().remove(path)
-        self._forget_unreachable(before)
+        with self._naming:
+            before = [self.contents[path]] if path in self.contents else []
+            super().remove(path)
+            self._forget_unreachable(before)
 
     def remove_folder(self, folder: Path) -> None:
         self.operate("remove_folder", folder)
-        before = tuple(self.contents.values())
-        super().remove_folder(folder)
-        self._forget_unreachable(before)
+        with self._naming:
+            before = tuple(self.contents.values())
+            super().remove_folder(folder)
+            self._forget_unreachable(before)
 
     def sync_folder(self, folder: Path) -> None:
         self.operate("sync_folder", folder)
-        super().sync_folder(folder)
-        before = self._reachable()
-        self._pending_renames = [each for each in self._pending_renames if each[0].parent != folder]
-        gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
-        for path in gone:
-            del self._durable_names[path]
-        for path in [p for p in self._durable_folders if p.parent == folder]:
-            if path not in self.folders:
-                self._durable_folders.discard(path)
-                for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
-                    del self._durable_names[inside]
-        durable = {id(buffer) for buffer in self._durable_names.values()}
-        for path, buffer in tuple(self.contents.items()):
-            # The durable files in a renamed folder remain durable.
-            was_durable = id(buffer) in durable and path.is_relative_to(folder)
-            if path.parent == folder or was_durable:
-                self._durable_names[path] = buffer
-        self._durable_folders.update(p for p in self.folders if p.parent == folder)
-        self._forget_unreachable(before)
+        with self._naming:
+            super().sync_folder(folder)
+            before = self._reachable()
+            self._pending_renames = [
+                each for each in self._pending_renames if each[0].parent != folder
+            ]
+            gone = [p for p in self._durable_names if p.parent == folder and p not in self.contents]
+            for path in gone:
+                del self._durable_names[path]
+            for path in [p for p in self._durable_folders if p.parent == folder]:
+                if path not in self.folders:
+                    self._durable_folders.discard(path)
+                    for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
+                        del self._durable_names[inside]
+            durable = {id(buffer) for buffer in self._durable_names.values()}
+            for path, buffer in tuple(self.contents.items()):
+                # The durable files in a renamed folder remain durable.
+                was_durable = id(buffer) in durable and path.is_relative_to(folder)
+                if path.parent == folder or was_durable:
+                    self._durable_names[path] = buffer
+            self._durable_folders.update(p for p in self.folders if p.parent == folder)
+            self._forget_unreachable(before)
 
     def boot_id(self) -> str:
         return f"boot {self.boots}"

@@ -1,7 +1,9 @@
 """The disk in memory that tests hand in: what it remembers, and that it forgets the rest."""
 
 import random
+import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -157,3 +159,25 @@ def test_the_last_calls_are_kept_and_all_are_counted(
     file = files.open(LOG, create=True)
     with pytest.raises(Crashed):
         file.append(b"a")
+
+
+def test_folders_are_synced_in_threads_while_files_are_created() -> None:
+    files = FaultyFiles()
+    folders = [Path(f"/data/{number}") for number in range(200)]
+    for folder in folders:
+        files.make_folder(folder)
+        files.open(folder / "0.log", create=True)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            synced = [pool.submit(files.sync_folder, folder) for folder in folders]
+            for folder in folders:
+                files.replace(folder / "1.log", b"")
+            for each in synced:
+                each.result()
+    finally:
+        sys.setswitchinterval(interval)
+    files.sync_folder(Path("/data"))
+    files.crash()
+    assert len(files.contents) == 2 * len(folders)
