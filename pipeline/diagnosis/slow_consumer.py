@@ -44,10 +44,20 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
     """SLOW_CONSUMER: a member exceeded its poll interval, or the others waited for it.
 
     Evidence: exits with a cause in SLOW, and rebalances with `waited_for`. Severity: error if this
-    happened at least twice in the last hour, warning if once, else info. The client with the most
-    exits is described in detail; the others are only named.
+    happened at least twice in the last hour, warning if once, else info. The client to which it
+    happened most often in the last hour, then the one with the most exits, is described in detail;
+    the others are only named.
     """
-    clients = sorted(_slow_clients(facts), key=lambda c: (len(c.exits), len(c.waits)), reverse=True)
+
+    def recent(client: SlowClient) -> int:
+        times = [row.left_at for row in client.exits] + [row.joined_at for row in client.waits]
+        return sum(map(facts.is_recent, times))
+
+    clients = sorted(
+        _slow_clients(facts),
+        key=lambda client: (recent(client), len(client.exits), len(client.waits)),
+        reverse=True,
+    )
     if not clients:
         return None
     worst = clients[0]
@@ -60,9 +70,7 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
         _rejected_text(rebalances),
         f"Also slow: {join_texts(c.label for c in clients[1:])}." if clients[1:] else "",
     )
-    recent = sum(facts.is_recent(row.left_at) for row in worst.exits)
-    recent += sum(facts.is_recent(row.joined_at) for row in worst.waits)
-    severity = ERROR if recent > 1 else WARNING if recent else INFO
+    severity = (INFO, WARNING, ERROR)[min(sum(map(recent, clients)), 2)]
     evidence = [row.evidence for row in worst.exits[-3:]]
     evidence += [row.evidence for row in worst.waits[-2:]]
     text = " ".join(filter(None, sentences))

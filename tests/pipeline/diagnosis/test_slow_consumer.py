@@ -1,6 +1,16 @@
 """The check for slow consumers."""
 
-from history_builder import A_ALONE, MINUTE, A, B, C, HistoryBuilder, diagnosis_of, slow_consumer
+from history_builder import (
+    A_ALONE,
+    MINUTE,
+    START_MS,
+    A,
+    B,
+    C,
+    HistoryBuilder,
+    diagnosis_of,
+    slow_consumer,
+)
 from kohort.pipeline.diagnosis.rebalances import explain
 
 
@@ -62,6 +72,34 @@ def test_one_exit_is_a_warning_and_an_old_one_info() -> None:
     assert diagnosis_of(once).severity == 2
     assert "lost its membership in group payments once at" in diagnosis_of(once).text
     assert diagnosis_of(once, as_of=once.now + 60 * MINUTE).severity == 1
+
+
+def two_slow_clients(again_ms: int) -> HistoryBuilder:
+    """billing-3 exceeds its poll interval twice, then b once, `again_ms` later."""
+    history = slow_consumer(2)
+    a, b, c = history.records[-1].members
+    now = history.now + again_ms
+    history.commits(b, until=now - 310_000, since=history.now)
+    for other in (a, c):
+        history.commits(other, until=now - 3_000, since=history.now)
+    history.generation(A_ALONE, c, at=now)
+    return history
+
+
+def test_the_client_that_was_slow_in_the_last_hour_is_described() -> None:
+    row = diagnosis_of(two_slow_clients(9 * 60 * MINUTE))
+    assert (row.severity, row.verdict) == (2, "SLOW_CONSUMER")
+    assert "Consumer b on 10.0.0.98 lost its membership in group payments once at" in row.text
+    assert "Also slow: billing-3 on" in row.text
+
+
+def test_two_slow_clients_in_the_last_hour_are_an_error() -> None:
+    history = two_slow_clients(50 * MINUTE)
+    _, exit_, last = explain(history.build()).exits
+    assert (exit_.client_id, last.client_id) == ("billing-3", "b")
+    hour_ms = (exit_.left_at or 0) - START_MS + 60 * MINUTE
+    assert diagnosis_of(history, as_of=hour_ms - 1).severity == 3
+    assert diagnosis_of(history, as_of=hour_ms).severity == 2
 
 
 def test_cooperative_groups_are_not_advised_to_become_cooperative() -> None:
