@@ -291,6 +291,15 @@ class HistoryIndex:
         offsets += [removal.log_offset for removal in self.history.removals]
         return any(begin < offset < end for offset in offsets)
 
+    def retained_since(self, empty: Generation) -> int | None:
+        """Return the time from which the offsets of an empty group are retained: when it became
+        empty, or in a consumer group the last commit (upstream:
+        ConsumerGroup.offsetExpirationCondition)."""
+        if not empty.is_consumer_group:
+            return empty.state_ms
+        commits = (a for a in self.activities if _generation_offset(a) <= empty.log_offset)
+        return max((activity.last_commit_ms for activity in commits), default=None)
+
     def known_partitions(self, up_to: Generation) -> set[TopicPartition]:
         """Return all partitions assigned, owned or committed up to and including a record."""
         known = {

@@ -30,10 +30,11 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
     ) is not None:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
     last = next((record for record in reversed(index.records) if not record.tombstone), None)
-    emptied_at = last.state_ms if last is not None and not last.members else None
-    expires = None
-    if deleted_at is None and emptied_at is not None and index.activities:
-        expires = emptied_at + history.offsets_retention_ms
+    emptied_at, expires = None, None
+    if last is not None and not last.members and last.state_ms is not None:
+        emptied_at, since = last.state_ms, index.retained_since(last)
+        if deleted_at is None and since is not None and index.activities:
+            expires = max(emptied_at, since + history.offsets_retention_ms)
     return GroupLifecycle(
         cluster=history.cluster,
         group=history.group,

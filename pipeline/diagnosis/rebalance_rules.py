@@ -43,25 +43,28 @@ class Rule(NamedTuple):
 def _deleted(case: RebalanceCase) -> Explanation | None:
     """Rule 1: the group's record is a tombstone.
 
-    The group expired if it was Empty for offsets.retention.minutes, and was deleted otherwise. The
-    cause remains open (GROUP_DELETED_OR_EXPIRED) if the group had no offsets, or if it is unknown
-    when the group became Empty. Confidence: high.
+    The group expired if it was Empty for offsets.retention.minutes (a consumer group: if its last
+    commit was that old), and was deleted otherwise. The cause remains open
+    (GROUP_DELETED_OR_EXPIRED) if the group had no offsets, or if that time is unknown. Confidence:
+    high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:
         return None
-    retention_ms = case.history_index.history.offsets_retention_ms
+    index, retention_ms = case.history_index, case.history_index.history.offsets_retention_ms
     if before is None or before.tombstone or before.members:
         text = "the group's record was deleted; when the group became empty is unknown"
-    elif after.append_ms is None or before.state_ms is None:
-        text = "the group's record was deleted; the log does not show when"
-    elif not case.history_index.had_offsets(after):
+    elif not index.had_offsets(after):
         text = "the group was empty and had no offsets: such a group is removed automatically"
+    elif after.append_ms is None or (since_ms := index.retained_since(before)) is None:
+        text = "the group's record was deleted; the log does not show when"
     else:
-        empty_ms = after.append_ms - before.state_ms
-        text = f"the group was empty for {duration(empty_ms)}; offsets are retained for "
-        text += duration(retention_ms)
-        cause = Cause.GROUP_EXPIRED if empty_ms >= retention_ms else Cause.GROUP_DELETED
+        unused_ms = after.append_ms - since_ms
+        text = f"the group was empty for {duration(unused_ms)}"
+        if before.is_consumer_group:
+            text = f"the last commit of the empty group was {duration(unused_ms)} old"
+        text += f"; offsets are retained for {duration(retention_ms)}"
+        cause = Cause.GROUP_EXPIRED if unused_ms >= retention_ms else Cause.GROUP_DELETED
         return Explanation(cause, "high", text)
     return Explanation(Cause.GROUP_DELETED_OR_EXPIRED, "high", text)
 

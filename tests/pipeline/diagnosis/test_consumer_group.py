@@ -1,7 +1,7 @@
 """Consumer groups (KIP-848), from records written by Kafka 4.3."""
 
 import pytest
-from history_builder import HistoryBuilder, member, partitions
+from history_builder import START_MS, HistoryBuilder, member, partitions
 from kohort.pipeline.diagnosis.checks import diagnose
 from kohort.pipeline.diagnosis.consumer_group import ConsumerGroup, consumer_group
 from kohort.pipeline.diagnosis.facts import GroupFacts
@@ -186,6 +186,38 @@ def test_the_coordinator_reports_the_cause_of_an_epoch_and_of_an_exit() -> None:
     assert exit_.session_timeout_ms == 6_000
     last = explained.rebalances[-1]
     assert (last.cause, last.confidence) == ("SESSION_TIMEOUT", "exact")
+
+
+DAY = 24 * 3_600_000
+
+
+def emptied_on_day_8() -> HistoryBuilder:
+    """The last commit is made on day 2."""
+    history = HistoryBuilder()
+    history.epoch(A, at=DAY, number=2)
+    history.commits(A, until=2 * DAY)
+    history.epoch(at=8 * DAY, number=3)
+    return history
+
+
+@pytest.mark.parametrize(("retention_days", "expires_on_day"), [(7, 9), (3, 8)])
+def test_offsets_of_an_empty_group_expire_after_the_last_commit(
+    retention_days: int, expires_on_day: int
+) -> None:
+    history = emptied_on_day_8().build()._replace(offsets_retention_ms=retention_days * DAY)
+    assert lifecycle(history).expires_at_est == START_MS + expires_on_day * DAY
+
+
+@pytest.mark.parametrize(("on_day", "cause"), [(9, "GROUP_EXPIRED"), (8.5, "GROUP_DELETED")])
+def test_a_group_expired_if_its_last_commit_is_as_old_as_the_retention(
+    on_day: float, cause: str
+) -> None:
+    history = emptied_on_day_8()
+    history.tombstone(at=int(on_day * DAY))
+    last = explain(history.build()).rebalances[-1]
+    assert (last.cause, last.confidence) == (cause, "high")
+    age = {9: "7 d", 8.5: "6 d 12 h"}[on_day]
+    assert last.evidence.startswith(f"the last commit of the empty group was {age} old;")
 
 
 def status(
