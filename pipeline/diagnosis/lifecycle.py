@@ -21,15 +21,16 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
     newest = index.records[-1] if index.records else None
     last_commit = max((a.last_commit_ms for a in index.activities), default=None)
     deleted_at, end_kind = None, None
+    last = next((record for record in reversed(index.records) if not record.tombstone), None)
+    if newest is not None and newest.tombstone and index.activity(newest):
+        newest = last = None  # the group exists again, with offsets only
     if newest is not None and newest.tombstone:
-        if last_commit is None or newest.append_ms is None or last_commit <= newest.append_ms:
-            deleted_at = newest.append_ms
-            end_kind = END_KINDS[explain(history).rebalances[-1].cause]
+        deleted_at = newest.append_ms
+        end_kind = END_KINDS[explain(history).rebalances[-1].cause]
     elif (newest is None or not newest.members) and (
         removal := _removal_of_all_offsets(index)
     ) is not None:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
-    last = next((record for record in reversed(index.records) if not record.tombstone), None)
     emptied_at, expires = None, None
     if last is not None and not last.members and last.state_ms is not None:
         emptied_at, since = last.state_ms, index.retained_since(last)

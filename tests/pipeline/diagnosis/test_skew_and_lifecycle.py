@@ -103,7 +103,11 @@ def test_a_group_that_commits_after_its_tombstone_is_live() -> None:
     history = emptied()
     history.tombstone(at=3 * MINUTE)
     history.commits(A, until=5 * MINUTE, since=4 * MINUTE)
-    assert lifecycle(history.build()).end_kind is None
+    row = lifecycle(history.build())
+    assert (row.emptied_at, row.deleted_at, row.end_kind, row.expires_at_est) == (None,) * 4
+    history.removals.append(Removal("orders", 0, 999, START_MS + 6 * MINUTE))
+    row = lifecycle(history.build())
+    assert (row.deleted_at, row.end_kind) == (START_MS + 6 * MINUTE, "OFFSETS_DELETED")
 
 
 @pytest.mark.parametrize(
