@@ -210,11 +210,8 @@ class HistoryIndex:
 
     def _newest_first(self, generation: Generation) -> Iterator[Generation]:
         """Yield the records up to this one, newest first."""
-        return (
-            record
-            for record in reversed(self.records)
-            if record.log_offset <= generation.log_offset
-        )
+        end = bisect_right(self.records, generation.log_offset, key=attrgetter("log_offset"))
+        return (self.records[number] for number in range(end - 1, -1, -1))
 
     def rows_of(self, record: Generation) -> range:
         """Return the numbers of the rows that were merged into a record."""
@@ -300,18 +297,22 @@ class HistoryIndex:
         commits = (a for a in self.activities if _generation_offset(a) <= empty.log_offset)
         return max((activity.last_commit_ms for activity in commits), default=None)
 
+    @cached_property
+    def _known_since(self) -> dict[TopicPartition, int]:
+        """The log offset of the first record in which a partition was assigned, owned or committed;
+        -1: it was committed before the first record."""
+        known: dict[TopicPartition, int] = {}
+        for activity in self.activities:
+            known.setdefault((activity.topic, activity.partition), _generation_offset(activity))
+        for record in self.records:
+            for member in record.members:
+                for tp in (*(member.assigned or ()), *(member.owned or ())):
+                    known[tp] = min(known.get(tp, record.log_offset), record.log_offset)
+        return known
+
     def known_partitions(self, up_to: Generation) -> set[TopicPartition]:
         """Return all partitions assigned, owned or committed up to and including a record."""
-        known = {
-            (a.topic, a.partition)
-            for a in self.activities
-            if a.generation_log_offset is None or a.generation_log_offset <= up_to.log_offset
-        }
-        for record in self.records:
-            if record.log_offset <= up_to.log_offset:
-                for member in record.members:
-                    known.update(member.assigned or (), member.owned or ())
-        return known
+        return {tp for tp, since in self._known_since.items() if since <= up_to.log_offset}
 
     def _up_to(self, generation: Generation, tp: TopicPartition, since: int = -1) -> list[Activity]:
         """Return a partition's commits in the generations from log offset `since` to this one."""

@@ -1,5 +1,7 @@
 """The rules for rebalances, except those for members that left, at their limits."""
 
+from collections.abc import Iterator
+
 import pytest
 from history_builder import (
     A_ALONE,
@@ -266,6 +268,26 @@ def test_without_a_visible_change_the_cause_is_unknown() -> None:
     history.generation(A, B)
     history.generation(A, B, at=MINUTE)
     assert last_cause(history) == ("SAME_MEMBERS_UNKNOWN", "low")
+
+
+class CountedMembers(tuple[Member, ...]):
+    """Counts how often the members of a record are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Member]:
+        CountedMembers.reads += 1
+        return super().__iter__()
+
+
+def test_many_rebalances_of_the_same_members_are_explained_in_linear_time() -> None:
+    history, count = HistoryBuilder(), 200
+    for number in range(count):
+        members = CountedMembers((A, B))
+        history.generation(*members, at=number * MINUTE, members=members)
+    CountedMembers.reads = 0
+    assert last_cause(history) == ("SAME_MEMBERS_UNKNOWN", "low")
+    assert CountedMembers.reads < 50 * count
 
 
 # --- lost generations; the table of rules
