@@ -21,6 +21,9 @@ SLOW: Final = frozenset(
 EVICTED: Final = SLOW | {Cause.SESSION_TIMEOUT.name, Cause.SYNC_TIMEOUT.name}
 """Exit causes of members that did not leave on purpose."""
 
+EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
+"""Assignors of consumers that revoke all partitions in each rebalance."""
+
 
 class GroupFacts(NamedTuple):
     """All known facts about a group. Rows are in log order and go back one day at most."""
@@ -62,10 +65,11 @@ class CheckResult(NamedTuple):
 
 
 def advise_cooperative(facts: GroupFacts) -> tuple[str, ...]:
-    """Return advice for groups whose assignor is eager."""
+    """Return advice for groups whose assignor is eager and can be replaced, unlike those of Kafka
+    Streams and Connect."""
     last = facts.last_with_members
-    protocol = last.protocol if last is not None else None
-    if facts.consumer is not None or (protocol is not None and "cooperative" in protocol):
+    is_eager = last is not None and last.protocol in EAGER and not last.is_cooperative
+    if facts.consumer is not None or not is_eager:
         return ()
     advice = (
         "Use cooperative rebalancing (partition.assignment.strategy=CooperativeStickyAssignor, in "

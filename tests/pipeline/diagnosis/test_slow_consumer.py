@@ -1,5 +1,6 @@
 """The check for slow consumers."""
 
+import pytest
 from history_builder import (
     A_ALONE,
     MINUTE,
@@ -102,9 +103,27 @@ def test_two_slow_clients_in_the_last_hour_are_an_error() -> None:
     assert diagnosis_of(history, as_of=hour_ms).severity == 2
 
 
-def test_cooperative_groups_are_not_advised_to_become_cooperative() -> None:
-    advice = diagnosis_of(slow_consumer(2, protocol="cooperative-sticky")).advice
-    assert not any("CooperativeSticky" in line for line in advice)
+@pytest.mark.parametrize(
+    ("protocol", "is_advised"),
+    [
+        *(("range", True), ("roundrobin", True), ("sticky", True)),
+        ("cooperative-sticky", False),
+        ("stream", False),  # Kafka Streams
+        *(("sessioned", False), ("compatible", False)),  # Kafka Connect
+    ],
+)
+def test_only_eager_consumers_are_advised_to_become_cooperative(
+    protocol: str, is_advised: bool
+) -> None:
+    advice = diagnosis_of(slow_consumer(2, protocol=protocol)).advice
+    assert any("CooperativeSticky" in line for line in advice) == is_advised
+
+
+def test_members_that_own_partitions_when_they_join_are_cooperative_already() -> None:
+    history = slow_consumer(2)
+    members = tuple(m._replace(owned=m.assigned) for m in history.records[-1].members)
+    history.records[-1] = history.records[-1]._replace(members=members)
+    assert not any("CooperativeSticky" in line for line in diagnosis_of(history).advice)
 
 
 def test_a_member_that_delays_rebalances_is_a_slow_consumer() -> None:
