@@ -3,7 +3,7 @@ and log start offsets.
 
 kohort's status is the first that applies: UNKNOWN (no commit, or no sample of the log end),
 DATA_LOST (the next records are deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is
-paused), then Burrow's status.
+paused, or the partition has no owner during a reassignment), then Burrow's status.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,6 +32,10 @@ WORST_FIRST: Final = (
 )
 
 REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
+"""States in which a classic group is paused."""
+
+REASSIGNING: Final = frozenset({"Assigning", "Reconciling"})
+"""States of a consumer group in which members revoke partitions that others receive afterwards."""
 
 PAUSED_MS: Final = 10_000
 """The shortest silence that is considered a pause, longer than three heartbeat intervals (3 s)."""
@@ -53,7 +57,7 @@ def partition_statuses(
     if consumer is not None:
         needs_owner = not consumer.members or _knows_owners(generation, consumer)
     return [
-        _partition_status(cluster, group, window, needs_owner, as_of_ms, state in REBALANCING)
+        _partition_status(cluster, group, window, needs_owner, as_of_ms, state)
         for window in windows
     ]
 
@@ -145,7 +149,7 @@ def _partition_status(
     window: PartitionWindow,
     needs_owner: bool,
     now_ms: int,
-    is_rebalancing: bool,
+    state: str,
 ) -> PartitionStatus:
     commits, samples = burrow.merged(window.commits)[-burrow.INTERVALS :], window.log_ends
     # Burrow's rules use only the last samples; lags and rates also use older ones.
@@ -153,7 +157,7 @@ def _partition_status(
     committed = commits[-1].offset if commits else None
     lag = _lag(window)
     status_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
-    status, reason = _status(window, needs_owner, now_ms, is_rebalancing, status_burrow)
+    status, reason = _status(window, needs_owner, now_ms, state, status_burrow)
     consumed = rate([(commit.commit_ms, commit.offset) for commit in commits])
     recent = since(commits[0].commit_ms, samples) if commits else samples
     produced = rate([(sample.sampled_ms, sample.log_end) for sample in recent])
@@ -188,7 +192,7 @@ def _partition_status(
 
 
 def _status(
-    window: PartitionWindow, needs_owner: bool, now_ms: int, rebalancing: bool, status_burrow: str
+    window: PartitionWindow, needs_owner: bool, now_ms: int, state: str, status_burrow: str
 ) -> tuple[str, str]:
     """Return (kohort's status, its reason)."""
     lag = _lag(window)
@@ -202,8 +206,10 @@ def _status(
         return "OK", "no lag"
     silent = duration(now_ms - window.commits[-1].commit_ms)
     if needs_owner and window.owner is None:
+        if state in REASSIGNING:
+            return "REBALANCING", f"lag {lag}; the group is reassigning its partitions"
         return "NO_OWNER", f"lag {lag}; the partition is not assigned to a member"
-    if rebalancing:
+    if state in REBALANCING:
         return "REBALANCING", f"no member of the group has committed for {silent}"
     return status_burrow, {
         "STOP": f"lag {lag}; the last commit was {silent} ago",

@@ -249,6 +249,14 @@ def test_a_partition_without_an_owner_is_an_error() -> None:
     assert (row.status, row.unassigned, diagnosis.verdict) == ("NO_OWNER", 1, "NO_OWNER")
 
 
+@pytest.mark.parametrize("state", ["Assigning", "Reconciling"])
+def test_a_partition_without_an_owner_during_a_reassignment_is_rebalancing(state: str) -> None:
+    group = ConsumerGroup(state, 2)
+    row, diagnosis = status(group, 5, HistoryBuilder().epoch(B, at=0, number=2))
+    assert (row.status, diagnosis.verdict) == ("REBALANCING", "HEALTHY")
+    assert status(group, 0, HistoryBuilder().epoch(B, at=0, number=2))[0].status == "OK"
+
+
 def test_an_empty_group_with_lag_is_an_error() -> None:
     row, diagnosis = status(EMPTY, 5, HistoryBuilder().epoch(at=0, number=3))
     assert (row.state_inferred, row.members, row.unassigned) == ("Empty", 0, 1)
