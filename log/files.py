@@ -103,6 +103,8 @@ class Files(Protocol):
 
 # Interval at which appends check whether the file was removed. A check costs as much as a write.
 REMOVAL_CHECK_SECONDS = 0.5
+# Kafka and kohort use 31-bit positions in segments and indexes.
+SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
 # Bytes that `rewrite` reads and writes at a time.
 CHUNK_BYTES = 1024 * 1024
 OPEN_FILES_FOLDER = "/proc/self/fd"
@@ -172,7 +174,8 @@ class DiskFile:
             written += more
 
     def _preallocate(self, end: int) -> None:
-        allocated = end + self._preallocate_bytes
+        # A larger file could not be opened after a crash.
+        allocated = min(end + self._preallocate_bytes, SEGMENT_BYTES_MAX)
         try:
             os.posix_fallocate(self._fd, self._allocated, allocated - self._allocated)
         except OSError:

@@ -17,7 +17,7 @@ from crc32c import crc32c
 
 from .batch import CRC_START, HEADER_BYTES, BatchHeader, check_extent, read_header
 from .errors import CorruptBatch, LogError
-from .files import File, Files
+from .files import SEGMENT_BYTES_MAX, File, Files
 from .producer_state import ProducerStates
 
 # Bytes read at a time. Larger batches are read separately.
@@ -26,8 +26,6 @@ CHUNK_BYTES: Final = 1024 * 1024
 SEEK_BYTES: Final = 8 * 1024
 # Larger reads may be returned as a FileSlice. For smaller reads, opening the file would cost more.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
-# Kafka and kohort use 31-bit positions in segments and indexes.
-SEGMENT_BYTES_MAX: Final = 0x7FFFFFFF
 # Kafka's index offsets are 31-bit deltas from the base offset.
 OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
 INDEX_ENTRY_BYTES: Final = 16

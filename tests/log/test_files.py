@@ -252,6 +252,19 @@ def test_files_are_preallocated_and_truncated_at_close(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"x" * 10
 
 
+def test_at_most_2_gib_are_preallocated(tmp_path: Path) -> None:
+    """Segments have 31-bit positions. After a crash, a larger one could not be opened."""
+    path = tmp_path / "f"
+    with path.open("wb") as sparse:
+        sparse.truncate(2**31 - 3)
+    file = DiskFiles(preallocate_bytes=4096).open(path)
+    for count in (1, 1, 2):  # the last one is beyond 2 GiB - 1
+        file.append(b"x" * count)
+        assert path.stat().st_size == max(2**31 - 1, file.size)
+    file.close()
+    assert path.stat().st_size == 2**31 + 1
+
+
 def test_files_are_written_without_preallocation_if_unsupported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
