@@ -493,6 +493,7 @@ class Log:
                     segment.close()
             self._segments = []
             self.end_offset = self._synced_offset = self._written_ahead_offset = 0
+            self._folder_dirty = False  # a flush may still sync the log
             delete_folder(self.folder, self.files)
 
     # --- reading

@@ -252,6 +252,8 @@ def test_a_deleted_log_begins_at_0_again(place: tuple[Path, Files]) -> None:
     log.delete()
     assert log.end_offset == 0
     assert files.list(folder.parent) == []
+    log.sync()  # by a flush that began before the deletion
+    assert log.failed is None
     assert stored(Log.open(folder, files)) == []
 
 
