@@ -94,7 +94,7 @@ def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> l
     for name in swaps:
         base_offset = base_offset_of(name.removesuffix(SWAP))
         if base_offset is not None:
-            segment = Segment(folder, files, base_offset, suffix=SWAP)
+            segment = Segment(folder, files, base_offset, read_only=True, suffix=SWAP)
             try:
                 segment.scan(check_crcs=False)
             finally:

@@ -13,7 +13,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import CHUNK_BYTES
-from kohort.testing.faults.files import Crashed, FaultyFiles
+from kohort.testing.faults.files import Crashed, FaultyFile, FaultyFiles
 from support.log import append, batch, headers, stored
 
 FOLDER = Path("/data/orders-0")
@@ -248,6 +248,17 @@ def test_a_read_only_opening_changes_nothing() -> None:
     before = {path: bytes(content) for path, content in files.contents.items()}
     assert stored(Log.open(FOLDER, files, read_only=True)) == [batch(0, 2)]
     assert {path: bytes(content) for path, content in files.contents.items()} == before
+
+
+def test_a_read_only_opening_only_reads_an_unfinished_swap() -> None:
+    class ReadOnlyFiles(FaultyFiles):
+        def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FaultyFile:
+            assert read_only
+            return super().open(path, create=create, read_only=read_only)
+
+    files = ReadOnlyFiles()
+    files.contents[FOLDER / f"{FIRST.name}.swap"] = bytearray(batch(0, 2))
+    assert stored(Log.open(FOLDER, files, read_only=True)) == [batch(0, 2)]
 
 
 def test_preallocated_zeros_are_truncated_after_a_crash(tmp_path: Path) -> None:
