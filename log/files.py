@@ -230,6 +230,11 @@ class DiskFile:
         finally:
             os.close(fd)
 
+    def __del__(self) -> None:
+        # Two threads may open a segment at once, and its segment keeps one of the files.
+        if self._fd >= 0:
+            os.close(self._fd)
+
 
 class DiskLock:
     __slots__ = ("_fd", "_path")

@@ -11,6 +11,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles, Files
 from kohort.log.log import Log, LogConfig
+from kohort.log.segment import Segment
 from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.snapshot import SnapshotWriter
@@ -85,6 +86,20 @@ def test_a_log_that_is_closed_before_it_is_synced(folder: Path, fails: bool) -> 
     log.close()
     with pytest.raises(OSError, match="injected error") if fails else nullcontext():
         log.sync()
+    assert open_below(folder) == []
+
+
+def test_a_segment_that_two_threads_open_at_once(folder: Path) -> None:
+    class RacingFiles(FailingFiles):
+        def open(self, path: Path, **options: bool) -> Any:
+            file = super().open(path, **options)
+            if segment.file is None:
+                segment.file = super().open(path, **options)  # by the other thread
+            return file
+
+    segment = Segment(folder, RacingFiles(), 0)
+    assert segment.open() is segment.file
+    segment.close()
     assert open_below(folder) == []
 
 
