@@ -194,9 +194,7 @@ class _Recovery:
             path = self._folder / f"{base_offset:020d}.log"
             kept = self._unused_name(path, 0)
             self._files.rename(path, kept)
-            _log.error(
-                "%s follows corrupt bytes and is no longer read; kept as %s", path, kept.name
-            )
+            _log.error("%s is no longer read; kept as %s", path, kept.name)
 
     def _unused_name(self, path: Path, position: int) -> Path:
         names = (path.with_name(f"{path.name}.{position}.{number}.cut") for number in count())
