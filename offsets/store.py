@@ -53,8 +53,8 @@ class OffsetsStore(CoordinatorTopic):
         return self._group_commit.durability != "none"
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
-        """Add `records` to the next flush of a log as one batch, and return a token of that flush.
-        Raises RecordsTooLarge, and then adds no record."""
+        """Add `records` to the next flush of a log, in one batch unless all are tombstones, and
+        return a token of that flush. Raises RecordsTooLarge, and then adds no record."""
         if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
             _reject_too_large(records, log.config.max_message_bytes)
         # Encode first, because a record that cannot be encoded must not leave half a batch.
@@ -83,7 +83,13 @@ class OffsetsStore(CoordinatorTopic):
                 raise
             # A deletion has only tombstones, which may be split over several batches (upstream:
             # isAtomic).
-            return self._group_commit.append(log, encoded, now_ms)
+            token: object = None
+            for each in encoded:
+                try:
+                    token = self._group_commit.append(log, [each], now_ms, bytes_max)
+                except RecordsTooLarge:  # a single record may exceed the limit
+                    token = self._group_commit.append(log, [each], now_ms)
+            return token
 
     # --- loading
 

@@ -82,9 +82,21 @@ def test_a_group_that_cannot_fit_into_a_batch_is_rejected_without_being_encoded(
         fixture.store.append(fixture.log, in_transaction, NOW_MS)
 
 
-def test_tombstones_may_exceed_the_message_size_limit() -> None:
+def test_tombstones_are_split_over_batches_of_the_message_size_limit() -> None:
     fixture = Fixture()
+    fixture.store.append(fixture.log, [COMMIT], NOW_MS)
     tombstones = [OffsetTombstone("g", "t", partition) for partition in range(20)]
+    fixture.store.append(fixture.log, tombstones, NOW_MS)
+    fixture.flush()
+    assert fixture.load()[1] == [COMMIT, *tombstones]
+    sizes = [len(batch) for _, batch in fixture.log.batches()]
+    assert len(sizes) > 1
+    assert max(sizes) <= 200
+
+
+def test_a_tombstone_may_exceed_the_message_size_limit() -> None:
+    fixture = Fixture()
+    tombstones = [OffsetTombstone("g" * 300, "t", 0), OffsetTombstone("g", "t", 0)]
     fixture.store.append(fixture.log, tombstones, NOW_MS)
     fixture.flush()
     assert fixture.load()[1] == tombstones
