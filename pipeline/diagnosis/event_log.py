@@ -134,6 +134,8 @@ class EventLog:
         if before is None:
             return Counter()
         since = before.state_ms if before.append_ms is None else before.append_ms
+        if since is not None:
+            since += 1  # an event at the time of a record counts for this record
         until = after.state_ms if after.append_ms is None else after.append_ms
         return Counter(
             ERRORS.get(event.error_code or 0, f"error {event.error_code}")

@@ -14,6 +14,7 @@ from ..formatting import count_of, duration, join_texts, percent, times, utc
 from .facts import ERROR, HOUR_MS, INFO, SLOW, WARNING, CheckResult, GroupFacts, advise_cooperative
 from .group_history import Member
 from .rows import MemberExit, Rebalance
+from .storms import cause_of_rejoin
 
 MARGIN: Final = 1.5
 """The recommended max.poll.interval.ms relative to the longest time observed."""
@@ -125,11 +126,7 @@ def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalan
         if row.is_rebalance
         and (
             row.log_offset in offsets
-            or (
-                row.cause == Cause.MEMBER_JOINED.name
-                and row.client_id == client.client_id
-                and any(f"REJOIN_AFTER_{cause}" in row.evidence for cause in SLOW)
-            )
+            or (row.client_id == client.client_id and cause_of_rejoin(row) in SLOW)
         )
     ]
 

@@ -53,7 +53,8 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     clients = {row.instance_id or f"{row.client_id} {row.client_host}" for row in left}
     clients |= {row.client_id for row in rows if row.client_id} - {row.client_id for row in left}
     pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
-    causes = Counter(_cause(row) for row in rows)
+    # The cause of a rejoin is that of the exit.
+    causes = Counter(cause_of_rejoin(row) or row.cause for row in rows)
     return Storm(
         cluster=rows[0].cluster,
         group=rows[0].group,
@@ -67,10 +68,13 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     )
 
 
-def _cause(row: Rebalance) -> str:
-    """Return the cause to count; for a client that rejoins, the cause of its exit."""
-    rejoin = re.search(r"\(REJOIN_AFTER_(\w+)\)", row.evidence)
-    return row.cause if rejoin is None else rejoin[1]
+def cause_of_rejoin(row: Rebalance) -> str | None:
+    """Return the cause of the exit after which a member rejoined; None: no member rejoined."""
+    if row.cause != "MEMBER_JOINED":
+        return None
+    # The client ids that precede it may contain anything.
+    found: list[str] = re.findall(r" after it left \(REJOIN_AFTER_(\w+)\)", row.evidence)
+    return found[-1] if found else None
 
 
 def time_of(row: Rebalance | TimelineEntry) -> int:

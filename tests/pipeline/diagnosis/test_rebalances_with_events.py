@@ -191,6 +191,14 @@ def test_rejected_commits_are_counted_by_error() -> None:
     assert "(ILLEGAL_GENERATION 2 and REBALANCE_IN_PROGRESS 1)" in row.evidence
 
 
+def test_a_rejected_commit_counts_in_one_rebalance_only() -> None:
+    history = HistoryBuilder()
+    for count in range(3):
+        history.generation(A, at=count * MINUTE, took=0)
+    history.event("commit_rejected", MINUTE, B, error_code=22)
+    assert [row.rejected_commits for row in explain(history.build()).rebalances] == [0, 1, 0]
+
+
 def test_without_events_rejected_commits_are_unknown() -> None:
     assert last_rebalance(without_b(60_000)).rejected_commits is None
 

@@ -2,6 +2,7 @@
 
 import pytest
 from history_builder import COOPERATIVE, MINUTE, A, B, HistoryBuilder, member
+from kohort.pipeline.diagnosis.group_history import Member
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Storm
 from kohort.pipeline.diagnosis.status import group_status
@@ -10,14 +11,14 @@ from kohort.pipeline.diagnosis.storms import storms
 C = member("c")
 
 
-def storms_of(*minutes: float, lost: int = 0) -> list[Storm]:
+def storms_of(*minutes: float, lost: int = 0, second: Member = B) -> list[Storm]:
     """Storms of a group whose second member joins and leaves at these minutes."""
     history = HistoryBuilder()
     history.generation(A)
     number = 1
     for count, minute in enumerate(minutes):
         number += 1 + lost
-        members = (A, B) if count % 2 == 0 else (A,)
+        members = (A, second) if count % 2 == 0 else (A,)
         history.generation(*members, at=int(minute * MINUTE), number=number)
     return storms(*explain(history.build()))
 
@@ -27,6 +28,11 @@ def test_three_rebalances_in_five_minutes_are_a_storm() -> None:
     assert (storm.rebalances, storm.to_ts - storm.from_ts) == (3, 5 * MINUTE + 20)
     assert storm.distinct_members == 1
     # A rejoin is counted under the cause of the exit.
+    assert storm.dominant_cause == "LEFT_UNKNOWN"
+
+
+def test_a_client_id_does_not_determine_the_cause() -> None:
+    [storm] = storms_of(10, 15.1, 20, 20.1, 20.2, second=member("x (REJOIN_AFTER_FOO)", 1))
     assert storm.dominant_cause == "LEFT_UNKNOWN"
 
 
