@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from ...broker.broker import Broker
-from ...protocol.apis import APIS
+from ...protocol.apis import PROFILES
 from ...protocol.errors import ErrorCode, ProtocolError
 from ...protocol.messages import RequestEncoder, ResponseDecoder, request_encoder, response_decoder
 
@@ -26,8 +26,9 @@ _COORDINATOR_ERRORS = frozenset(
     }
 )
 
-# OffsetCommit uses topic ids since v10, whereas tests use names.
-_VERSIONS_MAX: Final = {"OffsetCommit": 9}
+# OffsetCommit uses topic ids since v10, whereas tests use names. FindCoordinator has one key up to
+# v3, which all profiles serve.
+_VERSIONS_MAX: Final = {"OffsetCommit": 9, "FindCoordinator": 3}
 _HOST: Final = "127.0.0.1"
 _SIZE: Final = Struct(">i")
 _SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
@@ -60,17 +61,18 @@ class Connection(asyncio.Transport):
         self._to_broker = bytearray()
         self._is_reading = True
         self._is_closing = False
+        self._profile = broker.config.str("kohort.profile")
         self._connection = broker.attach(node_id, self)
 
     # --- the client's side
 
     async def request(self, api_name: str, **fields: Any) -> Any:
         """Send a request and return the response message. `fields` have kio's names; omitted fields
-        get their defaults. Raises ConnectionError if the connection is closed before the response.
-        """
+        get their defaults. Raises ConnectionError if the connection is closed before the response,
+        and ValueError if the broker's profile does not serve the API."""
         if self._is_closing:
             raise ConnectionResetError("the connection is closed")
-        api = _find_api(api_name)
+        api = _find_api(self._profile, api_name)
         self._last_correlation_id += 1
         response: asyncio.Future[Any] = self._loop.create_future()
         self._pending[self._last_correlation_id] = api, response
@@ -164,8 +166,10 @@ class _Api(NamedTuple):
 
 
 @cache
-def _find_api(name: str) -> _Api:
-    api = next(api for api in APIS if api.name == name)
+def _find_api(profile: str, name: str) -> _Api:
+    api = next((api for api in PROFILES[profile].values() if api.name == name), None)
+    if api is None:
+        raise ValueError(f"Profile {profile} does not serve {name}")
     version = min(api.max_version, _VERSIONS_MAX.get(name, api.max_version))
     return _Api(request_encoder(api.key, version), response_decoder(api.key, version))
 
@@ -286,10 +290,10 @@ class CoordinatorClient:
                 connection = self._connect(broker, node_id)
             except ConnectionRefusedError:
                 continue
-            key = {"key_type": 0, "coordinator_keys": (self._identity.group_id,)}
             try:
-                response = await connection.request("FindCoordinator", **key)
-                found = response.coordinators[0]
+                found = await connection.request(
+                    "FindCoordinator", key_type=0, key=self._identity.group_id
+                )
                 if found.error_code is not ErrorCode.none:
                     raise ConnectionError(found.error_code.name)
             except BaseException:

@@ -84,14 +84,18 @@ class ConsumerMember(GroupMember):
 
     async def _step(self) -> None:
         self._reconcile()
-        has_news = self._is_due_to_join or self._has_new_topics or self._has_changed_partitions
-        if not has_news and not self._failures:
+        has_news = self._must_join or self._has_new_topics or self._has_changed_partitions
+        if not (has_news and self._may_send) and not self._failures:
             await self._sleep()
             self._reconcile()
-        # A removed member sends nothing until it polls, because it gives up its lost partitions
-        # only then.
-        if not self._must_join or self.is_polling:
+        if self._may_send:
             await self._send_heartbeat()
+
+    @property
+    def _may_send(self) -> bool:
+        """A removed member sends nothing until it polls, because it gives up its lost partitions
+        only then."""
+        return self.is_polling or not self._must_join
 
     @property
     def _heartbeat_interval_ms(self) -> int:

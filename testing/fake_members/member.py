@@ -238,8 +238,9 @@ class GroupMember:
                 members=response.members,
                 now_ms=self._broker().node.clock.now_ms(),
             )
-            # A leader that has rejoined with its instance id does not assign (KIP-814).
-            is_leader = response.leader == response.member_id and not response.skip_assignment
+            # A leader that has rejoined with its instance id does not assign (KIP-814, since v9).
+            skips = getattr(response, "skip_assignment", False)
+            is_leader = response.leader == response.member_id and not skips
             synced = await self._send_sync(joined, is_leader=is_leader)
             rejoin_in_ms = role.apply(joined, synced.assignment)
             self._assigned_generation = joined.generation

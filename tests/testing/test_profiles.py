@@ -78,6 +78,31 @@ async def test_an_async_client_consumes_and_commits(profile: str) -> None:
         check_versions(kafka, profile)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_fake_members_join_and_commit(profile: str) -> None:
+    with Kafka(profile=profile) as kafka:
+        kafka.topic("orders", partitions=2)
+        static = kafka.fake_member("billing", ["orders"], instance_id="till-1")
+        other = kafka.fake_member("billing", ["orders"])
+        static.restart()
+        assert len(static.wait_owned(1) + other.wait_owned(1)) == 2
+        assert other.commit("orders", 0, 1) is None
+        static.leave()
+        assert len(other.wait_owned(2)) == 2
+
+
+def test_a_consumer_protocol_fake_member_needs_kafka_3_9() -> None:
+    with Kafka(profile="kafka-3.9") as kafka:
+        kafka.topic("orders", partitions=1)
+        member = kafka.fake_member("billing", ["orders"], protocol="consumer")
+        assert member.wait_owned(1) == [("orders", 0)]
+        assert member.errors == []
+    with Kafka(profile="kafka-2.8") as kafka:
+        expected = "Profile kafka-2.8 does not serve ConsumerGroupHeartbeat"
+        with pytest.raises(ValueError, match=expected):
+            kafka.fake_member("billing", ["orders"], protocol="consumer")
+
+
 def check_versions(kafka: Kafka, profile: str) -> None:
     """No request was newer than that Kafka release, except for the first ApiVersions."""
     highest = {api.name: api.max_version for api in PROFILES[profile].values()}

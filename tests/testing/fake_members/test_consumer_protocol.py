@@ -152,6 +152,18 @@ def test_a_subscription_can_change(orders: Kafka) -> None:
     assert orders.group("billing").generations[-1].cause == "subscription changed"
 
 
+def test_a_fenced_member_sends_its_new_subscription_when_it_polls(orders: Kafka) -> None:
+    orders.topic("payments", partitions=1)
+    member = orders.fake_member("billing", ["orders"], protocol="consumer")
+    member.wait_owned(4)
+    member.stop_polling()
+    orders.group("billing").fence(member.client_id)
+    member.subscribe(["payments"])
+    assert len(member.owned) == 4
+    member.resume_polling()
+    assert member.wait_owned(1) == [("payments", 0)]
+
+
 def test_a_subscription_that_changes_while_a_heartbeat_fails_is_sent(orders: Kafka) -> None:
     orders.topic("payments", partitions=1)
     member = orders.fake_member("billing", ["orders"], protocol="consumer")
