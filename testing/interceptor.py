@@ -24,7 +24,6 @@ from ..broker.cluster import Node
 from ..broker.network.connection import Connection
 from ..broker.network.request import RequestContext, Route
 from ..broker.network.wrapped_channel import WrappedChannel
-from ..topics.registry import TopicRegistry
 from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch, without_secrets
 
 _log = logging.getLogger("kohort.testing")
@@ -115,6 +114,7 @@ class InterceptedRequest(WrappedChannel):
         if self._is_stale():
             return
         record, frame = self.record, context.response_bytes
+        record.topic_names.of(self.node)  # the response may name newer topics
         record.response_frame, record.response_at_ms = frame, self.node.clock.now_ms()
         if self.on_response is None:
             self.connection.response_ready(context)
@@ -148,7 +148,6 @@ class Interceptor:
         # Connections, each with its first request.
         self._connections: dict[Connection, RecordedRequest] = {}
         self._connection_numbers = count(1)
-        self._topic_names = _TopicNames()
 
     @property
     def open_connections(self) -> set[int]:
@@ -165,9 +164,7 @@ class Interceptor:
     def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
         """Return the interceptor for a new broker. `is_stale` returns True after the broker was
         replaced or has crashed."""
-        self._topic_names.freeze()
-        self._topic_names = _TopicNames()
-        return _BrokerInterceptor(self, is_stale, self._topic_names)
+        return _BrokerInterceptor(self, is_stale)
 
     def intercept(
         self,
@@ -215,12 +212,10 @@ class Interceptor:
 class _BrokerInterceptor:
     """The interceptor of one broker. It implements Interceptor of broker/network/request.py."""
 
-    def __init__(
-        self, interceptor: Interceptor, is_stale: Callable[[], bool], topic_names: "_TopicNames"
-    ) -> None:
+    def __init__(self, interceptor: Interceptor, is_stale: Callable[[], bool]) -> None:
         self._interceptor = interceptor
         self._is_stale = is_stale
-        self._topic_names = topic_names
+        self._topic_names = _TopicNames()
 
     def needs_decoded(self, route: Route) -> bool:
         return self._interceptor.is_wanted(route.api.name)
@@ -229,25 +224,17 @@ class _BrokerInterceptor:
         self._interceptor.intercept(context, node, self._is_stale, self._topic_names)
 
 
-class _TopicNames:
-    """The topic names of one broker, by topic id. They are copied when the next broker is created,
-    so that recorded requests do not keep a broker and its disk in memory."""
+class _TopicNames(dict[UUID, str]):
+    """The names of the topics of one broker by topic id, also of deleted topics. It does not refer
+    to the broker, so that recorded requests do not keep its disk in memory."""
 
     def __init__(self) -> None:
-        self._topics: TopicRegistry | None = None
-        self._frozen: dict[UUID, str] | None = None
+        super().__init__()
+        self._version = -1
 
     def of(self, node: Node) -> Self:
-        if self._frozen is None:
-            self._topics = node.topics
+        version = node.topics.created_version
+        if version != self._version:
+            self._version = version
+            self.update((each.id, each.name) for each in node.topics)
         return self
-
-    def __call__(self, topic_id: Any) -> str | None:
-        if self._frozen is not None:
-            return self._frozen.get(topic_id)
-        topic = None if self._topics is None else self._topics.by_id(topic_id)
-        return None if topic is None else topic.name
-
-    def freeze(self) -> None:
-        self._frozen = {each.id: each.name for each in self._topics or ()}
-        self._topics = None

@@ -100,8 +100,8 @@ class RecordedRequest:
     """The faults that were applied to the request."""
     is_held: bool = False
     """Whether the test holds the request (`group.hold_joins()`)."""
-    topic_names: Any = None
-    """Returns the name of a topic id on the broker that received the request."""
+    topic_names: Any = field(default=None, repr=False)
+    """The topic names by id on the broker that received the request."""
     missing_topics: tuple[str, ...] = ()
     """The topics in a Metadata request that did not exist when it was handled."""
     principal: Principal = ANONYMOUS
@@ -297,8 +297,7 @@ class RecordedRequest:
             if isinstance(value, str) and value:
                 return value
         topic_id = getattr(topic, "topic_id", None)
-        names = self.topic_names
-        return (names(topic_id) if names is not None else None) or str(topic_id)
+        return (self.topic_names or {}).get(topic_id) or str(topic_id)
 
     @property
     def response(self) -> Any:

@@ -220,6 +220,21 @@ def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_a
     assert found(kafka) == [message] * is_ahead
 
 
+@pytest.mark.clients
+def test_the_checks_and_filters_work_after_a_topic_was_deleted(
+    kafka: Kafka, new_service: Callable[..., Service]
+) -> None:
+    """Fetches have topic ids, whose names must remain the same."""
+    new_service("reader")
+    kafka.topic(TOPIC).produce(["a"], partition=0)
+    kafka.group("billing").wait_committed(TOPIC, 0, 1)
+    assert found(kafka) == []
+    fetches = kafka.history.requests_of("Fetch")
+    kafka.topic(TOPIC).delete()
+    assert found(kafka) == []
+    assert {topic for each in fetches for topic, _, _ in each.by_partition(each.message)} == {TOPIC}
+
+
 def test_a_client_that_never_fetched_may_commit_any_offset(kafka: Kafka) -> None:
     """It may have the offset from another client of its process, or from a person."""
     with owner(kafka) as one:
