@@ -41,6 +41,8 @@ from .network import Condition
 NEAR_MISSES_MAX = 5
 # The filters that apply to requests of every API.
 FILTERS_OF_ALL = frozenset({"client_id", "node"})
+# In the classic protocol, a member id is the client id or the instance id, "-" and a UUID.
+_SUFFIX_LENGTH = 1 + 36
 
 
 class UnusedFault(AssertionError):
@@ -134,9 +136,8 @@ class RequestFilter:
         # Member ids of the consumer protocol (KIP-848) do not begin with the client id.
         if request.member_id is not None and request.client_id == self.member:
             return True
-        wanted = self.member or ""
         ids = [member_id or "" for member_id, _ in request.members]
-        return any(each == wanted or each.startswith(f"{wanted}-") for each in ids)
+        return any(self.member in (each, each[:-_SUFFIX_LENGTH]) for each in ids)
 
     def _matches_partition(self, partition: tuple[str, int]) -> bool:
         return partition[1] == self.partition and self.topic in (None, partition[0])

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -196,7 +196,7 @@ def test_a_fault_that_could_never_fire_is_rejected(
 def test_filters_match_leaving_members_and_topics_without_partitions(
     kafka: Kafka, version: int
 ) -> None:
-    leaving = {"member_id": "till-1-7c", "group_instance_id": None}
+    leaving = {"member_id": f"till-1-{uuid4()}", "group_instance_id": None}
     fields = leaving if version < 3 else {"members": [leaving]}
     kafka.faults.answer("LeaveGroup", error="UNKNOWN_SERVER_ERROR", member="till-1")
     kafka.faults.answer("Metadata", error="LEADER_NOT_AVAILABLE", topic="orders")
@@ -205,6 +205,19 @@ def test_filters_match_leaving_members_and_topics_without_partitions(
         assert response["error_code"] == "unknown_server_error"
         (topic,) = raw.call("Metadata", 9, topics=[{"name": "orders"}])["topics"]
         assert topic["error_code"] == "leader_not_available"
+
+
+def test_a_client_id_that_begins_with_another_is_another_member(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=2)
+    members = [
+        kafka.fake_member("billing", ["orders"], client_id=name) for name in ("app", "app-1")
+    ]
+    kafka.group("billing").wait_stable(members=2)
+    with kafka.faults.answer("OffsetCommit", "UNKNOWN_MEMBER_ID", member="app"):
+        assert [each.commit("orders", 0, 1) for each in reversed(members)] == [
+            None,
+            "UNKNOWN_MEMBER_ID",
+        ]
 
 
 def test_an_unused_fault_reports_near_misses(kafka: Kafka, committer: Committer) -> None:
