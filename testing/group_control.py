@@ -163,6 +163,8 @@ class Loading:
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
         self._is_finished = False
+        # Without the topic, it is not known which node will have the coordinator.
+        host.change_topics(lambda: host.broker.node.topics.ensure_offsets_topic())
         host.call(lambda: self._begin(group_id))
 
     def __enter__(self) -> Self:

@@ -151,6 +151,17 @@ def test_clients_wait_for_a_loading_coordinator(kafka: Kafka, committer: Committ
     kafka.group("billing").wait_committed("orders", 0, 2)
 
 
+@pytest.mark.parametrize("group_id", ["g", "h", "i"])
+def test_a_coordinator_can_be_kept_loading_before_its_first_request(group_id: str) -> None:
+    """The groups have different coordinators."""
+    with Kafka(nodes=3) as kafka:
+        kafka.topic("orders", partitions=1)
+        with kafka.group(group_id).loading():
+            member = kafka.fake_member(group_id, ["orders"])
+            assert member.errors[0] == ("JoinGroup", "COORDINATOR_LOAD_IN_PROGRESS")
+        assert member.wait_owned(1) == [("orders", 0)]
+
+
 def is_active(kafka: Kafka, group: Group) -> bool:
     kafka.run(iterations(20))  # enough to load a few records
     groups = group.node.coordinators
