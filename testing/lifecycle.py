@@ -80,6 +80,9 @@ class InProcessClients(Protocol):
         """Yield the times of the next activities, by the broker's clock. Without heartbeats, omit
         steady members."""
 
+    def on_topics(self, version: int) -> None:
+        """See FakeMembers."""
+
     def send_heartbeats(self) -> None:
         """Let all steady members send a heartbeat now."""
 
@@ -203,7 +206,9 @@ class BrokerHost:
         async def changed() -> OSError | None:
             await self.wait_until_running()
             change()
-            return await completed(self.broker.node.topics.on_durable)
+            error = await completed(self.broker.node.topics.on_durable)
+            self.report_topics()
+            return error
 
         error = self.run(changed())
         if error is not None:
@@ -335,6 +340,11 @@ class BrokerHost:
             lambda: None if self._is_restarting else check(), timeout
         )
 
+    def report_topics(self) -> None:
+        """Let fake members react if topics have changed."""
+        if self.broker.is_running:
+            self.fake_members.on_topics(self.broker.node.topics.version)
+
     async def wait_until_idle(self) -> None:
         """Wait until nothing more happens before a client acts or a deadline passes."""
         while True:
@@ -458,6 +468,7 @@ class BrokerHost:
 
     def _on_record(self, request: RecordedRequest) -> None:
         self.history.record(request)
+        self.report_topics()
         self.changes.notify()
 
     @contextmanager

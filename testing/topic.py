@@ -137,7 +137,10 @@ class Topic(SuggestsAttributes):
         includes waiting for coordinators that are loading. Raises OSError."""
 
         async def deleted() -> OSError | None:
-            return await completed(partial(self._host.broker.node.topics.delete, self._found()))
+            topics = self._host.broker.node.topics
+            error = await completed(partial(topics.delete, self._found()))
+            self._host.report_topics()
+            return error
 
         timeout = CALL_TIMEOUT_SECONDS + self.partitions * DELETE_SECONDS_PER_PARTITION
         try:

@@ -269,6 +269,7 @@ class FakeMembers:
         self.client_ids: set[str | None] = set()
         """Client ids of all fake members so far, which the client checks ignore."""
         self._numbers = count(1)
+        self._topics_version = 0
         # Cached, because `resolve` scans all installed packages, which takes milliseconds.
         self._find = cache(resolve)
 
@@ -386,6 +387,15 @@ class FakeMembers:
             for each in self._members:
                 is_concerned = concerns_all or each.member_id == event.member_id
                 if is_concerned and each.identity.group_id == event.group_id:
+                    each.wake()
+
+    def on_topics(self, version: int) -> None:
+        """If the topics have another version, wake the members of the consumer protocol: the
+        response to a heartbeat reports a changed assignment."""
+        if version != self._topics_version:
+            self._topics_version = version
+            for each in self._members:
+                if isinstance(each, ConsumerMember):
                     each.wake()
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:

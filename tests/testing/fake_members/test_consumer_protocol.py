@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from kohort.testing import BarrierTimeout, FakeMemberRejected, Kafka
+from support.wire import Client
 
 from ..conftest import Service
 
@@ -174,6 +175,20 @@ def test_a_subscription_that_changes_while_a_heartbeat_fails_is_sent(orders: Kaf
         member.subscribe(["payments"])
         orders.crash()
     assert member.wait_owned([("payments", 0)]) == [("payments", 0)]
+
+
+def test_members_react_to_changed_topics(orders: Kafka) -> None:
+    member = orders.fake_member("billing", ["orders", "payments"], protocol="consumer")
+    member.wait_owned(4)
+    orders.topic("orders").add_partitions(5)
+    assert len(member.owned) == 5
+    orders.topic("payments", partitions=1)
+    assert len(member.owned) == 6
+    with Client(orders.bootstrap_servers) as admin:
+        admin.call("DeleteTopics", 5, topic_names=["orders"], timeout=60_000)
+    assert member.wait_owned(1) == [("payments", 0)]
+    orders.topic("payments").delete()
+    assert member.owned == []
 
 
 def test_contradictory_arguments_are_errors(orders: Kafka) -> None:
