@@ -58,7 +58,7 @@ class GroupMember:
         self.member_id = ""
         self.generation = -1
         self._assigned_generation = -1
-        self.role.revoke_all()
+        self.role.forget()
         self._must_join = True
         self._rejoin_at_ms: int | None = None
         self._reason: str | None = None

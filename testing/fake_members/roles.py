@@ -45,6 +45,9 @@ class Role(Protocol):
     def is_cooperative(self) -> bool:
         """Whether the member keeps its partitions during a rebalance."""
 
+    def forget(self) -> None:
+        """Reset to the state of a new process."""
+
     def revoke_all(self) -> None:
         """Revoke everything."""
 
@@ -66,8 +69,12 @@ class Consumer:
     rejoin_reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
 
     def __init__(self, assignors: Sequence[Assignor], topics: Iterable[str]) -> None:
-        self._adapters = {each.name: ClientAdapter(each, None) for each in assignors}
+        self._assignors = assignors
         self.topics = tuple(topics)
+        self.forget()
+
+    def forget(self) -> None:
+        self._adapters = {each.name: ClientAdapter(each, None) for each in self._assignors}
         self.owned: tuple[TopicPartition, ...] = ()
         self._owned_generation = -1
 
@@ -156,6 +163,9 @@ class ConnectWorker:
     def __init__(self, connectors: Mapping[str, int], url: str) -> None:
         self._connectors = dict(connectors)
         self._url = url
+        self.forget()
+
+    def forget(self) -> None:
         self._assignor = ConnectAssignor()
         self.owned: tuple[connect.WorkItem, ...] = ()
         """(connector, task), and (connector, -1) for the connector itself."""

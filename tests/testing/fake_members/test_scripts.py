@@ -155,6 +155,16 @@ def test_a_static_fake_member_restarts_without_a_rebalance(kafka: Kafka) -> None
         assert fake.errors == [] or {e.error for e in fake.errors} == {"REBALANCE_IN_PROGRESS"}
 
 
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_a_restarted_fake_member_claims_no_partitions(kafka: Kafka, assignor: str) -> None:
+    kafka.topic("orders", partitions=2)
+    fake = kafka.fake_member("billing", ["orders"], assignor=assignor)
+    fake.wait_owned(2)
+    fake.restart()
+    first, *_, last = kafka.history.requests_of("JoinGroup")
+    assert last.message.protocols == first.message.protocols
+
+
 def test_the_older_of_two_static_members_is_fenced(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     older = kafka.fake_member("billing", topics=["orders"], instance_id="one")
