@@ -23,7 +23,6 @@ _GENERATION_BEGINS = (EventType.JOIN_COMPLETED, EventType.GROUP_EMPTIED)
 _GENERATION_ENDS = (
     EventType.REBALANCE_STARTED,
     EventType.GROUP_DELETED,
-    EventType.GROUP_UNLOADED,
     *_GENERATION_BEGINS,
 )
 
@@ -67,8 +66,8 @@ class Generation:
     synced_ms: int | None = None
     """When the leader sent the assignment; in a consumer group, when all members had reconciled."""
     until_ms: int | None = None
-    """When the next rebalance started, or the group was deleted or unloaded; None for the current
-    generation."""
+    """When the next rebalance started or the group was deleted; None for the current generation,
+    which continues if the coordinator moves."""
     wall_s: float = 0.0
     synced_wall_s: float | None = None
     until_wall_s: float | None = None

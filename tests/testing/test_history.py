@@ -3,6 +3,7 @@
 import gc
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -190,6 +191,17 @@ def test_a_generation_has_the_assignment_of_its_leader(
         ("PreparingRebalance", "CompletingRebalance"),
         ("CompletingRebalance", "Stable"),
     ]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_generations_and_assignments_continue_when_the_coordinator_moves(protocol: Any) -> None:
+    with Kafka(nodes=2) as kafka:
+        kafka.topic("orders", partitions=1)
+        kafka.fake_member("billing", ["orders"], protocol=protocol).wait_owned(1)
+        group = kafka.group("billing")
+        group.move_to(3 - group.node_id)
+        assert [each.until_ms for each in group.generations] == [None]
+        assert [each.until_ms for each in group.assignments][-1] is None
 
 
 @pytest.mark.clients
