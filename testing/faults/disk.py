@@ -257,6 +257,8 @@ class Disk(SuggestsAttributes):
 def _path_filter(topic: str | None, partition: int | None) -> Callable[[Path], bool]:
     """Return a predicate for paths: the folders of these partitions, and the files in them. The
     write-ahead log belongs to all partitions of __consumer_offsets."""
+    if topic is None and partition is not None:
+        raise ValueError("partition needs a topic")
 
     def is_of(name: str) -> bool:
         if name.startswith(PREFIX):

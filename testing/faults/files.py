@@ -55,6 +55,10 @@ class FileFault:
     fired: int = 0
     """The number of calls to which the fault was applied."""
 
+    def __post_init__(self) -> None:
+        if self.after < 0 or (self.written or 0) < 0:
+            raise ValueError("after and written must not be negative")
+
     def torn(self, data: bytes) -> bytes:
         return data[: len(data) // 2 if self.written is None else self.written]
 
@@ -103,11 +107,12 @@ class FaultyFiles(MemoryFiles):
     @contextmanager
     def without_faults(self) -> Iterator[None]:
         """Suspend the faults while the test itself uses the disk."""
-        faults, self.faults = self.faults, []
+        suspended = self.faults, self.is_broken
+        self.faults, self.is_broken = [], False
         try:
             yield
         finally:
-            self.faults = faults
+            self.faults, self.is_broken = suspended
 
     def operate(self, operation: str, path: Path) -> FileFault | None:
         """Record a call, and raise the error of a fault that applies to it. A fault of an append is
@@ -131,7 +136,7 @@ class FaultyFiles(MemoryFiles):
                 fault.fired += 1
                 if fault.delay_s:
                     time.sleep(fault.delay_s)
-                    return None
+                    continue
                 self.is_broken = fault.breaks_disk
                 if operation == "append":
                     return fault

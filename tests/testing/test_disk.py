@@ -136,6 +136,9 @@ def test_lost_partitions_are_empty_after_a_restart(kafka: Kafka, committer: Any)
     committer.commit(1)
     with pytest.raises(LookupError, match="The disk has no folder of order"):
         kafka.disk.lose("order")
+    kafka.disk.tear()
+    with pytest.raises(ApiError):
+        kafka.topic("orders").produce(["b"], partition=1)
     kafka.disk.lose(GROUPS)
     kafka.crash()
     assert kafka.group("billing").committed("orders", 0) is None
@@ -156,6 +159,15 @@ def test_a_deleted_topic_leaves_nothing_in_memory(durability: Any) -> None:
 
 
 # --- faults must fire
+
+
+def test_a_sync_may_be_slow_and_fail() -> None:
+    with Kafka(durability="fsync") as kafka:
+        kafka.topic("orders", partitions=1)
+        member = kafka.fake_member("billing", ["orders"])
+        slow, failing = kafka.disk.slow_sync(ms=1), kafka.disk.fail("sync")
+        assert member.commit("orders", 0, 1) is not None
+        assert slow.fired >= failing.fired == 1
 
 
 def test_a_disk_fault_survives_a_power_cut(kafka: Kafka) -> None:
@@ -215,6 +227,11 @@ def test_unknown_operations_and_errors_are_rejected(kafka: Kafka) -> None:
         kafka.disk.fail("append", error="ENOSPACE")
     with pytest.raises(ValueError, match="times must be at least 1, not 0"):
         kafka.disk.fail("append", times=0)
+    for negative in ({"after": -1}, {"written": -1}):
+        with pytest.raises(ValueError, match="after and written must not be negative"):
+            kafka.disk.fail("append", **negative)
+    with pytest.raises(ValueError, match="partition needs a topic"):
+        kafka.disk.fill(partition=0)
     with pytest.raises(ValueError, match="With durability none nothing is synced"):
         kafka.disk.fail("sync")
 
