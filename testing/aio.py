@@ -211,8 +211,10 @@ class AsyncKafka(Kafka):
 
     async def __aexit__(self, *raised: Any) -> None:
         try:
-            if raised[0] is None:
+            if raised[1] is None:
                 check_awaited()
+            elif missing := take_not_awaited():
+                raised[1].add_note(missing)  # not an error of the next test
         finally:
             await asyncio.to_thread(self.__exit__, *raised)
 

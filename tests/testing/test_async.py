@@ -136,6 +136,11 @@ async def test_async_with_checks_for_missing_awaits() -> None:
     with pytest.raises(NotAwaited, match=r"test_async.py:\d+: Group.wait_empty\(\)"):
         async with AsyncKafka() as kafka:
             kafka.group("billing").wait_empty()
+    with pytest.raises(ZeroDivisionError) as raised:  # noqa: PT012
+        async with AsyncKafka() as kafka:
+            kafka.group("billing").wait_empty()
+            raise ZeroDivisionError
+    assert "Group.wait_empty()" in raised.value.__notes__[0]
     async with AsyncKafka() as kafka:
         await asyncio.create_task(kafka.group("billing").wait_empty())
 
