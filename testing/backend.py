@@ -45,10 +45,13 @@ def check_reachable(servers: str) -> str | None:
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as each:
+            with (
+                socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS) as each,
+                each.makefile("rb") as response,
+            ):
                 each.sendall(_API_VERSIONS)
                 # A response begins with its size, which varies, and our correlation id.
-                if each.recv(8, socket.MSG_WAITALL)[4:] == _CORRELATION_ID:
+                if response.read(8)[4:] == _CORRELATION_ID:
                     return None
                 reasons.append(
                     f"{server} is not a Kafka broker: it does not respond to ApiVersions"

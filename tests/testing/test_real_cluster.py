@@ -2,19 +2,20 @@
 
 import io
 import re
+import socket
 import socketserver
 import subprocess
 import sys
 import threading
 import unittest
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kohort.testing import Kafka, kafka_for_test
-from kohort.testing.backend import VARIABLE
+from kohort.testing.backend import VARIABLE, check_reachable
 from kohort.testing.group import Group
 from kohort.testing.kafka_python.cluster import poll
 from kohort.testing.real_cluster import SKIPPED, RealCluster, RealKafka
@@ -346,6 +347,23 @@ def test_a_port_that_is_no_kafka_ends_the_run(pytester: pytest.Pytester) -> None
     result.stderr.fnmatch_lines(
         [f"*: {where} is not a Kafka broker: it does not respond to ApiVersi*"]
     )
+
+
+def test_a_response_may_arrive_in_parts() -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _SlowBroker) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert check_reachable(f"127.0.0.1:{server.server_address[1]}") is None
+
+
+class _SlowBroker(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        request = self.request.recv(100)
+        self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.request.sendall(bytes(3))
+        self.request.settimeout(0.05)
+        with suppress(TimeoutError):  # a client that does not wait for the rest closes
+            self.request.recv(1)
+        self.request.sendall(b"\4" + request[8:12])
 
 
 class _Http(socketserver.BaseRequestHandler):
