@@ -141,7 +141,7 @@ class GroupMember:
 
     async def close(self) -> None:
         """Shut down like a consumer that is closed: a dynamic member leaves the group."""
-        if self.identity.instance_id is None and self.is_running:
+        if self.identity.instance_id is None and self.exists:
             await self.leave("the consumer is being closed")  # Java's reason
         else:
             self.kill()

@@ -1,5 +1,7 @@
 """What a fake member does on its own, and each deviation from that."""
 
+from typing import Any
+
 import pytest
 from kohort.assignors.resolve import AssignorNotFound
 from kohort.testing import BarrierTimeout, Kafka
@@ -128,6 +130,15 @@ def test_leave_is_immediate_and_kill_waits_for_the_session(kafka: Kafka, how: st
     going.restart()
     going.wait_owned(1)
     assert len(group.members) == 2
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_suspended_fake_member_leaves_when_it_is_closed(kafka: Kafka, protocol: Any) -> None:
+    kafka.topic("orders", partitions=1)
+    member = kafka.fake_member("billing", ["orders"], protocol=protocol)
+    member.suspend()
+    member.close()
+    assert kafka.group("billing").members == []
 
 
 def test_leave_sends_a_reason(kafka: Kafka) -> None:
