@@ -263,22 +263,23 @@ def zombie_commits(
 
 def stale_generations(requests: Iterable[RecordedRequest]) -> Iterator[Finding]:
     """Find members that received a membership error and kept using the same generation."""
-    rejected_at: dict[tuple[str, str, int], float] = {}
+    rejected: dict[tuple[str, str, int], tuple[float, str]] = {}
     found: dict[tuple[str, str, int], Finding] = {}
     for request in requests:
         if request.api not in _OF_MEMBERS or request.is_join or request.faults:
             continue
         if request.response_wall_s is None or not request.member_id:
             continue
-        if not set(request.errors) & set(_MEMBERSHIP_ERRORS):
+        errors = [each for each in request.errors if each in _MEMBERSHIP_ERRORS]
+        if not errors:
             continue
         key = request.group or "", request.member_id, request.generation or 0
-        since = rejected_at.setdefault(key, request.response_wall_s)
+        since, error = rejected.setdefault(key, (request.response_wall_s, errors[0]))
         if request.wall_s > since + REACTION_SECONDS and key not in found:
             message = (
                 f"{name_member(request.member_id, request.client_id)} sent {request.api} for "
                 f"generation {key[2]} of group {key[0]} "
-                f"{request.wall_s - since:.1f} s after it received {request.errors[0]}"
+                f"{request.wall_s - since:.1f} s after it received {error}"
             )
             found[key] = _finding(STALE_GENERATION, message, request)
     yield from found.values()

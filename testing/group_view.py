@@ -263,7 +263,7 @@ class Timers:
     def __init__(self, coordinator: Coordinator, group_id: str, now_ms: int) -> None:
         self._deadlines = coordinator.deadlines
         self._group_id = group_id
-        self._now_ms = now_ms
+        self.now_ms = now_ms
 
     def due_ms(self, key: DeadlineKey) -> int | None:
         return self._deadlines.get(key)
@@ -273,7 +273,7 @@ class Timers:
         return "(no timer)" if due_ms is None else self.until(due_ms)
 
     def until(self, due_ms: int) -> str:
-        return f"{(due_ms - self._now_ms) / 1000:.1f} s"
+        return f"{(due_ms - self.now_ms) / 1000:.1f} s"
 
     def session(self, member_id: str) -> DeadlineKey:
         """Return the key of the session of a member of either protocol."""

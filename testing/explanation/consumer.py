@@ -53,8 +53,8 @@ class ConsumerExplanation:
         epoch = self._group.epoch
         if self._is_held:
             return f"the test holds its assignment of epoch {epoch} (group.hold_assignment())."
-        if self._group.assignment_timestamp_ms and self._assignment_interval_ms:
-            due_ms = self._group.assignment_timestamp_ms + self._assignment_interval_ms
+        due_ms = self._group.assignment_timestamp_ms + self._assignment_interval_ms
+        if self._group.assignment_timestamp_ms and due_ms > self._timers.now_ms:
             return (
                 f"it waits for the assignment interval, which ends in {self._timers.until(due_ms)} "
                 "(group.consumer.assignment.interval.ms)."

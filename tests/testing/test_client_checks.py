@@ -102,6 +102,17 @@ def test_going_on_in_an_old_generation_is_a_finding(
     assert all(message in each for each in findings)
 
 
+def test_a_stale_generation_names_the_error_that_the_member_ignored(kafka: Kafka) -> None:
+    watch = Stopwatch(kafka)
+    with owner(kafka) as one:
+        rebalance(one).sync({one.member_id: [0, 1]})
+        assert one.heartbeat(generation=1) == "illegal_generation"
+        watch.seconds += 0.5
+        kafka.group("billing").expire("one")
+        assert one.heartbeat(generation=1) == "unknown_member_id"
+    assert [each.endswith("received ILLEGAL_GENERATION") for each in found(kafka)] == [True]
+
+
 @pytest.mark.parametrize(("interval_s", "is_slow"), [(4.0, True), (3.0, False), (3.2, False)])
 def test_fewer_than_three_heartbeats_in_a_session_are_a_finding(
     kafka: Kafka, interval_s: float, is_slow: bool

@@ -137,6 +137,10 @@ def test_the_assignment_interval_is_explained(kafka: Kafka, new_consumer: NewSer
     kafka.wait(lambda: len(group.members) == 2)
     pattern = r"Assigning in epoch \d+ with 2 members: it waits for the assignment interval, which "
     assert re.search(pattern + r"ends in 1\d\.\d s", group.explain())
+    with kafka.faults.drop("ConsumerGroupHeartbeat", times=None):
+        kafka.clock.advance(seconds=16)
+        assert "the next heartbeat of a member computes the assignment" in group.explain()
+        kafka.wait_request("ConsumerGroupHeartbeat", after=kafka.history.requests[-1].number)
     kafka.clock.advance_with_heartbeats(seconds=20)
     group.wait_stable(members=2)
 
