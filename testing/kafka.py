@@ -199,9 +199,9 @@ class Kafka(SuggestsAttributes):
         self._host.stop()
 
     def reset(self) -> None:
-        """Replace the broker with a new one at the same address, without topics, groups or history.
-        Connections are closed; clients that are still open reconnect. `client_checks.ignore` still
-        applies."""
+        """Replace the broker with a new one at the same address, without topics, groups, history or
+        faults, even unused ones. Connections are closed; clients that are still open reconnect.
+        `client_checks.ignore` still applies."""
 
         def create() -> None:
             ignored = self.client_checks.ignored
@@ -323,6 +323,8 @@ class Kafka(SuggestsAttributes):
     ) -> RecordedRequest:
         """Wait for `count` requests of this API (such as `OffsetCommit`), and return the last of
         them. Requests count from the broker's creation, or after the one with number `after`."""
+        if count < 1:
+            raise ValueError(f"count must be at least 1, not {count}")
         api = find_api_name(api)
         found, seen = list[RecordedRequest](), after
 

@@ -125,6 +125,11 @@ def test_an_unknown_api_is_rejected(kafka: Kafka) -> None:
         kafka.history.requests_of("OffsetComit")
 
 
+def test_a_wait_for_no_request_is_rejected(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
+        kafka.wait_request("Fetch", count=0)
+
+
 def test_produce_rejects_values_of_other_types(kafka: Kafka) -> None:
     orders = kafka.topic("orders", partitions=1)
     with pytest.raises(TypeError, match=r"takes a list of values: produce\(\['tea'\]\)"):
