@@ -49,17 +49,17 @@ class Hold(SuggestsAttributes):
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """The held requests."""
-        return [request.record for request in list(self._held)]
+        """The held requests of clients that are still connected."""
+        return [each.record for each in list(self._held) if not each.is_disconnected]
 
     def wait(self, count: int = 1, timeout: float = TIMEOUT_SECONDS) -> list[RecordedRequest]:
         """Wait until `count` requests are held, and return them."""
-        if not self._host.wait_until(lambda: len(self._held) >= count, timeout):
+        if not self._host.wait_until(lambda: len(self.requests) >= count, timeout):
             explanation = self._host.call(
                 partial(explain_group, self._host, self._group_id, verbose=True)
             )
-            what = f"{count} × {self._api} of group {self._group_id}: {len(self._held)} arrived"
-            if not self._held and " is Stable " in explanation:
+            what = f"{count} × {self._api} of group {self._group_id}: {len(self.requests)} arrived"
+            if not self.requests and " is Stable " in explanation:
                 what += " (a hold starts no rebalance: group.rebalance() does)"
             if self._api != "ConsumerGroupHeartbeat" and self._host.call(self._has_only_consumers):
                 what += " (all members use the consumer protocol: use group.hold_heartbeats())"
@@ -298,7 +298,7 @@ class FastEviction:
         self._watched: set[tuple[int, str, str]] = set()
 
     def wants(self, api: str) -> bool:
-        return api in ("Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat")
+        return api in ("JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat")
 
     def intercept(self, request: InterceptedRequest) -> bool:
         """Record the members' connections, and pass on all requests."""

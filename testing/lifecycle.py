@@ -31,6 +31,7 @@ from ..broker.security.session import ClientSession
 from ..coordinator.outcome import GroupEvent
 from ..coordinator.transactions.commands import Markers, TransactionEvent
 from ..log.group_commit import Durability
+from ..protocol.framing import address
 from .deadline import longest
 from .faults.files import FaultyFiles
 from .history import History
@@ -282,7 +283,7 @@ class BrokerHost:
         def nodes() -> list[NodeInfo]:
             up = {node.node_id for node in self.broker.cluster.up}
             return [
-                NodeInfo(node_id, f"{host}:{port}", node_id in up)
+                NodeInfo(node_id, address(host, port), node_id in up)
                 for node_id, (host, port) in self.broker.addresses.items()
             ]
 
@@ -317,8 +318,11 @@ class BrokerHost:
         try:
             yield
         finally:
-            for each in stopped:
-                self.start_node(each)
+            # One that cannot start does not keep the others down.
+            with ExitStack() as starting:
+                for node in reversed(self.nodes):
+                    if node.node_id in stopped and not node.is_up:
+                        starting.callback(self.start_node, node.node_id)
 
     def _check_node(self, node_id: int, *, should_be_up: bool) -> None:
         found = [each for each in self.nodes if each.node_id == node_id]

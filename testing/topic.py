@@ -138,7 +138,7 @@ class Topic(SuggestsAttributes):
 
         async def deleted() -> OSError | None:
             topics = self._host.broker.node.topics
-            error = await completed(partial(topics.delete, self._found()))
+            error: OSError | None = await completed(partial(topics.delete, self._found()))
             self._host.report_topics()
             return error
 

@@ -104,6 +104,19 @@ def test_the_timeout_of_a_hold_explains_the_group(kafka: Kafka) -> None:
         held.wait(timeout=0.01)
 
 
+def test_a_hold_does_not_count_requests_of_closed_connections(kafka: Kafka) -> None:
+    member = kafka.fake_member("billing", ["orders"])
+    group = kafka.group("billing")
+    with group.hold_joins() as hold:
+        group.rebalance()
+        (first,) = hold.wait()
+        kafka.crash()
+        (second,) = hold.wait()
+        assert (second.member_id, second.number > first.number) == (member.member_id, True)
+        with pytest.raises(BarrierTimeout, match="1 arrived"):
+            hold.wait(2, timeout=0.01)
+
+
 def test_lead_chooses_the_leader(kafka: Kafka, new_service: NewService) -> None:
     new_service("first")
     group = kafka.group("billing").wait_stable(members=1)
@@ -207,6 +220,13 @@ def test_evict_disconnected_removes_a_member_at_once() -> None:
         finally:
             service.close()
         assert [g.cause for g in group.generations][:2] == ["member joined", "session expired"]
+
+
+def test_evict_disconnected_removes_a_member_before_its_first_sync() -> None:
+    with Kafka(evict_disconnected=True) as kafka:
+        with Client(kafka.bootstrap_servers) as client:
+            client.join("billing")
+        kafka.group("billing").wait_empty()
 
 
 def test_clients_follow_a_coordinator_that_moves() -> None:
