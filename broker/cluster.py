@@ -61,7 +61,9 @@ class Coordinators(Protocol):
 
     # For tests.
     on_log_read: Callable[[int, Callable[[], None]], None]
+    on_cleaned_up: Callable[[], None]
 
+    def is_loading(self, partition: int) -> bool: ...
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool: ...
     @property
     def contexts(self) -> Mapping[int, CoordinatorContext]: ...

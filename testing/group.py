@@ -23,6 +23,7 @@ from .group_view import (
     count_members,
     list_members,
     node_of,
+    unavailable,
     view_of,
 )
 from .history import Commit, Exit
@@ -64,7 +65,9 @@ class Group(SuggestsAttributes):
 
     Every wait has a `timeout` in seconds of wall-clock time, after which it raises BarrierTimeout
     with a message that explains the state of the group. A parameter `member` is a member id, an
-    instance id or a client id.
+    instance id or a client id. While clients cannot use the coordinator (it is loading or has
+    failed, or its node is down), waits do not end, and `explain` says so, but the properties return
+    the state that it has loaded so far.
     """
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
@@ -370,7 +373,8 @@ class Group(SuggestsAttributes):
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
-        found = await self._host.until(check, timeout)
+        # Clients would not get the state of a coordinator that is loading, either.
+        found = await self._host.until(lambda: check() if self._is_available() else None, timeout)
         await self._host.wait_until_running()
         return (found, "") if found is not None else (None, self._explain(verbose=True))
 
@@ -401,6 +405,9 @@ class Group(SuggestsAttributes):
     @property
     def _view(self) -> GroupView | None:
         return view_of(self._host.broker, self.group_id)
+
+    def _is_available(self) -> bool:
+        return unavailable(self._host.broker, self.group_id) is None
 
     def _state(self) -> str:
         if (view := self._view) is not None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ..broker.broker import Broker
 from ..broker.cluster import Node
-from ..broker.runtime.context import CoordinatorContext
+from ..broker.runtime.context import CoordinatorContext, CoordinatorState
 from ..coordinator.classic.group import Group as ClassicGroup
 from ..coordinator.classic.states import STABLE
 from ..coordinator.consumer.group import (
@@ -299,6 +299,32 @@ def context_of(broker: Broker, group_id: str) -> CoordinatorContext | None:
 def coordinator_of(broker: Broker, group_id: str) -> Coordinator | None:
     context = context_of(broker, group_id)
     return None if context is None else context.coordinator
+
+
+def unavailable(broker: Broker, group_id: str) -> str | None:
+    """Return a sentence that says why clients get no response from the group's coordinator; None if
+    it is active, or has nothing to load. A coordinator that is not active may have loaded only a
+    part of its log."""
+    coordinators = node_of(broker, group_id).coordinators
+    index = coordinators.partition_of(group_id)
+    stored = broker.node.topics.partition(OFFSETS_TOPIC, index)
+    if stored is not None and broker.cluster.leader_of(OFFSETS_TOPIC, index) is None:
+        return (
+            f"Group {group_id} has no coordinator, because the nodes of its offsets partition are "
+            "down: clients get COORDINATOR_NOT_AVAILABLE."
+        )
+    if coordinators.is_loading(index):
+        return (
+            f"The coordinator of group {group_id} is loading its log (group.loading() ends with "
+            "finish()): clients get COORDINATOR_LOAD_IN_PROGRESS."
+        )
+    context = coordinators.contexts.get(index)
+    if context is not None and context.state is CoordinatorState.FAILED:
+        return (
+            f"The coordinator of group {group_id} failed to load its log: clients get "
+            "NOT_COORDINATOR."
+        )
+    return None
 
 
 def view_of(broker: Broker, group_id: str) -> ClassicView | ConsumerView | None:

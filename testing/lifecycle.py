@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -438,15 +439,23 @@ class BrokerHost:
             interceptor=self.interceptor.for_broker(is_stale),
             listener=on_event,
         )
-        broker.on_built = self._hold_markers
+        broker.on_built = self._on_built
         return broker
 
-    def _hold_markers(self, cluster: Cluster) -> None:
+    def _on_built(self, cluster: Cluster) -> None:
         def holds(markers: Markers, write: Callable[[], None]) -> bool:
             return any(each.hold(markers, write) for each in self.marker_holds)
 
         for node in cluster.nodes.values():
             node.markers.holds = holds
+            node.coordinators.on_cleaned_up = partial(
+                self._on_cleaned_up, node.coordinators.on_cleaned_up
+            )
+
+    def _on_cleaned_up(self, then: Callable[[], None]) -> None:
+        """Called when a coordinator becomes active, among others."""
+        then()
+        self.changes.notify()
 
     def _on_event(self, node_id: int, event: CoordinatorEvent) -> None:
         if isinstance(event, TransactionEvent):

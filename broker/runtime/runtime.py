@@ -100,7 +100,8 @@ class CoordinatorRuntime:
         self.on_log_read: Callable[[int, Callable[[], None]], None] = lambda _partition, resume: (
             resume()
         )
-        # Called when a partition has cleaned up deleted topics, is unloaded, or fails to load.
+        # Called when a partition has cleaned up deleted topics (it then becomes active if it was
+        # loading), is unloaded, or fails to load.
         self.on_cleaned_up: Callable[[], None] = lambda: None
 
     # --- commands
@@ -391,6 +392,13 @@ class CoordinatorRuntime:
         """Load partitions in the background, so that the sessions of their members can expire. A
         request loads its partition immediately."""
         self._loader.load_in_background(partitions)
+
+    def is_loading(self, partition: int) -> bool:
+        """Whether the partition is loading, or will be loaded in the background."""
+        context = self._contexts.get(partition)
+        if context is None:
+            return partition in self._loader.background
+        return context.state is CoordinatorState.LOADING
 
     def unload(self, partition: int) -> None:
         """Unload a partition that another node leads now. Waiting requests fail with

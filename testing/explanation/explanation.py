@@ -14,6 +14,7 @@ from ..group_view import (
     Timers,
     connected_members,
     coordinator_of,
+    unavailable,
     view_of,
 )
 from ..lifecycle import BrokerHost
@@ -54,7 +55,8 @@ class _Explanation:
         self._group_id = group_id
         self._is_verbose = verbose
         self._requests = [each for each in host.history.requests if group_id in each.groups]
-        self._view = view_of(host.broker, group_id)
+        self._unavailable = unavailable(host.broker, group_id)
+        self._view = None if self._unavailable else view_of(host.broker, group_id)
         coordinator = coordinator_of(host.broker, group_id)
         self._has_offsets = coordinator is not None and coordinator.offsets.has_group(group_id)
         self._state: StateExplanation | None = None
@@ -94,6 +96,8 @@ class _Explanation:
         return "\n".join([summary, *self._details()]) if self._is_verbose else summary
 
     def _no_group(self) -> str:
+        if self._unavailable is not None:
+            return self._unavailable
         name = f"Group {self._group_id}"
         if self._has_offsets:
             return f"{name} is Empty: it has committed offsets, and no member has joined."

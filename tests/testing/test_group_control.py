@@ -1,14 +1,17 @@
 """What a test makes a group do, with real clients as members."""
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from confluent_kafka import TopicPartition
 from kohort.broker.runtime.context import CoordinatorState
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.group import Group
-from kohort.testing.group_control import evict
-from kohort.testing.loop_thread import iterations
+from kohort.testing.group_control import Loading, evict
+from kohort.testing.loop_thread import TIMEOUT_SECONDS, iterations
 from support.wire import Client
 
 from .conftest import Committer, Service
@@ -173,6 +176,53 @@ def test_a_coordinator_can_be_kept_loading_before_its_first_request(group_id: st
             member = kafka.fake_member(group_id, ["orders"])
             assert member.errors[0] == ("JoinGroup", "COORDINATOR_LOAD_IN_PROGRESS")
         assert member.wait_owned(1) == [("orders", 0)]
+
+
+def test_a_wait_does_not_end_while_the_coordinator_is_loading(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    fake = kafka.fake_member("billing", topics=["orders"])
+    fake.wait_owned(1)
+    fake.commit("orders", 0, 1)
+    group = kafka.group("billing").wait_stable(members=1)
+    waits: list[Callable[..., object]] = [
+        partial(group.wait_stable, 1),
+        partial(group.wait_generation, 1),
+        partial(group.wait_owner, "orders", 0),
+        partial(group.wait_committed, "orders", 0),
+    ]
+    with group.loading() as loading, ThreadPoolExecutor() as pool:
+        for wait in waits:
+            with pytest.raises(BarrierTimeout, match=r"is loading its log .*LOAD_IN_PROGRESS"):
+                wait(timeout=0)
+        waiting = [pool.submit(wait) for wait in waits]
+        loading.finish()
+        for each in waiting:
+            each.result(TIMEOUT_SECONDS)
+
+
+def test_a_wait_sees_the_end_of_loading_without_any_request(kafka: Kafka) -> None:
+    group = kafka.group("unused")
+
+    async def finish(loading: Loading) -> None:
+        waiting = asyncio.ensure_future(group._until(lambda: True, TIMEOUT_SECONDS))
+        await iterations(20)
+        assert not waiting.done()
+        loading.finish()
+        assert await waiting == (True, "")
+
+    with group.loading() as loading:
+        kafka.run(finish(loading))
+
+
+def test_a_wait_does_not_end_while_the_node_of_the_coordinator_is_down(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.fake_member("billing", topics=["orders"]).wait_owned(1)
+    group = kafka.group("billing")
+    with (
+        kafka.broker_down(),
+        pytest.raises(BarrierTimeout, match="are down: clients get COORDINATOR_NOT_AVAILABLE"),
+    ):
+        group.wait_gone(timeout=0)
 
 
 def is_active(kafka: Kafka, group: Group) -> bool:
