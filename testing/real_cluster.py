@@ -14,6 +14,7 @@ import hashlib
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, TypeVar
 from unittest import SkipTest
@@ -61,15 +62,13 @@ class _Turn:
         self._file: IO[str] | None = None
 
     def begin(self, servers: str) -> None:
-        self._users += 1
-        if self._users == 1:
-            if sys.platform == "win32":  # has no fcntl: see docs/not-implemented.md
-                return
+        if self._users == 0 and sys.platform != "win32":  # no fcntl: see docs/not-implemented.md
             import fcntl
 
             name = f"kohort-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.lock"
             self._file = (Path(tempfile.gettempdir()) / name).open("w")
             fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._users += 1
 
     def end(self) -> None:
         self._users -= 1
@@ -97,6 +96,7 @@ class RealKafka(Kafka):
         self._servers = bootstrap_servers
         self._groups_of_test: set[str] = set()
         self._topics_of_test: set[str] = set()
+        self._closing = ExitStack()
 
     def __getattr__(self, name: str) -> NoReturn:
         # Only attributes of Kafka skip the test; a mistyped name is an error.
@@ -109,24 +109,21 @@ class RealKafka(Kafka):
         self.stop()
 
     def start(self) -> Self:
-        _turn.begin(self._servers)
-        try:
+        with ExitStack() as closing:
+            _turn.begin(self._servers)
+            closing.callback(_turn.end)
             self.cluster = RealCluster(self._servers)
+            closing.callback(self.cluster.close)
             self.client_checks = RealClientChecks(self._host, ())
             self._topics_before = self.cluster.topics()
             self._groups_before = self.cluster.groups()
-        except BaseException:
-            _turn.end()
-            raise
+            closing.callback(self.reset)
+            self._closing = closing.pop_all()
         return self
 
     def stop(self) -> None:
         """Delete everything that the test has created, and disconnect."""
-        try:
-            self.reset()
-        finally:
-            self.cluster.close()
-            _turn.end()
+        self._closing.close()
 
     def reset(self) -> None:
         """Delete everything that the test has created so far."""

@@ -391,6 +391,32 @@ def test_parallel_processes_take_turns(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=4)
 
 
+def is_locked(lock: Path) -> bool:
+    fcntl = pytest.importorskip("fcntl")
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_failed_start_and_a_second_stop_leave_the_lock_intact(
+    elsewhere: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "missing"))
+    with pytest.raises(FileNotFoundError):
+        kafka_for_test().start()
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    for _ in range(2):
+        kafka = kafka_for_test().start()
+        (lock,) = tmp_path.iterdir()
+        assert is_locked(lock)
+        kafka.stop()
+        kafka.stop()
+        assert not is_locked(lock)
+
+
 def test_records_of_a_real_cluster_are_read_with_read_committed(elsewhere: Kafka) -> None:
     with kafka_for_test() as kafka:
         topic = kafka.topic("orders", partitions=1)
