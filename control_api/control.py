@@ -1,7 +1,7 @@
 """The state of the control API: a Kafka, and objects that a request creates for later requests."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count, starmap
 from typing import TypeVar
 
@@ -45,6 +45,8 @@ class Control:
         self._numbers = count(1)
         self.restart_lock = threading.Lock()
         """Held while the broker or a node is stopped or started."""
+        self.lock = threading.Lock()
+        """Held while a named object is added, and while all objects are removed."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -56,8 +58,17 @@ class Control:
         objects[number] = item
         return number
 
+    def add_named(
+        self, objects: dict[str, T], name: str, create: Callable[[], T], taken: str
+    ) -> None:
+        """Create an object under a name. Raises ValueError(taken) if the name has an object."""
+        with self.lock:
+            if name in objects:
+                raise ValueError(taken)
+            objects[name] = create()
+
     def reset(self) -> None:
-        with self.restart_lock:
+        with self.restart_lock, self.lock:
             self.kafka.reset()
             for objects in (self.faults, self.holds, self.fake_members, self.snapshots):
                 objects.clear()
@@ -69,7 +80,8 @@ class Control:
 
 def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
     """Return the object with this number. Raises LookupError if it does not exist."""
-    if number not in objects:
-        numbers = ", ".join(map(str, objects)) or "none"
+    found = objects.get(number)
+    if found is None:
+        numbers = ", ".join(map(str, list(objects))) or "none"
         raise LookupError(f"{kind} {number} does not exist; existing: {numbers}")
-    return objects[number]
+    return found

@@ -201,9 +201,8 @@ def move(control: Control, group: Name, *, node_id: Index) -> Json:
 def load(control: Control, group: Name) -> Json:
     """Make the group's coordinator load its log again. Until `finish-loading` (DELETE), requests
     get COORDINATOR_LOAD_IN_PROGRESS."""
-    if group in control.loadings:
-        raise ValueError(f"the coordinator of group {group} is already loading")
-    control.loadings[group] = control.kafka.group(group).loading()
+    taken = f"the coordinator of group {group} is already loading"
+    control.add_named(control.loadings, group, control.kafka.group(group).loading, taken)
     return group_json(control.kafka.group(group))
 
 
@@ -229,9 +228,9 @@ def hold(control: Control, group: Name, *, api: HoldApi) -> Json:
 def hold_assignment(control: Control, group: Name) -> Json:
     """Hold back the target assignment of a consumer group until `release-assignment` (DELETE).
     Until then, the group is Assigning after each change."""
-    if group in control.assignment_holds:
-        raise ValueError(f"the assignment of group {group} is already held")
-    control.assignment_holds[group] = control.kafka.group(group).hold_assignment()
+    taken = f"the assignment of group {group} is already held"
+    hold = control.kafka.group(group).hold_assignment
+    control.add_named(control.assignment_holds, group, hold, taken)
     return group_json(control.kafka.group(group))
 
 

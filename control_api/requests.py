@@ -187,10 +187,11 @@ def check_faults(control: Control) -> Json:
     """Check, at the end of a test, that every fault has fired as often as required, and that every
     marker hold has held back markers. Remove all faults and marker holds. If the check fails, the
     status is 409, with the near misses."""
-    checked = faults(control)
-    control.faults = {}
-    control.marker_holds = {}
-    control.kafka.faults.check()
+    with control.lock:
+        checked = faults(control)
+        control.faults.clear()
+        control.marker_holds.clear()
+        control.kafka.faults.check()
     return checked
 
 

@@ -1,5 +1,7 @@
 """The endpoint functions for transactions: state, waits, and control."""
 
+from functools import partial
+
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from ..testing.transactions import MarkerHold, Until
 from .control import Control
@@ -46,10 +48,9 @@ def hold_markers(control: Control, transactional_id: Name) -> Json:
     """Hold back the markers of the transaction until `release-markers` (DELETE). Once the
     transaction is decided, its producer gets the response, but read_committed consumers wait. The
     hold is checked like a fault, so the check fails if no markers were held back."""
-    if transactional_id in control.marker_holds:
-        raise ValueError(f"the markers of {transactional_id} are already held")
-    held = control.kafka.transactions.hold_markers(transactional_id)
-    control.marker_holds[transactional_id] = held
+    taken = f"the markers of {transactional_id} are already held"
+    hold = partial(control.kafka.transactions.hold_markers, transactional_id)
+    control.add_named(control.marker_holds, transactional_id, hold, taken)
     return {"transactional_id": transactional_id}
 
 
@@ -58,21 +59,19 @@ def wait_markers(
 ) -> Json:
     """Wait until the markers of the transaction are held back. After the timeout, the status is
     408, with an explanation."""
-    _marker_hold(control, transactional_id).wait(timeout=timeout)
+    held = _existing(control.marker_holds.get(transactional_id), transactional_id)
+    held.wait(timeout=timeout)
     return transaction_json(control.kafka.transactions.describe(transactional_id))
 
 
 def release_markers(control: Control, transactional_id: Name) -> Json:
     """Write the markers that are held back, and end the hold. If it has not held back any markers,
     the status is 409."""
-    held = _marker_hold(control, transactional_id)
-    del control.marker_holds[transactional_id]
-    held.release()
+    _existing(control.marker_holds.pop(transactional_id, None), transactional_id).release()
     return {"transactional_id": transactional_id}
 
 
-def _marker_hold(control: Control, transactional_id: str) -> MarkerHold:
-    held = control.marker_holds.get(transactional_id)
+def _existing(held: MarkerHold | None, transactional_id: str) -> MarkerHold:
     if held is None:
         raise LookupError(f"the markers of {transactional_id} are not held")
     return held

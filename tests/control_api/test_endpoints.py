@@ -2,13 +2,16 @@
 
 import base64
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
+from kohort.control_api import groups, transactions
 from kohort.control_api.control import Control
 from kohort.control_api.server import ControlServer
 from kohort.testing import Kafka
+from kohort.testing.faults.faults import UnusedFault
 
 from .conftest import ApiClient
 
@@ -212,6 +215,34 @@ def test_group_control(api: ApiClient, service: Service) -> None:
     moved = api("POST", "/groups/billing/move", node_id=3 - node_id)
     assert moved.body["node_id"] == 3 - node_id
     api("POST", "/groups/billing/wait", until="stable", members=1)
+
+
+@pytest.mark.parametrize(
+    ("add", "remove"),
+    [
+        (groups.load, groups.finish_loading),
+        (groups.hold_assignment, groups.release_assignment),
+        (transactions.hold_markers, transactions.release_markers),
+    ],
+)
+def test_only_one_of_several_concurrent_requests_succeeds(
+    api: ApiClient, add: Callable[[Control, str], object], remove: Callable[[Control, str], object]
+) -> None:
+    start = threading.Barrier(8)
+
+    def call(function: Callable[[Control, str], object]) -> type[Exception] | None:
+        start.wait()
+        try:
+            function(api.control, "billing")
+        except (LookupError, UnusedFault, ValueError) as error:
+            return type(error)
+        return None
+
+    with ThreadPoolExecutor(8) as pool:
+        added = list(pool.map(call, [add] * 8))
+        removed = list(pool.map(call, [remove] * 8))
+    assert (added.count(None), added.count(ValueError)) == (1, 7)
+    assert removed.count(LookupError) == 7
 
 
 def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Producer) -> None:
