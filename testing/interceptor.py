@@ -58,6 +58,7 @@ class InterceptedRequest(WrappedChannel):
         """Handle neither this request nor later requests on its connection until `resume` is
         called."""
         self.connection.mute(self.context)
+        self.connection.end_long(self.context)
 
     def resume(self) -> None:
         """Pass the request to the remaining hooks, and handle it unless a hook takes it over. Does
@@ -86,6 +87,7 @@ class InterceptedRequest(WrappedChannel):
         except Exception:
             _log.exception("Handling %s failed", self.record)
             self.abort()
+            self.connection.end_long(self.context)
         finally:
             self._interceptor.current = None
 
@@ -122,6 +124,7 @@ class InterceptedRequest(WrappedChannel):
             # Withdraw the response, so that no flush sends it, and mute the connection.
             context.response = None
             self.connection.mute(context)
+            self.connection.end_long(context)
             self.on_response()
         # If on_response has called `respond`, the other response has already been recorded.
         if record.response_frame is frame:

@@ -386,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
         """Decode a long request in a thread."""
         context.is_long = True
         if self._transport is None:
-            self._end_long(context)
+            self.end_long(context)
             return
         decode = context.route.decode_long
         decoding = asyncio.get_running_loop().run_in_executor(
@@ -394,15 +394,16 @@ class Connection(asyncio.BufferedProtocol):
         )
         decoding.add_done_callback(partial(self._decoded, context))
 
-    def _end_long(self, context: RequestContext) -> None:
-        context.is_long = False
-        self._budgets.long_requests.end()
+    def end_long(self, context: RequestContext) -> None:
+        """Let another long request begin, unless the request is not long, or has already ended."""
+        if context.is_long:
+            context.is_long = False
+            self._budgets.long_requests.end()
 
     def _decoded(self, context: RequestContext, decoding: "asyncio.Future[Any]") -> None:
         """Handle a long request that has been decoded in a thread."""
         if self._transport is None or decoding.cancelled():
-            if context.is_long:
-                self._end_long(context)
+            self.end_long(context)
             return
         begin = seconds()
         self._muted_by = self._throttled
@@ -411,13 +412,13 @@ class Connection(asyncio.BufferedProtocol):
         try:
             context.request = decoding.result()
         except ProtocolError as error:
-            self._end_long(context)
+            self.end_long(context)
             self._backlog.clear()
             self._close_because(error)
         else:
             self._handle(context)
-            if context.is_long and (context.is_parked or self._drops_frames):
-                self._end_long(context)
+            if context.is_parked or self._drops_frames:
+                self.end_long(context)
         self.send()
         self._watchdog.ended(seconds() - begin, context.__str__)
 
@@ -457,7 +458,7 @@ class Connection(asyncio.BufferedProtocol):
         response = context.response
         assert response is not None
         if context.is_long:
-            self._end_long(context)
+            self.end_long(context)
         self._unsent_bytes += (
             len(response) if isinstance(response, bytes) else sum(map(len, response))
         )

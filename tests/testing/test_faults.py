@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
+from kohort.protocol.budgets import INLINE_ITEMS_MAX, LONG_REQUESTS_MAX
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults.faults import NEAR_MISSES_MAX
@@ -17,6 +18,17 @@ from .conftest import Committer
 
 pytestmark = pytest.mark.clients
 
+LONG = {
+    "topics": [
+        {
+            "name": "orders",
+            "partitions": [
+                {"partition_index": index, "timestamp": -1} for index in range(INLINE_ITEMS_MAX + 1)
+            ],
+        }
+    ]
+}
+"""A ListOffsets that counts as a long request."""
 TOPICS = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}]
 """Of an OffsetCommit."""
 
@@ -71,6 +83,31 @@ def test_drop_does_not_apply_the_request(kafka: Kafka, committer: Committer) -> 
     committer.commit(4)
     assert [commit.offset for commit in kafka.group("billing").commits] == [4]
     assert len(kafka.history.requests_of("OffsetCommit")) == 2
+
+
+@pytest.mark.parametrize("fault", ["drop", "lose_answer", "never_answer"])
+def test_faults_on_long_requests_do_not_block_later_long_requests(kafka: Kafka, fault: str) -> None:
+    fired = getattr(kafka.faults, fault)("ListOffsets", times=LONG_REQUESTS_MAX)
+    for count in range(1, LONG_REQUESTS_MAX + 1):
+        with Client(kafka.bootstrap_servers) as client:
+            client.send("ListOffsets", 6, **LONG)
+            fired.wait(count)
+    with Client(kafka.bootstrap_servers) as client:
+        assert client.call("ListOffsets", 6, **LONG)["topics"]
+
+
+def test_failed_long_requests_do_not_block_later_long_requests(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_context: object, _node: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("kohort.broker.handlers.k02_list_offsets.handle", fail)
+    with Kafka() as kafka:
+        for _ in range(LONG_REQUESTS_MAX + 1):
+            with Client(kafka.bootstrap_servers) as client, pytest.raises(ConnectionError):
+                client.call("ListOffsets", 6, **LONG)
+    assert caplog.text.count("Handling ListOffsets v6") == LONG_REQUESTS_MAX + 1
 
 
 def test_apply_late_overwrites_a_newer_commit(kafka: Kafka, committer: Committer) -> None:
