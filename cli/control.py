@@ -46,7 +46,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
             "'./kohort[control]', in the folder that contains the clone."
         )
     port = args.control_port
-    if not port.isdecimal() or int(port) > 65535:
+    if not serve.is_port(port):
         raise UserError(f"invalid --control-port {port!r}: expected 0 to 65535.")
     host = args.control_host or "127.0.0.1"
     stopping = signals.SignalFlag()
@@ -67,7 +67,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     with ExitStack() as running:
         try:
             kafka.start()
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise UserError(
                 serve.start_error(error, config.listeners, config.int("kohort.nodes"))
             ) from error
@@ -80,7 +80,7 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
         except OSError as error:
             raise UserError(
                 f"the control API cannot listen on {host}:{port} ({error.strerror or error}): "
-                "choose another --control-port (0: any free one)."
+                "choose another --control-host, or another --control-port (0: any free one)."
             ) from error
         running.enter_context(server)
         serve.print_listening(kafka.broker, None)

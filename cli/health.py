@@ -30,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
     """Print that the broker responded and return 0, or print the reason to standard error and
     return 1. Raises UserError."""
     host, colon, port = args.bootstrap_server.rpartition(":")
-    if not colon or "," in host or not port.isdecimal() or not 0 < int(port) < 65536:
+    is_port = port.isdecimal() and len(port) <= 5 and 0 < int(port) < 65536
+    if not colon or "," in host or not is_port:
         raise UserError(f"invalid address {args.bootstrap_server}: expected HOST:PORT.")
     if not 0 < args.timeout <= TIMEOUT_MS_MAX:
         raise UserError(f"invalid --timeout {args.timeout}: expected milliseconds, as in 5000.")

@@ -86,6 +86,12 @@ class Parser(argparse.ArgumentParser):
         self._given = list(sys.argv[1:] if args is None else args)
         return super().parse_known_args(args, namespace)
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # Before Python 3.13, argparse would set the flag of `--flag=--` to [].
+        if action.option_strings and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "expected one argument, not '--'")
+        return super()._get_values(action, arg_strings)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             from ..suggestions import did_you_mean
@@ -107,6 +113,13 @@ class Parser(argparse.ArgumentParser):
         own = (flag for action in self._actions for flag in action.option_strings)
         hint = did_you_mean(unknown[0].partition("=")[0], own)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+    def check_encoding(self) -> None:
+        """Reject arguments that cannot be sent to a broker. They come from a terminal or a script
+        with another encoding."""
+        for each in self._given:
+            if not each.isprintable() and any("\ud800" <= char <= "\udfff" for char in each):
+                self.error(f"invalid argument '{printable(each)}': expected UTF-8")
 
     def _unknown_flags(self) -> list[str]:
         given = [each for each in takewhile("--".__ne__, self._given) if each.startswith("--")]
@@ -145,6 +158,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         args.parser.reject(unknown)
     if args.command is None:
         top.error(f"missing command: one of {', '.join(args.commands)}")
+    if args.command in ("acls", "ctl", "groups", "transactions"):
+        args.parser.check_encoding()
     try:
         with hypothesis_hidden():
             module = import_module(f".{_module(args)}", __package__)

@@ -117,7 +117,7 @@ def listeners_from(
     flags = " ".join(flag for flag, value in given if value is not None)
     host = first.host if args.host is None else args.host
     port = str(first.port if args.port is None else args.port)
-    if not port.isdecimal() or int(port) > 65535:
+    if not is_port(port):
         raise UserError(f"invalid --port {port}: expected 0 to 65535 (0: any free port).")
     name = first.name
     if args.security is not None:
@@ -128,6 +128,11 @@ def listeners_from(
     listeners = (first._replace(name=name, host=host, port=int(port)), *rest)
     endpoints = (f"{each.name}://{_address(each.host, each.port)}" for each in listeners)
     return ",".join(endpoints) if flags else None, flags
+
+
+def is_port(text: str) -> bool:
+    # int() refuses to convert texts of more than 4,300 digits.
+    return text.isdecimal() and len(text) <= 5 and int(text) <= 65535
 
 
 def users_from(args: argparse.Namespace) -> str | None:
@@ -196,7 +201,7 @@ async def serve(config: BrokerConfig) -> None:
             f"the data in {data_dir} cannot be read ({error}): "
             "choose another --data-dir, or move that folder away."
         ) from error
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise UserError(start_error(error, config.listeners, config.int("kohort.nodes"))) from error
     try:
         print_listening(broker, data_dir)
@@ -257,9 +262,12 @@ def _not_writable(folder: Path, reason: str) -> str:
     return f"{folder} is not writable ({reason}): choose another --data-dir, or --durability none."
 
 
-def start_error(error: OSError, listeners: Sequence[Listener], nodes: int) -> str:
+def start_error(error: OSError | UnicodeError, listeners: Sequence[Listener], nodes: int) -> str:
     """Return the message for a broker that could not start."""
     _, host, port, _ = listeners[0]
+    if isinstance(error, UnicodeError):  # from the encoding of a host, such as `a..b`
+        hosts = ", ".join(dict.fromkeys(each.host for each in listeners))
+        return f"{hosts} is not a valid address ({error}): choose another --host."
     if (
         error.filename is not None
     ):  # e.g. below /proc, where permissions do not show that creation fails

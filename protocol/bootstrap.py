@@ -34,7 +34,7 @@ def addresses(bootstrap: str) -> list[Address]:
         if not colon or text.endswith("]") or (":" in host and not host.startswith("[")):
             host, port = text, str(PORT)
         host = host.removeprefix("[").removesuffix("]")
-        if not _is_host(host) or not port.isdigit() or not 0 < int(port) < 65536:
+        if not _is_host(host) or not port.isdecimal() or len(port) > 5 or not 0 < int(port) < 65536:
             raise ValueError(f"invalid address {text!r}: expected HOST:PORT")
         found.append(Address(host, int(port)))
     if not found:

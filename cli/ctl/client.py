@@ -14,8 +14,9 @@ from .commands import COMMANDS, PAIRS, VARIABLE, path_names
 
 # Added to the request's timeout, to allow for a busy machine.
 GRACE_SECONDS = 60
-# The default timeout of waits (testing/loop_thread.py).
+# The default timeout of waits (testing/loop_thread.py), and the longest (control_api/endpoint.py).
 TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS_MAX = 600
 
 
 class RequestFailed(Exception):
@@ -63,7 +64,8 @@ def send(
         path += f"?{urlencode(given)}"
     if not control.startswith(("http://", "https://")):
         raise UserError(f"invalid URL {control!r}: expected a URL such as http://127.0.0.1:9093.")
-    timeout = given.get("timeout", TIMEOUT_SECONDS) + GRACE_SECONDS
+    # The server rejects longer timeouts and negative ones.
+    timeout = min(abs(given.get("timeout", TIMEOUT_SECONDS)), TIMEOUT_SECONDS_MAX) + GRACE_SECONDS
     try:
         request = urllib.request.Request(  # noqa: S310 (the scheme is checked)
             control.rstrip("/") + path, data=body, method=method

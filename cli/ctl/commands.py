@@ -5,6 +5,7 @@ broker validates the values.
 """
 
 import argparse
+import math
 import os
 import re
 from typing import Final, NamedTuple
@@ -231,8 +232,15 @@ def _type(name: str) -> "argparse._ActionType":
     if name in _INTEGERS:
         return int
     if name in _NUMBERS:
-        return float
+        return _number
     return _pair if name in PAIRS else _times if name == "times" else str
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number")
+    return value
 
 
 def _times(text: str) -> int | None:

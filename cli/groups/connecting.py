@@ -17,6 +17,7 @@ from kafka.net.selector import NetworkSelector
 
 from .errors import CommandError, NotConnected
 
+PORT_MAX: Final = 65535
 ERRORS: Final = "org.apache.kafka.common.errors"
 
 # kafka-python's classes have no type annotations.
@@ -33,8 +34,10 @@ def admin_client(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) 
     # kafka-python logs every failed attempt; the command reports the final error.
     logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
     servers = bootstrap.split(",")
-    if not all(re.fullmatch(r".*:\d+", address) for address in servers):
+    if not all(re.fullmatch(r".*:[0-9]+", address) for address in servers):
         raise CommandError(f"Invalid url in bootstrap.servers: {bootstrap}")
+    if any(int(address.rpartition(":")[2][:6]) > PORT_MAX for address in servers):
+        raise CommandError(f"Invalid port in bootstrap.servers: {bootstrap}")
     timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), timeout_ms)
     managers: list[_Manager] = []
 

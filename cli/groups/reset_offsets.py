@@ -10,12 +10,17 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from ...printable import shortened
 from .arguments import SCENARIOS, integer
 from .cluster import Cluster, Committed, Partition
 from .errors import GROUP_ID_NOT_FOUND, BrokerError, CommandError, RequestFailed, UsageError
 from .tables import Output, ResetRow, reset_table
 
 Offsets: TypeAlias = dict[Partition, int]
+
+INT_DIGITS_MAX: Final = 10
+LONG_MAX: Final = 2**63 - 1
+LONG_DIGITS_MAX: Final = 19
 
 
 def reset(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
@@ -90,6 +95,7 @@ def _offsets_at(
     partitions: list[Partition], timestamp_ms: int, cluster: Cluster, output: Output
 ) -> Offsets:
     """Return the first offset with this timestamp or a later one, or the log end, by partition."""
+    timestamp_ms = min(max(timestamp_ms, 0), LONG_MAX)  # negative timestamps have other meanings
     offsets = cluster.end_offsets(partitions)
     for at, offset in cluster.offsets_for_time(partitions, timestamp_ms).items():
         if offset is not None:
@@ -158,7 +164,7 @@ def partitions_of(topic_argument: str) -> list[Partition]:
             f"Invalid topic arg '{topic_argument}', expected topic name and partitions"
         )
     for number in numbers.split(","):
-        if not (number.isascii() and number.isdecimal()):
+        if not (number.isascii() and number.isdecimal() and len(number) <= INT_DIGITS_MAX):
             raise UsageError(
                 f"Invalid partition '{number}' specified in topic arg '{topic_argument}''"
             )
@@ -214,20 +220,30 @@ def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
     """Parse an exported plan. Lines without a group apply to the only group of `groups`. Raises
     CommandError, also for missing fields, which Kafka replaces with partition 0 and offset 0."""
     plan: dict[str, Offsets] = {}
-    for number, fields in enumerate(csv.reader(io.StringIO(text)), 1):
-        if not fields:
-            continue
-        complete = [groups[0], *fields] if len(fields) == 3 and len(groups) == 1 else fields
-        if len(complete) != 4 or not all(field.isdecimal() for field in complete[2:]):
-            columns = (
-                "topic,partition,offset" if len(groups) == 1 else "group,topic,partition,offset"
-            )
-            raise CommandError(
-                f"invalid line {number} of the plan: '{','.join(fields)}', expected {columns}"
-            )
-        group, topic, partition, offset = complete
-        plan.setdefault(group, {})[Partition(topic, int(partition))] = int(offset)
+    columns = "topic,partition,offset" if len(groups) == 1 else "group,topic,partition,offset"
+    lines = csv.reader(io.StringIO(text))
+    try:
+        for number, fields in enumerate(lines, 1):
+            if not fields:
+                continue
+            complete = [groups[0], *fields] if len(fields) == 3 and len(groups) == 1 else fields
+            if len(complete) != 4 or not _are_numbers(*complete[2:]):
+                line = shortened(",".join(fields))
+                raise CommandError(
+                    f"invalid line {number} of the plan: '{line}', expected {columns}"
+                )
+            group, topic, partition, offset = complete
+            plan.setdefault(group, {})[Partition(topic, int(partition))] = int(offset)
+    except csv.Error as error:  # a field of more than 131,072 characters
+        raise CommandError(
+            f"invalid line {lines.line_num} of the plan: {error}, expected {columns}"
+        ) from error
     return plan
+
+
+def _are_numbers(partition: str, offset: str) -> bool:
+    limits = ((partition, INT_DIGITS_MAX), (offset, LONG_DIGITS_MAX))
+    return all(text.isdecimal() and len(text) <= digits for text, digits in limits)
 
 
 # --- times
@@ -236,6 +252,7 @@ def import_plan(text: str, groups: list[str]) -> dict[str, Offsets]:
 DATETIME: Final = re.compile(
     r"(\d+)-(\d+)-(\d+)T(\d+):(\d+):(\d+)\.(\d{1,3})(Z|[+-]\d\d(?::?\d\d)?)", re.ASCII
 )
+DURATION_CHARS_MAX: Final = 100
 # java.time.Duration.parse.
 DURATION: Final = re.compile(
     r"([+-]?)P(?:([+-]?\d+)D)?"
@@ -279,7 +296,7 @@ def parse_duration(text: str) -> int:
     """Parse a duration such as `PT1H30M` or `P1DT2.5S`, and return it in milliseconds. Raises
     CommandError."""
     match = DURATION.fullmatch(text)
-    if match is None or not any(match.groups()[1:5]):
+    if match is None or not any(match.groups()[1:5]) or len(text) > DURATION_CHARS_MAX:
         raise CommandError("Text cannot be parsed to a Duration")
     sign, days, hours, minutes, seconds, fraction = match.groups()
     milliseconds = int((fraction or "")[:3].ljust(3, "0"))
@@ -287,4 +304,6 @@ def parse_duration(text: str) -> int:
         milliseconds = -milliseconds
     whole_minutes = (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)
     total = (whole_minutes * 60 + int(seconds or 0)) * 1000 + milliseconds
+    if abs(total) > LONG_MAX:
+        raise CommandError(f"Text cannot be parsed to a Duration: overflow: {shortened(text)}")
     return -total if sign == "-" else total

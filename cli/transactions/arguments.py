@@ -2,7 +2,10 @@
 anything slow. Upstream: TransactionsCommand."""
 
 import argparse
+from functools import partial
 from typing import Any, Final
+
+from ...printable import shortened
 
 HELP: Final = """\
 List and describe transactions in any Kafka cluster, and find and abort hanging ones.
@@ -25,7 +28,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     add = _add(commands, "list", "list transactions")
     text = "only transactions that began more than this many milliseconds ago (negative: all)"
-    add("--duration-filter", metavar="MS", type=int, help=text)
+    add("--duration-filter", metavar="MS", type=_long, help=text)
     text = "only transactional ids that match this regular expression"
     add("--transactional-id-pattern", metavar="REGEX", help=text)
 
@@ -33,25 +36,41 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     add("--transactional-id", metavar="ID", required=True)
 
     add = _add(commands, "describe-producers", "describe the active producers of a partition")
-    add("--broker-id", metavar="N", type=int, help="a replica (default: the leader)")
+    add("--broker-id", metavar="N", type=_int, help="a replica (default: the leader)")
     _add_partition(add, required=True)
 
     add = _add(commands, "abort", "abort a hanging transaction")
     _add_partition(add, required=True)
-    add("--start-offset", metavar="N", type=int, help="the first offset of the transaction")
-    for name in ("producer-id", "producer-epoch", "coordinator-epoch"):
-        text = "instead of --start-offset, for brokers before Kafka 3.0; all three are required"
-        add(f"--{name}", metavar="N", type=int, help=text)
+    add("--start-offset", metavar="N", type=_long, help="the first offset of the transaction")
+    text = "instead of --start-offset, for brokers before Kafka 3.0; all three are required"
+    add("--producer-id", metavar="N", type=_long, help=text)
+    add("--producer-epoch", metavar="N", type=_short, help=text)
+    add("--coordinator-epoch", metavar="N", type=_int, help=text)
 
     add = _add(commands, "forceTerminateTransaction", "abort the transaction of a transactional id")
     add("--transactionalId", metavar="ID", dest="transactional_id", required=True)
 
     add = _add(commands, "find-hanging", "find transactions that no coordinator will end")
-    add("--broker-id", metavar="N", type=int, help="only partitions of this broker")
+    add("--broker-id", metavar="N", type=_int, help="only partitions of this broker")
     text = f"only transactions idle for longer than this (default: {MAX_TIMEOUT_MINUTES})"
-    minutes: dict[str, Any] = {"type": int, "default": MAX_TIMEOUT_MINUTES}
+    minutes: dict[str, Any] = {"type": _int, "default": MAX_TIMEOUT_MINUTES}
     add("--max-transaction-timeout", metavar="MINUTES", **minutes, help=text)
     _add_partition(add, required=False)
+
+
+def _integer(bits: int, text: str) -> int:
+    smallest, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    try:
+        value = int(text)
+    except ValueError:
+        value = largest + 1
+    if not smallest <= value <= largest:
+        text = shortened(text)
+        raise argparse.ArgumentTypeError(f"invalid {text}: expected {smallest} to {largest}")
+    return value
+
+
+_short, _int, _long = (partial(_integer, bits) for bits in (16, 32, 64))
 
 
 def _add(commands: "argparse._SubParsersAction[Any]", name: str, summary: str) -> Any:
@@ -63,4 +82,4 @@ def _add(commands: "argparse._SubParsersAction[Any]", name: str, summary: str) -
 
 def _add_partition(add: Any, *, required: bool) -> None:
     add("--topic", metavar="NAME", required=required)
-    add("--partition", metavar="N", type=int, required=required)
+    add("--partition", metavar="N", type=_int, required=required)

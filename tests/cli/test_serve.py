@@ -314,6 +314,17 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
             "kohort serve: 192.0.2.1 is not an address of this machine: choose another --host.",
         ),
         (
+            ["serve", "--host", "a..b", "--durability", "none"],
+            (
+                "kohort serve: a..b is not a valid address (encoding with 'idna' codec failed "
+                "(UnicodeError: label empty or too long)): choose another --host."
+            ),
+        ),
+        (
+            ["serve", "--port", "1" * 5000],
+            (f"kohort serve: invalid --port {'1' * 5000}: expected 0 to 65535 (0: any free port)."),
+        ),
+        (
             ["serve", "--config", "none.properties"],
             (
                 "kohort serve: cannot read the properties file none.properties: "

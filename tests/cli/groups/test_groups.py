@@ -126,6 +126,7 @@ def test_csv_and_json_have_all_columns_and_exit_with_1_on_failure(
         (["--all-topics", "--shift-by", "-3"], "bills 0 0, orders 0 1, orders 2 7"),
         (["--topic", "orders:0", "--to-datetime", "2020-01-01T00:00:00.000"], "orders 0 0"),
         (["--topic", "orders:0", "--by-duration", "P1D"], "orders 0 0"),
+        (["--topic", "orders:0", "--by-duration", "P99999D"], "orders 0 0"),  # before 1970
     ],
 )
 def test_a_dry_run_prints_the_new_offsets_and_changes_nothing(

@@ -1,5 +1,7 @@
 """The new offsets of a reset, plans as CSV, and Kafka's notations of times."""
 
+import re
+
 import pytest
 from kohort.cli.groups.cluster import Committed, Partition
 from kohort.cli.groups.errors import CommandError, UsageError
@@ -68,13 +70,21 @@ def test_a_plan_for_one_group_may_contain_the_groups() -> None:
     assert import_plan("g,a,0,3\n\nh,a,0,4\n", ["g"]) == {"g": {A0: 3}, "h": {A0: 4}}
 
 
-@pytest.mark.parametrize("line", ["junk", "a,0", "a,0,x", "a,-1,3", "g,a,0,3,4"])
+@pytest.mark.parametrize(
+    "line", ["junk", "a,0", "a,0,x", "a,-1,3", "g,a,0,3,4", f"a,0,{9**20}", f"a,{9**11},0"]
+)
 def test_an_invalid_line_of_a_plan_is_reported_with_its_number(line: str) -> None:
     with pytest.raises(CommandError) as caught:
         import_plan(f"a,0,3\n{line}\n", ["g"])
     assert str(caught.value) == (
         f"invalid line 2 of the plan: '{line}', expected topic,partition,offset"
     )
+
+
+def test_a_field_of_a_plan_that_is_too_long_is_reported_with_its_line() -> None:
+    message = r"^invalid line 2 of the plan: field larger than .*, expected topic,partition,offset$"
+    with pytest.raises(CommandError, match=message):
+        import_plan(f"a,0,3\n{'a' * 131_073},0,3\n", ["g"])
 
 
 def test_a_plan_for_two_groups_has_to_contain_the_groups() -> None:
@@ -136,4 +146,11 @@ def test_a_duration_is_parsed_as_in_java(text: str, expected: int) -> None:
 @pytest.mark.parametrize("text", ["", "P", "PT", "1H", "P1H", "P1DT", "PT1.5H", "PT1H "])
 def test_an_invalid_duration_is_rejected_with_javas_message(text: str) -> None:
     with pytest.raises(CommandError, match=r"^Text cannot be parsed to a Duration$"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["P99999999999999D", "-PT9223372036854775807S"])
+def test_a_duration_beyond_64_bits_is_rejected(text: str) -> None:
+    message = f"Text cannot be parsed to a Duration: overflow: {text}"
+    with pytest.raises(CommandError, match=f"^{re.escape(message)}$"):
         parse_duration(text)
