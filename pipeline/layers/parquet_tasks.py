@@ -55,16 +55,12 @@ class PartFiles:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for table, folder in self._folders.items():
-            if kind is None:
-                self._flush(table)
-            if table in self._open:
-                temporary = folder / self._temporary_name
-                if kind is None:
-                    self._open[table].close()
-                    temporary.replace(folder / self._name)
-                else:
-                    temporary.unlink(missing_ok=True)
+        try:
+            for table in self._folders if kind is None else ():
+                self._complete(table)
+        finally:
+            for folder in self._folders.values():
+                (folder / self._temporary_name).unlink(missing_ok=True)
 
     def write(self, table: str, rows: pa.RecordBatch | pa.Table) -> None:
         kept = enforce(table, rows, self.violations)
@@ -73,6 +69,13 @@ class PartFiles:
             pending += conform(table, kept).to_batches() if isinstance(kept, pa.Table) else [kept]
         if sum(map(len, pending)) >= ROW_GROUP_ROWS:
             self._flush(table)
+
+    def _complete(self, table: str) -> None:
+        self._flush(table)
+        if table in self._open:
+            self._open[table].close()
+            folder = self._folders[table]
+            (folder / self._temporary_name).replace(folder / self._name)
 
     def _flush(self, table: str) -> None:
         pending, self._pending[table] = self._pending[table], []

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kohort.offsets.record_codec import encode_commit_value
 from kohort.offsets.records import OffsetCommitRecord
@@ -113,6 +114,20 @@ def test_an_interrupted_write_leaves_no_file(
     with Writer(tmp_path / "lake") as writer, pytest.raises(OSError, match="gone"):
         bronze.write_records(writer, interrupted(), ORIGIN)
     assert list((tmp_path / "lake").glob("bronze_*/*/*.parquet")) == []
+
+
+def test_a_write_that_fails_at_its_end_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FullDisk(pq.ParquetWriter):
+        def close(self) -> None:
+            super().close()
+            raise OSError("no space left")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter", FullDisk)
+    with Writer(tmp_path / "lake") as writer, pytest.raises(OSError, match="no space"):
+        bronze.write_records(writer, batches(COMMIT), ORIGIN)
+    assert [each for each in (tmp_path / "lake").rglob(".part-*") if each.is_file()] == []
 
 
 def test_splits_are_balanced_among_tasks() -> None:
