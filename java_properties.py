@@ -9,7 +9,12 @@ from typing import Final
 
 __all__ = ["parse_jaas", "parse_properties", "quoted"]
 
-SEPARATOR: Final = re.compile(r"(?<!\\)\s*[=:]\s*|(?<!\\)\s+")
+# Java splits lines only here, and only these characters are white space, unlike in Python.
+LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+WHITE_SPACE: Final = " \t\f"
+SEPARATOR: Final = re.compile(
+    rf"(?<!\\)[{WHITE_SPACE}]*[=:][{WHITE_SPACE}]*|(?<!\\)[{WHITE_SPACE}]+"
+)
 ESCAPES: Final[Mapping[str, str]] = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 # A JAAS configuration: login module, flag, options, semicolon (upstream: JaasConfig).
 QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*+\"|'(?:[^'\\\n]|\\.)*+'"
@@ -36,8 +41,8 @@ def parse_properties(text: str) -> Iterator[tuple[str, str]]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     logical = ""
-    for raw in text.splitlines():
-        line = raw.lstrip()
+    for raw in LINE_BREAK.split(text):
+        line = raw.lstrip(WHITE_SPACE)
         if not logical and (not line or line[0] in "#!"):
             continue
         backslashes = len(line) - len(line.rstrip("\\"))

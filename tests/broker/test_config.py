@@ -9,6 +9,7 @@ from kohort.broker.config.broker_config import BrokerConfig, ConfigError
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.config.sources import key_of
+from kohort.java_properties import parse_properties
 from kohort.topics.configs.config_def import ConfigSource, InvalidConfigValue
 
 PLAINTEXT = SecurityProtocol.PLAINTEXT
@@ -119,6 +120,12 @@ def test_a_properties_file_is_parsed_by_javas_rules(file: Path) -> None:
     assert config.int("node.id") == 9
     assert config.list("log.cleanup.policy") == ("compact", "delete")
     assert config.str("broker.rack") == "café=1"
+
+
+@pytest.mark.parametrize("char", ["\x0b", "\x1c", "\x85", "\xa0", "\u2028"])
+def test_only_javas_line_breaks_end_a_value(char: str) -> None:
+    text = f"\fa = {char}1{char}\r{char}b\t2\r\nc:3"
+    assert list(parse_properties(text)) == [("a", f"{char}1{char}"), (f"{char}b", "2"), ("c", "3")]
 
 
 @pytest.mark.parametrize("escape", ["\\u", "\\u12", "\\ucafX"])
