@@ -21,6 +21,7 @@ from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log
 from ..log.tasks import run_synchronously
+from ..printable import shortened
 from .configs.config_def import InvalidConfigValue
 from .configs.effective import Configs, offsets_topic, transaction_topic, validate_overrides
 from .kafka_metadata import METADATA_FOLDER, KafkaMetadata, KafkaTopic, read_metadata
@@ -132,6 +133,8 @@ def _records(
             # Clients reject epochs that are lower than epochs they have seen from Kafka.
             epoch = _last_epoch(folder / f"{name}-{index}", files)
             imported.append(LeaderRecord(name, id_, index, NO_LEADER, epoch))
+    if metadata is not None and (absent := sorted(metadata.topics.keys() - partitions.keys())):
+        _log.warning("Topics without a folder are not imported: %s", shortened(", ".join(absent)))
     producer_ids_end = metadata.producer_ids_end if metadata else PRODUCER_IDS_UNKNOWN
     imported.append(ProducerIdsRecord(producer_ids_end))
     if metadata is not None:

@@ -309,6 +309,16 @@ def test_folder_without_metadata_is_imported_without_configurations(
     assert "__share_group_state is not imported" in caplog.text
 
 
+def test_a_topic_of_the_metadata_without_a_folder_is_reported(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(data / "prices-0")
+    with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
+        topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+    assert "prices" not in [topic["name"] for topic in topics]
+    assert "Topics without a folder are not imported: prices\n" in caplog.text
+
+
 def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
     data: Path, recorded: dict[str, Any]
 ) -> None:
