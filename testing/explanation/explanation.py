@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from ...coordinator.consumer.group import LEAVE_STATIC_EPOCH
+from ...offsets.causes import Cause
 from ...suggestions import did_you_mean
 from ..group_view import (
     ClassicView,
@@ -19,7 +20,7 @@ from ..group_view import (
 )
 from ..lifecycle import BrokerHost
 from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, RecordedRequest
-from ..timeline.timeline import deduplicate
+from ..timeline.timeline import deduplicate, format_duration, name_member
 from .classic import ClassicExplanation
 from .consumer import ConsumerExplanation
 from .hints import hints, no_client
@@ -28,6 +29,8 @@ from .transactions import pending_commits
 # The number of requests in an explanation: two or three rebalances of a small group. Older requests
 # without a response are shown as well, because the group may be waiting for one of them.
 LAST_REQUESTS = 12
+# Older expired members are probably replaced by others.
+EXPIRED_MAX = 3
 # After these errors a client may rejoin with another member id.
 _RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
 
@@ -84,6 +87,8 @@ class _Explanation:
             f"The test holds {count} × {api} of this group." for api, count in held.items()
         ]
         sentences += self._abandoned_members()
+        sentences += self._expired_members()
+        sentences += self._clients_without_members()
         sentences += (
             f"The client of {each.name} has disconnected without leaving the group. Its session "
             f"expires in {self._timers.session_left(each.member_id)}."
@@ -138,6 +143,43 @@ class _Explanation:
                     f"A fault of this test answered {member.name} with {error}, and its client has "
                     f'rejoined with another member id: group.expire("{member_id}") or '
                     "clock.advance(…) ends the old session."
+                )
+
+    def _expired_members(self) -> Iterator[str]:
+        """Describe members whose sessions have expired, and which have sent no request since."""
+        members = () if self._view is None else self._view.members
+        current = {each.client_id for each in members}
+        now_ms = self._host.clock.now_ms()
+        last = {each.member_id: each for each in self._requests}
+        exits = {each.client_id: each for each in self._host.history.exits(self._group_id)}
+        expired = [each for each in exits.values() if each.cause == Cause.SESSION_TIMEOUT]
+        for each in expired[-EXPIRED_MAX:]:
+            request = last.get(each.member_id)
+            if each.client_id in current or request is None or request.at_ms > each.at_ms:
+                continue
+            yield (
+                f"The session of {name_member(each.member_id or '', each.client_id)} expired "
+                f"{format_duration(now_ms - each.at_ms)} ago, "
+                f"{format_duration(each.at_ms - request.at_ms)} after its last request "
+                f"({request.api})."
+            )
+
+    def _clients_without_members(self) -> Iterator[str]:
+        """Describe clients that use the offsets of a group without members, and do not join it."""
+        if self._view is not None and self._view.members:
+            return
+        joined = {each.client_id for each in self._requests if each.is_join}
+        clients = {
+            each.client_id: each.api
+            for each in self._requests
+            if each.api in ("OffsetCommit", "OffsetFetch") and not each.member_id
+        }
+        for client_id, api in clients.items():
+            if client_id not in joined:
+                yield (
+                    f"Client {client_id} has sent {api}, but has not joined the group. Consumers "
+                    "with assign() and admin clients never become members: instead, wait for "
+                    "their commits (wait_committed)."
                 )
 
     def _has_rejoined(self, rejected: RecordedRequest) -> bool:

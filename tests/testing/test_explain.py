@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.explanation.explanation import LAST_REQUESTS
+from kohort.testing.fake_members.fake_member import GroupProtocol
 from kohort.testing.timeline.timeline import deduplicate
 from support.member import Member, only_member
 from support.wire import Client
@@ -526,3 +527,33 @@ def test_a_mistyped_attribute_is_an_error_with_a_similar_one(
 ) -> None:
     with pytest.raises(AttributeError, match=re.escape(message)):
         use(kafka)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_it_says_when_an_expired_member_sent_its_last_request(
+    kafka: Kafka, protocol: GroupProtocol
+) -> None:
+    kafka.clock.freeze()
+    kafka.topic("orders", partitions=1)
+    fake = kafka.fake_member("billing", topics=["orders"], protocol=protocol)
+    fake.wait_owned(1)
+    fake.suspend()
+    group = kafka.group("billing")
+    kafka.clock.advance(seconds=44)
+    assert "expired" not in group.explain()
+    kafka.clock.advance(seconds=16)
+    api = "SyncGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
+    assert re.search(rf"expired 15 s ago, 45 s after its last request \({api}\)", group.explain())
+    fake.resume()
+    group.wait_stable(members=1)
+    assert "expired" not in group.explain()
+
+
+def test_clients_that_use_offsets_without_joining_are_named(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    with Client(kafka.bootstrap_servers, "reader") as client:
+        client.call("OffsetFetch", 7, group_id="billing", topics=None, require_stable=False)
+        with pytest.raises(BarrierTimeout, match="reader has sent OffsetFetch, but has not joined"):
+            kafka.group("billing").wait_stable(1, timeout=0)
+    kafka.fake_member("billing", topics=["orders"]).wait_owned(1)
+    assert "reader" not in kafka.group("billing").explain()

@@ -251,7 +251,7 @@ def test_a_failed_test_has_a_report_of_its_broker(
     result.stdout.fnmatch_lines(
         [
             "*- kafka -*",
-            "Group billing is Empty: it has committed offsets, and no member has joined.",
+            "Group billing is Empty: it has committed offsets, and no member has joined.*",
             "timeline (seconds since the broker of this test was created)",
             "*  OffsetCommit v* billing from rdkafka: ok*(orders-0 at 7)",
         ]
