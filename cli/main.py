@@ -5,6 +5,7 @@ Must not import anything slow: the module of a command is imported when that com
 
 import argparse
 import errno
+import io
 import math
 import os
 import sys
@@ -198,11 +199,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Open /dev/null for standard streams that were closed at startup. Otherwise a socket or a file
-    would get their descriptors, which libuv refuses to close."""
+    """Escape characters that standard output cannot encode instead of failing, and open /dev/null
+    for standard streams that were closed at startup. Otherwise a socket or a file would get their
+    descriptors, which libuv refuses to close."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # its descriptor is the lowest free one
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names may contain characters that the encoding of the terminal lacks.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _module(args: argparse.Namespace) -> str:

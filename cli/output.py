@@ -1,7 +1,6 @@
 """Output shared by several commands: tables, CSV, status lines and progress bars."""
 
 import csv
-import io
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,12 +47,6 @@ def _csv_cell(cell: object) -> object:
     if not isinstance(cell, str):
         return cell
     return f"'{printable(cell)}" if cell.startswith(FORMULA) else printable(cell)
-
-
-def escape_unencodable() -> None:
-    """Escape characters that the encoding of standard output lacks, instead of failing."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 class StatusLine:

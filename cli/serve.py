@@ -246,6 +246,8 @@ def log_listeners(broker: "Broker") -> None:
 def check_writable(folder: Path) -> None:
     """Raise UserError unless the data folder, or its nearest existing parent, is a writable folder.
     The broker creates the data folder after it has bound its port."""
+    if "\0" in str(folder):
+        raise UserError(f"{folder} contains a NUL character: choose another --data-dir.")
     try:
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         if not existing.is_dir():

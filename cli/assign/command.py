@@ -42,7 +42,6 @@ def run(args: argparse.Namespace) -> int:
     except CaseError as error:
         raise UserError(f"{error}.") from error
     arguments.check_not_empty(args)
-    output.escape_unencodable()  # member ids may contain any character
     for warning in _warnings(result):
         print(warning, file=sys.stderr)
     if args.svg is not None:

@@ -16,7 +16,6 @@ from ...log.recovery import Corruption, ValidBatch
 from ...printable import printable
 from ...topics.names import OFFSETS_TOPIC
 from ..errors import UserError
-from ..output import escape_unencodable
 from .decoding import (
     UNDECODABLE,
     DecodedRecord,
@@ -37,7 +36,6 @@ def run(args: argparse.Namespace) -> int:
     logs = find_logs(args.path, topic=OFFSETS_TOPIC, may_be_empty=args.follow)
     if args.group is not None and not all(log.is_offsets for log in logs):
         raise UserError(f"--group needs a log of {OFFSETS_TOPIC}; {args.path} has another topic.")
-    escape_unencodable()  # including unpaired surrogates in JSON
     dump = Dump(args.format, args.group)
     with suppress(KeyboardInterrupt):
         if args.follow:

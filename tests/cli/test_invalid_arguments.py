@@ -1,6 +1,9 @@
 """Values of flags that no command can use: the error is one line, with the value and the remedy."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from kohort.cli.main import main
@@ -70,6 +73,28 @@ def test_a_name_in_another_encoding_than_utf_8_is_a_usage_error(
         main([*command, os.fsdecode(b"till \xe9")])
     (line,) = capsys.readouterr().err.splitlines()
     assert r": invalid argument 'till \udce9': expected UTF-8; see `kohort " in line
+
+
+def test_a_name_that_the_terminal_cannot_show_is_escaped() -> None:
+    command = ["groups", "--bootstrap-server", "é", "--list"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kohort", *command],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert r"Invalid url in bootstrap.servers: \xe9" in done.stdout
+
+
+def test_a_data_folder_with_a_nul_character_is_a_user_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "server.properties"
+    config.write_text("log.dirs=a\\u0000b\nlisteners=PLAINTEXT://127.0.0.1:0\n")
+    assert main(["serve", "--config", str(config)]) == 2
+    assert r"a\x00b contains a NUL character: choose another" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
