@@ -104,14 +104,14 @@ class TopicRegistry:
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
         # Hook: called when configs of brokers may have changed.
         self.on_broker_config_change: Callable[[], None] = lambda: None
-        # `version` is incremented on each change, which invalidates caches. `created_version` is
+        # `version` is incremented once per record, which invalidates caches. `created_version` is
         # its value when a topic was last created.
         self.version = self.created_version = 0
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
-        # Increases across restarts, because groups store it (KIP-848).
+        # Increases across restarts, because groups store it (KIP-848), except after failed writes.
         self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
 
@@ -418,7 +418,6 @@ class TopicRegistry:
         topic.set_leader(partition, leader_id, epoch)
 
     def _remove_topic(self, name: str) -> None:
-        self.version += 1
         topic = self._by_name.pop(name, None)
         if topic is None:
             return
@@ -477,6 +476,7 @@ class TopicRegistry:
             self._retry_ms = self._now_ms() + RETRY_FAILED_MS
             self._undo_creations()
             return
+        self.version += 1  # the log may be empty
         for topic in before:
             self._remove_topic(topic.name)
         self.deleted_names.clear()

@@ -103,8 +103,9 @@ def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
     """Schedule a resolution of the group's expressions if `is_due`, or if the last one is obsolete
-    (other expressions, new topics, refresh interval). Return whether one was scheduled."""
-    key = DeadlineKey("regex", group.group_id)
+    (other expressions, new topics, refresh interval, a version of Kafka's topics or of changes that
+    were undone). Return whether one was scheduled."""
+    key, topics = DeadlineKey("regex", group.group_id), decision.partition.topics
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
     if is_matching or key in decision.deadlines.pending or not subscribed:
@@ -114,7 +115,7 @@ def _schedule_resolution(
     if (
         is_due
         or subscribed != len(group.regexes)
-        or last.version < decision.partition.topics.created_version
+        or not topics.created_version <= last.version <= topics.version
         or decision.now > last.timestamp + decision.config.regex_refresh_interval_ms
     ):
         decision.schedule(key, 0)

@@ -55,6 +55,16 @@ def test_a_topic_is_found_by_name_id_and_colliding_name() -> None:
     assert broker.topics.colliding_topics("a_b") == ()
 
 
+def test_the_version_that_groups_store_is_the_same_after_a_restart() -> None:
+    broker = BrokerHarness()
+    for name in ("orders", "gone", "kept"):
+        topic = broker.create_topic(name)
+        if name == "gone":
+            broker.topics.delete(topic)
+            broker.run_loop()
+    assert broker.restart().topics.version == broker.topics.version
+
+
 def test_ids_that_look_like_options_are_not_used() -> None:
     broker = BrokerHarness()
     option = uuid.UUID(bytes=b"\xf8" + bytes(15))

@@ -88,6 +88,21 @@ def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarn
     assert set(harness.owned_by("a")) == {"orders", "ordinary"}
 
 
+def test_new_topics_are_matched_if_the_topics_version_went_back(
+    harness: CoordinatorHarness,
+) -> None:
+    """As in a folder of Kafka, whose versions are offsets of its metadata."""
+    harness.consumer_join("a", regex="ord.*")
+    harness.advance(0)
+    harness.consumer("a", 1)
+    harness.topics.version = 0
+    harness.topics.put("ordinary", 1)
+    harness.advance(10_001)
+    harness.consumer("a", 2)
+    harness.advance(0)
+    assert harness.consumers.epoch == 3
+
+
 def test_added_partitions_are_reported_as_changed_topics(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.advance(0)
