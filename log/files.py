@@ -65,7 +65,7 @@ class Files(Protocol):
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Return the sorted names in the folder, none if it does not exist."""
+        """Return the sorted names in the folder, none if it does not exist or is a file."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -277,7 +277,7 @@ class DiskFiles:
     def list(self, folder: Path) -> list[str]:
         try:
             return sorted(path.name for path in folder.iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def exists(self, path: Path) -> bool:

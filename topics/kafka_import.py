@@ -20,6 +20,7 @@ from ..log.checkpoint import read_last_leader_epoch, read_topic_id
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log
+from ..log.segment import base_offset_of
 from ..log.tasks import run_synchronously
 from ..printable import shortened
 from .configs.config_def import InvalidConfigValue
@@ -97,11 +98,14 @@ def _counts(imported: Iterable[RegistryRecord]) -> str:
 
 
 def _list_partitions(folder: Path, files: Files) -> dict[str, list[int]]:
-    """Return the partitions by topic, according to the folders. The offsets topic comes first."""
+    """Return the partitions by topic, according to the folders. The offsets topic comes first.
+    Other folders may have such names (`logs-2024`), but only partitions have segments."""
     partitions: dict[str, list[int]] = {}
     for name in files.list(folder):
         match = _PARTITION.fullmatch(name)
-        if match and name != METADATA_FOLDER and match[1] != REGISTRY_TOPIC:
+        if not match or name == METADATA_FOLDER or match[1] == REGISTRY_TOPIC:
+            continue
+        if any(base_offset_of(file) is not None for file in files.list(folder / name)):
             partitions.setdefault(match[1], []).append(int(match[2]))
     return dict(sorted(partitions.items(), key=lambda each: each[0] != OFFSETS_TOPIC))
 

@@ -357,6 +357,15 @@ def test_folder_of_an_unknown_topic_is_renamed_when_the_topic_is_created(data: P
     assert (stray / f"{0:020}.log").read_bytes() == b"unknown"
 
 
+def test_folders_and_files_without_segments_are_not_partitions(tmp_path: Path) -> None:
+    (tmp_path / "logs-2024011501").mkdir()
+    (tmp_path / "logs-2024011501" / "app.log").write_bytes(b"a line")
+    (tmp_path / "dump-0").write_bytes(b"a file")
+    with serving(tmp_path, SystemClock()) as address:
+        assert not call(address, "Metadata", 12, {"topics": None})["topics"]
+    assert (tmp_path / "dump-0").exists()
+
+
 def test_partitions_with_different_topic_ids_are_rejected(data: Path) -> None:
     shutil.copy(data / "prices-0" / "partition.metadata", data / "orders-1")
     with pytest.raises(Exception, match="belong to different topics"), serving(data):
