@@ -51,15 +51,19 @@ _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 # The names of fields for group ids, topics and partitions in Kafka's messages.
 GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
 TOPIC_FIELDS = (
-    *("topics", "topic_data", "responses", "topic_partitions"),
-    *("v3_and_below_topics", "results_by_topic_v3_and_below", "topic_results"),
+    *("topics", "topic_names", "topic_data", "responses", "topic_partitions", "topic_results"),
+    *("v3_and_below_topics", "results_by_topic_v3_and_below", "replica_election_results"),
+    "results",
 )
 PARTITION_FIELDS = (
     *("partitions", "partition_indexes", "partition_data", "partition_index"),
-    "results_by_partition",
+    *("partition_responses", "partition_result", "results_by_partition"),
 )
 # Arrays whose items have topics.
-TOPIC_PARENTS = ("groups", "transactions", "markers", "results_by_transaction", "dirs")
+TOPIC_PARENTS = (
+    *("groups", "transactions", "markers", "results_by_transaction", "transaction_states"),
+    *("dirs", "results"),
+)
 # Fields with one or more transactional ids, and fields of the producer.
 TRANSACTION_FIELDS = (
     *("transactional_id", "v3_and_below_transactional_id", "transactional_ids", "transactions"),
@@ -71,7 +75,7 @@ _PRODUCER_EPOCH_FIELDS = ("producer_epoch", "v3_and_below_producer_epoch")
 ERROR_FIELDS = ("error_code", "partition_error_code")
 GENERATION_FIELDS = ("generation_id", "generation_id_or_member_epoch", "member_epoch")
 _NAME_FIELDS = ("name", "topic", "topic_name")
-_INDEX_FIELDS = ("partition_index", "partition", "index")
+_INDEX_FIELDS = ("partition_index", "partition", "partition_id", "index")
 _API_NAMES = {api.name.lower(): api.name for api in APIS}
 
 

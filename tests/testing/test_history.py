@@ -3,12 +3,16 @@
 import gc
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.offsets.causes import Cause
+from kohort.protocol.apis import APIS, Api
+from kohort.protocol.messages import request_schema, response_schema
+from kohort.protocol.schema import Schema
 from kohort.testing import Kafka
 from kohort.testing.history import History
 from kohort.testing.recorded_request import RecordedRequest
@@ -167,6 +171,38 @@ def test_requests_to_move_replicas_and_describe_the_quorum_have_partitions(kafka
 
 
 @pytest.mark.clients
+def sample(schema: Schema) -> SimpleNamespace:
+    """Return a message with one item in each array."""
+    values: dict[str, Any] = {}
+    for field in schema.all_fields:
+        plain: Any = "orders" if field.type == "string" else 7
+        item = plain if field.struct is None else sample(field.struct)
+        values[field.attribute] = (item,) if field.is_array else item
+    return SimpleNamespace(**values)
+
+
+def has_array(schema: Schema, word: str) -> bool:
+    """Whether the name of an array, also in other arrays, contains the word."""
+    return any(
+        word in field.name or (field.struct is not None and has_array(field.struct, word))
+        for field in schema.all_fields
+        if field.is_array
+    )
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
+def test_topics_and_partitions_of_every_message_are_found(api: Api) -> None:
+    for version in range(api.min_version, api.max_version + 1):
+        request = request_schema(api.key, version)
+        recorded = RecordedRequest(1, 0, 1, api.key, version, None, "", sample(request))
+        recorded.topic_names = lambda _id: "orders"
+        assert recorded.topics == ("orders",) * has_array(request, "topic"), version
+        for schema in (request, response_schema(api.key, version)):
+            found = {each[:2] for each in recorded.by_partition(sample(schema))}
+            assert bool(found) == has_array(schema, "partition"), version
+            assert found <= {("orders", 7)}
+
+
 def test_a_generation_has_the_assignment_of_its_leader(
     kafka: Kafka, new_service: Callable[..., Service]
 ) -> None:
