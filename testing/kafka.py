@@ -56,7 +56,7 @@ from .presets import (
 )
 from .recorded_request import RecordedRequest, find_api_name
 from .timeline.timeline import is_shown, timeline
-from .topic import Topic
+from .topic import Topic, create_topic
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -235,9 +235,8 @@ class Kafka(SuggestsAttributes):
         """Return the topic. If it does not exist, create it with this number of partitions
         (default: num.partitions) and these topic configs. Raises ValueError if Kafka would reject
         the topic, or if it exists with a different number of partitions or config."""
-        topic = Topic(self._host, name)
-        topic.create(partitions, config_texts(config or {}))
-        return topic
+        create_topic(self._host, name, partitions, config_texts(config or {}))
+        return Topic(self._host, name)
 
     @property
     def topics(self) -> list[Topic]:

@@ -11,7 +11,7 @@ from ..log.producer_state import TransactionTracker, marker_type
 from ..log.records import records
 from ..protocol.errors import ApiError, ErrorCode
 from ..suggestions import SuggestsAttributes, did_you_mean
-from ..topics.admin import NewTopic, check_new_topic, plan_topic
+from ..topics.admin import NewTopic, check_new_topic, check_not_reserved, plan_topic
 from ..topics.configs.topic_keys import TOPIC_KEYS
 from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
@@ -95,34 +95,13 @@ class Topic(SuggestsAttributes):
         """Return the log end offset: the offset of the next record."""
         return self._call(lambda: self._partition(partition).high_watermark)
 
-    def create(self, partitions: int | None, config: Mapping[str, str]) -> None:
-        """Create the topic if it does not exist. Raises ValueError if Kafka would reject the topic,
-        or if it exists with a different number of partitions or config."""
-
-        def create() -> None:
-            topics = self._host.broker.node.topics
-            found = topics.get(self.name)
-            if found is not None:
-                check_partitions(self.name, len(found.partitions), partitions)
-                check_config(self.name, found.overrides, config)
-                return
-            check_new_topic(topics, self.name)
-            check_keys(self.name, config)
-            count = -1 if partitions is None else partitions
-            planned = plan_topic(topics, NewTopic(self.name, count, -1, [], dict(config)))
-            topics.create(self.name, planned.partitions, planned.overrides)
-
-        try:
-            self._host.change_topics(create)
-        except ApiError as error:
-            raise rejection(self.name, error) from None
-
     def add_partitions(self, total: int) -> None:
         """Increase the number of partitions to `total`. Clients see the new partitions with their
-        next Metadata request. Raises ValueError unless the topic has fewer partitions."""
+        next Metadata request. Raises ValueError unless the topic has fewer partitions, and for the
+        coordinators' topics."""
 
         def grow() -> None:
-            topics, found = self._host.broker.node.topics, self._found()
+            topics, found = self._host.broker.node.topics, self._changeable()
             if total <= len(found.partitions):
                 raise ValueError(
                     f"Topic {self.name} already has {len(found.partitions)} partitions: it cannot "
@@ -134,11 +113,12 @@ class Topic(SuggestsAttributes):
 
     def delete(self) -> None:
         """Delete the topic and its committed offsets, and wait until its name can be reused, which
-        includes waiting for coordinators that are loading. Raises OSError."""
+        includes waiting for coordinators that are loading. Raises ValueError for the coordinators'
+        topics, and OSError."""
 
         async def deleted() -> OSError | None:
-            topics = self._host.broker.node.topics
-            error: OSError | None = await completed(partial(topics.delete, self._found()))
+            topics, found = self._host.broker.node.topics, self._changeable()
+            error: OSError | None = await completed(partial(topics.delete, found))
             self._host.report_topics()
             return error
 
@@ -162,6 +142,14 @@ class Topic(SuggestsAttributes):
             names = (each.name for each in self._host.broker.node.topics)
             hint = did_you_mean(self.name, names)
             raise LookupError(f"Topic {self.name} does not exist{hint}")
+        return found
+
+    def _changeable(self) -> BrokerTopic:
+        found = self._found()
+        try:
+            check_not_reserved(self.name)
+        except ApiError as error:
+            raise rejection(self.name, error) from None
         return found
 
     def _partition(self, index: int) -> Partition:
@@ -208,7 +196,35 @@ class Topic(SuggestsAttributes):
                 if header.is_control:
                     transactions.on_control_batch(header, marker_type(batch))
                 elif not transactions.on_batch(header) or not read_committed:
-                    yield from (StoredRecord(*each, index) for each in records(batch))
+                    for each in records(batch):
+                        if each.offset >= found.start_offset:
+                            yield StoredRecord(*each, index)
+
+
+def create_topic(
+    host: BrokerHost, name: str, partitions: int | None, config: Mapping[str, str]
+) -> None:
+    """Create the topic if it does not exist. Raises ValueError if Kafka would reject the topic, or
+    if it exists with a different number of partitions or config."""
+
+    def create() -> None:
+        node = host.broker.node
+        found = node.topics.get(name)
+        if found is not None:
+            check_partitions(name, len(found.partitions), partitions)
+            check_config(name, found.overrides, config)
+            return
+        node.view.check_new_topic(name)
+        check_new_topic(node.topics, name)
+        check_keys(name, config)
+        count = -1 if partitions is None else partitions
+        planned = plan_topic(node.topics, NewTopic(name, count, -1, [], dict(config)))
+        node.topics.create(name, planned.partitions, planned.overrides)
+
+    try:
+        host.change_topics(create)
+    except ApiError as error:
+        raise rejection(name, error) from None
 
 
 class RecordToAppend(NamedTuple):

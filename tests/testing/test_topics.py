@@ -1,10 +1,13 @@
 """Topics that a test creates and changes."""
 
 import contextlib
+from functools import partial
 
 import pytest
 from kafka import KafkaProducer
 from kohort.testing import Kafka
+from support.broker import batch
+from support.wire import Client
 
 
 def test_a_topic_cannot_shrink(kafka: Kafka) -> None:
@@ -14,6 +17,36 @@ def test_a_topic_cannot_shrink(kafka: Kafka) -> None:
             orders.add_partitions(total)
     orders.add_partitions(4)
     assert orders.partitions == 4
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_a_topic_of_the_coordinators_can_be_neither_grown_nor_deleted(
+    kafka: Kafka, name: str
+) -> None:
+    with Client(kafka.bootstrap_servers) as client:
+        for key_type in (0, 1):
+            client.call("FindCoordinator", 4, key_type=key_type, coordinator_keys=["orders"])
+    topic = next(each for each in kafka.topics if each.name == name)
+    for change in (partial(topic.add_partitions, 60), topic.delete):
+        with pytest.raises(ValueError, match=f"'{name}' is reserved by the broker"):
+            change()
+    assert topic.partitions == 50
+
+
+@pytest.mark.kafka(config={"kohort.offsets.mirror": "offsets"})
+def test_the_mirror_cannot_be_created(kafka: Kafka) -> None:
+    with pytest.raises(ValueError, match="'offsets' is the mirror of __consumer_offsets"):
+        kafka.topic("offsets", partitions=2)
+
+
+def test_deleted_records_are_not_read(kafka: Kafka) -> None:
+    """Not even those in a batch with a record that was not deleted."""
+    orders = kafka.topic("orders", partitions=1)
+    with Client(kafka.bootstrap_servers) as client:
+        assert client.produce(batch(b"a", b"b", b"c"))["error_code"] == "none"
+        deleted = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
+        client.call("DeleteRecords", 2, topics=[deleted], timeout=9000)
+    assert [(each.offset, each.value) for each in orders.records()] == [(2, b"c")]
 
 
 def test_another_config_for_an_existing_topic_is_rejected(kafka: Kafka) -> None:
