@@ -135,7 +135,7 @@ class Security:
         which the client creates unsecured tokens. `certificate` is a file of `client_certificate`,
         and `listener` the name of a listener, by default the first. For aiokafka, the settings
         include an `ssl_context`. Raises ValueError for an unknown library, mechanism, user or
-        listener."""
+        listener, and for a user name with which the library cannot create a token."""
         for what, name, known in (
             ("library", library, get_args(Library)),
             ("mechanism", mechanism, get_args(Mechanism)),

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from functools import partial
 from typing import Any
 
 import pytest
@@ -274,6 +275,17 @@ def test_settings_are_rejected_that_no_broker_can_accept(kafka: Kafka) -> None:
         kafka.security.client_config(library="java", listener="b")
     with pytest.raises(RuntimeError, match=r"No started listener uses TLS: use Kafka\(security="):
         _ = kafka.security.ca_file
+
+
+@pytest.mark.parametrize("user", ["alice smith", 'al"ice', "al\\ice", "al\tice"])
+def test_a_user_for_whom_librdkafka_cannot_create_a_token_is_rejected(user: str) -> None:
+    settings = {"sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}
+    with Kafka(security="SASL_PLAINTEXT", users={"a": "b"}, config=settings) as kafka:
+        client_config = partial(kafka.security.client_config, mechanism="OAUTHBEARER")
+        with pytest.raises(ValueError, match="librdkafka cannot create a token for user 'al"):
+            client_config(user, library="confluent")
+        assert client_config("élise", library="confluent")
+        assert client_config(user, library="java")
 
 
 EXAMPLE = r'use users={"alice": "alice-secret"}$'
