@@ -111,7 +111,7 @@ def _read(
         if last_epoch > NO_EPOCH:
             # Upstream: Partition.readRecords.
             end = DivergingEpoch(*partition.end_of_epoch(last_epoch))
-            if end.end_offset == UNKNOWN_EPOCH:
+            if end.end_offset == UNKNOWN_EPOCH or offset < start_offset:
                 return PartitionData(index, ErrorCode.offset_out_of_range)
             if end.epoch < last_epoch or end.end_offset < offset:
                 return PartitionData(index, _NONE, *offsets, diverging=end)

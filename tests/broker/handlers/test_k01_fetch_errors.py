@@ -184,6 +184,19 @@ def test_the_diverging_epoch_of_the_consumers_last_record(
     assert len(got.records) == (SIZE if error is NONE and offset == 0 else 0)
 
 
+def test_a_deleted_offset_is_out_of_range_also_if_epochs_diverge(broker: BrokerHarness) -> None:
+    topic = broker.topics.get("orders")
+    assert topic is not None
+    partition = topic.partitions[0]
+    for _ in range(2):
+        broker.topics.elect_leader(topic, partition, partition.leader_id)
+    broker.produce("orders", batch(b"x"))
+    partition.log.delete_before(1)
+    for offset, error in ((0, OUT_OF_RANGE), (1, NONE)):
+        got = broker.fetch("orders", offset, last_fetched_epoch=1)
+        assert (got.error_code, got.diverging_epoch.epoch) == (error, -1 if error else 0)
+
+
 def test_a_diverging_epoch_ends_a_long_poll_at_once(broker: BrokerHarness) -> None:
     asked = broker.send_fetch("orders", {2: 5}, last_fetched_epoch=0)
     (got,) = asked.response.responses[0].partitions
