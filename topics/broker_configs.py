@@ -282,7 +282,8 @@ def _problems_of_listeners(
         if base in _LIMITS_OF_LISTENER and value == 0:
             yield f"Invalid {base} 0"
         if match is not None and base == _NETWORK_THREADS:
-            assert isinstance(value, int)
             texts = before.dynamic_texts(name)
-            old = int(texts[0][0]) if texts else before.broker_number(base)
+            old = key.parse(texts[0][0]) if key and texts else before.broker_number(base)
+            assert isinstance(old, int)
+            assert isinstance(value, int)
             yield from _problems_of_threads(base, old, value)

@@ -106,6 +106,14 @@ def test_no_change_of_one_level_rejects_all_connections(broker: BrokerHarness) -
     )
 
 
+def test_a_control_character_around_a_thread_count_is_ignored(broker: BrokerHarness) -> None:
+    """Java's trim removes control characters."""
+    key = "listener.name.plaintext.num.network.threads"
+    for value in ("\x013", "4"):
+        response = incremental_alter_configs(broker, BROKER, "1", (key, SET, value))
+        assert response.error_code is ErrorCode.none
+
+
 IN_SYNC = "min.insync.replicas"
 
 
