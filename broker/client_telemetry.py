@@ -18,7 +18,12 @@ from crc32c import crc32c
 from ..assignors.ordering import UINT32_MASK, bucket, bucket_count, string_hash
 from ..protocol.errors import ApiError, ErrorCode
 from ..protocol.primitives import uuid_text
-from ..topics.configs.client_metrics import CLIENT_METRICS_KEYS, INTERVAL_MS_DEFAULT, parse_patterns
+from ..topics.configs.client_metrics import (
+    CLIENT_METRICS_KEYS,
+    INTERVAL_MS_DEFAULT,
+    compile_pattern,
+    parse_patterns,
+)
 from ..topics.configs.effective import Configs
 from .event_loop.timers import Clock
 
@@ -55,13 +60,11 @@ def _parsed(texts: Mapping[str, str]) -> Subscription:
         name: key.parse(texts[name]) if name in texts else key.default
         for name, key in CLIENT_METRICS_KEYS.items()
     }
-    options = re2.Options()
-    options.log_errors = False
     patterns: Mapping[str, Any] | None = None
     # Java's lookaheads and backreferences are not supported (docs/not-implemented.md).
     with contextlib.suppress(re2.error):
         patterns = {
-            attribute: re2.compile(expression, options)
+            attribute: compile_pattern(expression)
             for attribute, expression in parse_patterns(values["match"] or ()).items()
         }
     return Subscription(values["metrics"] or (), values["interval.ms"], patterns)

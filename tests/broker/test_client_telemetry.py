@@ -10,6 +10,7 @@ from kohort.broker import client_telemetry
 from kohort.broker.broker import Broker
 from kohort.broker.client_telemetry import EXPIRY_MS_MIN
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.topics.configs.client_metrics import validate_subscription
 from support.broker import BrokerHarness
 from support.wire import AsyncClient
 
@@ -83,6 +84,15 @@ def test_clients_are_matched_by_their_address_and_software(broker: BrokerHarness
     match = "client_source_port=.*"
     broker.topics.configure_client_metrics("b", {"interval.ms": "500", "match": match})
     assert interval_ms(broker, A) == 1000
+
+
+@pytest.mark.parametrize("pattern", [r"\Qtest\E", r"\p{L}+", "test(?i)", r"test\z", "(?<n>test)"])
+def test_javas_syntax_for_patterns_is_valid(broker: BrokerHarness, pattern: str) -> None:
+    configs = {"interval.ms": "1000", "match": f"client_id={pattern}"}
+    validate_subscription(configs)
+    broker.topics.configure_client_metrics("a", configs)
+    instance, _ = broker.node.telemetry.instance(A, {"client_id": "test"})
+    assert instance.push_interval_ms == 1000
 
 
 def test_a_pattern_that_re2_cannot_compile_matches_no_client(broker: BrokerHarness) -> None:

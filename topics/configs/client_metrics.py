@@ -5,7 +5,10 @@ Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies subscriptions
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
+
+import re2
 
 from ...protocol.errors import ApiError, ErrorCode
 from .config_def import ConfigKey, ConfigType, InvalidConfigValue, Value, config_def, no_empty_items
@@ -81,9 +84,18 @@ def parse_patterns(patterns: Value) -> dict[str, str]:
     return parsed
 
 
+def compile_pattern(expression: str) -> Any:
+    """Return the compiled expression, which matches in linear time. Raises re2.error."""
+    options = re2.Options()
+    options.log_errors = False
+    return re2.compile(expression, options)
+
+
 def _is_valid(expression: str) -> bool:
-    try:
-        re.compile(expression)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
+    """Whether RE2 can match the expression, or Python accepts it. Both accept parts of Java's
+    syntax: only RE2 `\\p{L}`, only Python lookaheads and backreferences."""
+    for compile_expression in (compile_pattern, re.compile):
+        with suppress(re2.error, re.error, OverflowError, RecursionError):
+            compile_expression(expression)
+            return True
+    return False
