@@ -11,7 +11,7 @@ from .java_properties import parse_jaas, parse_properties
 
 __all__ = ["client_arguments", "read_client_arguments"]
 
-# The values of security.protocol, and whether the client needs a password.
+# The values of security.protocol, and whether they use SASL.
 PROTOCOLS: Final = {"PLAINTEXT": False, "SSL": False, "SASL_PLAINTEXT": True, "SASL_SSL": True}
 
 ARGUMENTS: Final[Mapping[str, str]] = {

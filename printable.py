@@ -9,8 +9,8 @@ from typing import Final
 
 __all__ = ["printable", "printable_json", "shortened"]
 
-# Enough for Kafka's longest messages with two names of usual length. Without a limit, a client
-# could send a name of 100 MiB.
+# Enough for Kafka's longest messages with two names of usual length. A client may send names of 32
+# KiB, and a user name of 512 KiB.
 LOGGED_CHARS_MAX: Final = 512
 
 

@@ -40,7 +40,7 @@ _ATTRIBUTES: Final = ("name", "cooperative", "subscription_user_data", "assign")
 
 
 class AssignorNotFound(LookupError):
-    """No assignor has this name. The message lists the existing names."""
+    """No assignor has this name or path. The message lists alternatives."""
 
 
 class AssignorNameTaken(ValueError):

@@ -142,8 +142,8 @@ class Broker:
             raise
 
     async def stop(self) -> None:
-        """Fail waiting requests with NOT_COORDINATOR, close all connections, flush pending records,
-        and release the data folder."""
+        """Fail waiting group requests with NOT_COORDINATOR, close all connections, flush pending
+        records, and release the data folder."""
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
                 # The members are alive but can send no more heartbeats, so no session may expire.

@@ -1,7 +1,7 @@
 """Background maintenance of logs: compaction of the dirtiest log, and retention.
 
-Runs as a cooperative task (scheduler.py). A log that fails is left unchanged and retried later.
-Logs that have not been opened since startup are skipped. Upstream: LogCleaner, LogManager.
+Runs as a cooperative task (scheduler.py). A log whose maintenance fails is retried after five
+minutes. Logs that have not been opened since startup are skipped. Upstream: LogCleaner, LogManager.
 """
 
 import logging
@@ -66,7 +66,7 @@ class Maintenance:
         try:
             compacted = yield from self._pass()
         except Exception:
-            # This is a bug. The logs are unchanged.
+            # This is a bug.
             self._schedule(RETRY_FAILED_MS)
             raise
         # As in Kafka, there is no pause while a log needs compaction.

@@ -1,10 +1,10 @@
 """The history of a run as data: what each client did, and how the broker responded.
 
 An operation has two positions in the order of all events: `began` (the request was sent) and
-`ended` (the response arrived). One operation happened before another one only if it ended before
-the other began; otherwise they are concurrent, and the broker may have executed them in either
-order. The outcome is `ok`, `fail` (the broker guarantees that it had no effect) or `info` (unknown:
-a lost connection, a timeout). Jepsen's histories have the same types.
+`ended` (the response arrived, or the client gave up). One operation happened before another one
+only if it ended before the other began; otherwise they are concurrent, and the broker may have
+executed them in either order. The outcome is `ok`, `fail` (the broker guarantees that it had no
+effect) or `info` (unknown: a lost connection, a timeout). Jepsen's histories have the same types.
 
 A run has one topic, so a number identifies a partition. Values and the metadata of commits are
 unique, so every read shows which operation wrote the value.
@@ -23,7 +23,7 @@ _TEXT_VALUES_MAX: Final = 4
 @dataclass(kw_only=True, slots=True, eq=False)
 class Operation:
     """What a client did. `client`: the name of one client instance; the next instance after a crash
-    has another name. `ended`: None if there was no response before the end of the run."""
+    has another name. `ended`: None if the operation was pending at the end of the run."""
 
     client: str
     began: int = 0

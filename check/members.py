@@ -125,8 +125,8 @@ class Member:
     async def read_committed(
         self, partitions: tuple[int, ...], *, is_final: bool = False
     ) -> dict[int, int] | None:
-        """Return the committed offsets by partition, -1 for none; None if the broker is not
-        ready."""
+        """Return the committed offsets by partition, -1 for none; None if the response contains an
+        error."""
         began = self._history.now()
         wanted = [Fields(name=self._cluster.topic, partition_indexes=partitions)]
         response = await (await self._cluster.coordinator(GROUP, self.group)).request(

@@ -11,8 +11,8 @@ from .recorder import History
 from .targets import Disturb
 
 INTERVAL_SECONDS: Final = 1.5
-"""The average pause between two disturbances, in which clients can make progress. Each pause is
-longer by the duration of the last disturbance."""
+"""The average pause between two disturbances, in which clients can make progress, besides the
+duration of the last disturbance."""
 QUIET_SHARE: Final = 0.1
 """The share of the run, at its end, without disturbances, so that the last operations succeed."""
 

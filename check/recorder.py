@@ -10,13 +10,13 @@ Recorded = TypeVar("Recorded", bound=Operation)
 
 
 class History:
-    """Records operations in the order in which they began."""
+    """The operations of a run, not sorted: `add` appends operations that began earlier."""
 
     def __init__(self) -> None:
         self.topic = ""
         """The topic of the run; empty until it is created."""
         self.seconds = 0.0
-        """How long the clients worked; 0 until they have ended."""
+        """From the start of the run until the clients ended, at most --seconds; 0 before that."""
         self.is_interrupted = False
         """Whether Ctrl-C ended the work early."""
         self.operations: list[Operation] = []

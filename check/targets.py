@@ -26,7 +26,7 @@ history."""
 
 STOP_SECONDS: Final = 10.0
 START_SECONDS: Final = 120.0
-"""A JVM on a busy machine takes more than a minute."""
+"""A JVM on a busy machine may need more than a minute."""
 POLL_SECONDS: Final = 0.02
 NODES: Final = 3
 

@@ -1,5 +1,5 @@
-"""The clients of a run. A seed determines the operations of each client. Their times, and so the
-order in which the broker receives the requests, differ from run to run.
+"""The clients of a run. A seed determines the random choices of each client. The times of the
+requests, and so their order and their responses, differ from run to run.
 
 Every worker replaces its client repeatedly. Half of the clients crash: their connections are cut,
 possibly during a request.
@@ -342,7 +342,7 @@ class _Consumer:
                     await self._commit(member, reader, chance)
             await workload.pause(chance)
             if chance.random() < STALL_CHANCE:
-                # The member's session expires, and the member continues without noticing.
+                # A classic member's session expires, and the member continues without noticing.
                 await workload.wait(workload.settings.session_timeout_ms / 1000 * 1.5)
                 await self._commit(member, reader, chance)
         before = member.generation, member.member, dict(reader.positions)

@@ -29,8 +29,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def in_memory(config: BrokerConfig) -> BrokerConfig:
-    """Return the configuration with durability none as the default, because any other durability
-    would sync the in-memory disk like a real one. Raises UserError."""
+    """Return the configuration with durability none as the default, because syncing an in-memory
+    disk is useless. Raises UserError."""
     if config.origin("log.dirs") == "--data-dir":
         raise UserError("with --control-port all data is in memory: remove --data-dir.")
     if config.origin("kohort.durability") == "default":

@@ -150,7 +150,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. 0: success; 1: negative result, no broker of a
     cluster responded, or standard output was closed; 2: an error that the user can fix; 130:
-    Ctrl-C. `kohort groups`, `acls` and `transactions` have the exit codes of Kafka's tools."""
+    Ctrl-C. `kohort groups`, `acls` and `transactions` follow Kafka's tools."""
     _open_standard_streams()
     top = parser()
     args, unknown = top.parse_known_args(argv)

@@ -144,7 +144,7 @@ class RemoteBroker(ScriptBroker):
 
     Kafka's network threads preserve no order between connections, and a client cannot find out
     whether a request waits. The only evidence is that no response arrives for `quiet_ms`. A
-    scenario whose transcript differs is played again with a longer time.
+    scenario whose transcript differs is therefore played again.
     """
 
     def __init__(

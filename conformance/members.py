@@ -7,7 +7,7 @@ from typing import Any
 from .recorder import Recorder
 from .wire import kio_bytes, message_of
 
-# Not a valid subscription: it ends before the topics, which are therefore unknown.
+# Not a valid subscription, so the topics are unknown.
 RANGE = (("range", b"r"),)
 
 Protocols = Sequence[tuple[str, bytes]]

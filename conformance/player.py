@@ -34,7 +34,7 @@ async def play(
 ) -> Transcript:
     """Play a scenario and return the transcript; if the script fails, the last line is the error.
     `configs`: configs of the group; `stops_when`: returns whether to skip the rest of the script.
-    Raises UnsupportedVersion."""
+    Raises UnsupportedVersion and OSError."""
     delayed = scenario.keeps_delay
     async with Script(broker, group, keeps_delay=delayed, has_diverged=stops_when) as script:
         try:

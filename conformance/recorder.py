@@ -17,7 +17,8 @@ OnResponse = Callable[[Any], None]
 TIMEOUT_MS = 20_000
 TRANSACTION = 1  # the key type of FindCoordinator
 # A request in a version that the broker does not have is played in the broker's newest version,
-# unless that is older than the version here. From this version on, requests have the same meaning.
+# unless that is older than the version here. Between these versions, most requests have the same
+# meaning.
 SAME_SINCE = {
     "DescribeGroups": 4,
     "Heartbeat": 3,
@@ -121,9 +122,8 @@ class Recorder:
         text: str | None = None,
         has_epochs: bool = False,
     ) -> Any:
-        """Send a request. Return the response, or None if the request is held back. `text`: what
-        the transcript has instead of the values; `has_epochs`: whether the request belongs to a
-        KIP-848 group."""
+        """Send a request, and return `Step.response`. `text`: what the transcript has instead of
+        the values; `has_epochs`: whether the request belongs to a KIP-848 group."""
         fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
         request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "
         ahead = self.broker.epochs_ahead if has_epochs else 0

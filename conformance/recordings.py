@@ -54,8 +54,8 @@ def record(
     transcripts: Mapping[str, Transcript],
     needed: Mapping[str, Collection[str]],
 ) -> None:
-    """Replace all recorded transcripts. `needed`: the settings that each transcript depends on, by
-    the scenario's name."""
+    """Replace the files of the scenarios' modules; recordings of other scenarios in these files are
+    lost. `needed`: the settings that each transcript depends on, by the scenario's name."""
     parts: dict[str, list[Scenario]] = {}
     for scenario in scenarios:
         parts.setdefault(scenario.part, []).append(scenario)

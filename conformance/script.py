@@ -208,7 +208,8 @@ class Script(Recorder):
     # --- topics; not in the transcript
 
     async def topic(self, partitions: int, name: str = "topic") -> str:
-        """Create a topic of this script, and wait until its partitions can be fetched."""
+        """Create a topic of this script, wait until its partitions can be fetched, and return its
+        name, which begins with the group id."""
         name = f"{self.group}.{name}"
         new = {"name": name, "num_partitions": partitions, "replication_factor": 1}
         created = await self._control.call("CreateTopics", 7, topics=[new], timeout=30_000)

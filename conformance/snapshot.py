@@ -47,7 +47,7 @@ def _check(response: Mapping[str, Any]) -> None:
 @dataclass(frozen=True, eq=False)
 class Part:
     """A part of a broker's state. `needs`: the APIs that `read` and `undo` use; `undo` deletes keys
-    that were created, and sets others to their old values."""
+    that were created, and sets others to their old values if possible."""
 
     name: str
     needs: Mapping[str, int]
@@ -280,7 +280,7 @@ class Snapshot:
         return cls(broker, run, states)
 
     async def restore(self) -> list[str]:
-        """Restore the state. Return a line for each part that could not be restored."""
+        """Restore the state. Return what could not be restored, as lines of text."""
         try:
             control = await self._broker.connect(None)
         except OSError as error:
@@ -319,8 +319,8 @@ class Snapshot:
 async def restored(
     broker: RemoteBroker, run: str, report: Callable[[str], None]
 ) -> AsyncIterator[None]:
-    """At the end, restore the broker as far as its APIs allow. `report` gets a line for each part
-    that could not be restored."""
+    """At the end, restore the broker as far as its APIs allow. `report` gets each line of
+    `Snapshot.restore`."""
     snapshot = await Snapshot.take(broker, run)
     try:
         yield

@@ -35,7 +35,7 @@ MEMBER_ID = re.compile(
 # KIP-848 coordinators create ids of 22 characters: a UUID in base64.
 BASE64_ID = re.compile(r"[\w-]{22}")
 PRODUCER_ID = re.compile(r"(producer_id|producer_id_filters) \[?(\d+)")
-# The broker's own times, of markers and transactions; scripts set all other timestamps.
+# The broker's own times. Scripts set all other timestamps.
 TIMES = (
     "last_caught_up_timestamp",
     "last_fetch_timestamp",

@@ -1,6 +1,7 @@
 """The wire client of scenarios: requests and responses as plain values, in an event loop.
 
-Only kio encodes and decodes, so a mistake in kohort's own encoding cannot go unnoticed.
+kio encodes and decodes them, so mistakes in kohort's own encoding are noticed. Only record batches
+are built with kohort's code (records.py).
 """
 
 import asyncio
@@ -230,8 +231,8 @@ class Pipeline:
 class AsyncClient(asyncio.Protocol):
     """A client of a broker: after `await AsyncClient.connect(port)`,
     `await client.call("Heartbeat", 4, group_id="g", …)` returns the response; `send` returns a
-    future. Both raise ConnectionError if the connection is closed first, or a response is
-    invalid."""
+    future. Both raise ConnectionError if the connection is closed first, or a response is invalid;
+    `call` raises TimeoutError after TIMEOUT_SECONDS."""
 
     versions: Mapping[int, Container[int]] | None = None
     """The allowed versions by API key. Other versions raise UnsupportedVersion. None allows all.
@@ -289,8 +290,8 @@ class AsyncClient(asyncio.Protocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether no response is outstanding. Kafka handles one request of a connection at a
-        time."""
+        """Whether the connection is open and no response is outstanding. Kafka handles one request
+        of a connection at a time."""
         return not self._futures and not self.is_closed
 
     async def call(self, api: str, version: int, /, **values: Any) -> Any:

@@ -20,7 +20,7 @@ _STATUSES: Final = {
     408: "a wait timed out; the error explains the state",
     409: "a fault or a marker hold is unused, or a fake member cannot join; the error explains why",
     413: "the body is too large",
-    500: "a bug in the harness",
+    500: "an unexpected error",
     503: "too many requests are waiting",
 }
 

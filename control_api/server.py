@@ -244,7 +244,7 @@ async def _read_json(request: Request) -> dict[str, Any]:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status; None for a bug."""
+    """Return the HTTP status; None for an unexpected error."""
     if isinstance(error, BarrierTimeout):
         return 408
     if isinstance(error, UnusedFault | FakeMemberRejected):

@@ -22,7 +22,7 @@ def create_topic(
     config: dict[str, str] | None = None,
 ) -> Json:
     """Create the topic with these topic configs, unless it exists. It is an error if it exists with
-    other values."""
+    another number of partitions or other configs."""
     return _describe(control.kafka.topic(topic, partitions, config))
 
 
@@ -57,9 +57,9 @@ def produce(
 ) -> Json:
     """Append records to `partition`. By default, a record with a key goes to the partition of the
     key's hash, and other records are distributed round-robin. If `keys` are given, there must be as
-    many as `values`. `headers` (`{"trace": "7"}`) apply to each record. With encoding `base64`,
-    keys, values and header values are bytes in base64, or null. Returns the partition and the
-    offset of each record."""
+    many as `values`. `headers` (`{"trace": "7"}`) apply to each record. Keys, values and header
+    values may be null; with encoding `base64`, they are bytes in base64. Returns the partition and
+    the offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [

@@ -217,7 +217,7 @@ class JoinMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The result of a join. On error, only `error_code` and `member_id` are set."""
+    """The result of a join. Most errors have only `error_code` and `member_id`."""
 
     error_code: ErrorCode
     generation_id: int

@@ -562,9 +562,9 @@ def _failed(result: Result, leader: str) -> Result:
 def _decide_classic_member(
     partition: PartitionState, command: Command, ticket: int, now: int
 ) -> Outcome | None:
-    """Decide a command of the classic protocol for a consumer group. JoinGroup replaces an empty
-    group with a classic one, even if the join is rejected. Upstream: maybeDeleteEmptyConsumerGroup,
-    which does not write the tombstones if the join is rejected."""
+    """Decide a command of the classic protocol for a consumer group. JoinGroup deletes an empty
+    consumer group, even if the join is rejected. Upstream: maybeDeleteEmptyConsumerGroup, which
+    does not write the tombstones if the join is rejected."""
     decide = _DECIDE_CLASSIC.get(type(command))
     if decide is None or isinstance(command, ListGroups):
         return None

@@ -338,8 +338,8 @@ def group_event(
     cause: Any = None,
     detail: Mapping[str, str] = NO_DETAIL,
 ) -> GroupEvent:
-    """Return an event of a group (a group object, or only the id). Ids and
-    generation are taken from `client` and `group` unless they are given."""
+    """Return an event of a group (a group object, or only the id). Ids and generation are taken
+    from `client` and `group` unless they are given."""
     group_id, own_generation = group, None
     if isinstance(group, Group):
         group_id, own_generation = group.group_id, group.generation

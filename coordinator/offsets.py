@@ -458,7 +458,8 @@ Sweep: TypeAlias = Generator[Outcome | ReadGroup, Iterable[OffsetCommitRecord] |
 """A pass over all groups in slices. The outcome of each slice is applied before the next slice;
 other commands may be decided in between."""
 
-# Limits of a slice: up to 2 ms to examine offsets, up to 3 ms to write and apply tombstones.
+# Limits of a slice: about 2 ms to examine offsets (longer for a group with more offsets than this),
+# and up to 3 ms to write and apply tombstones.
 DELETED_TOPICS_SLICE_OFFSETS = 10_000
 EXPIRATION_SLICE_OFFSETS = 400
 SLICE_TOMBSTONES = 250

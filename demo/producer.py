@@ -1,6 +1,6 @@
 """Send the lines of a text to a topic, with their numbers as keys. Plain kafka-python.
 
-Each line is retried until it is acknowledged, and stored once (idempotent producer).
+Sends are retried, and no line is stored twice (idempotent producer).
 """
 
 import argparse

@@ -27,7 +27,7 @@ from why import explain_rebalances
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
-TIMEOUT_SECONDS = 30  # for one step; the whole demo takes about 10 s, or longer on a busy machine
+TIMEOUT_SECONDS = 30  # for one wait; without Spark, the whole demo takes about 10 s
 LOG_LINES_MAX = 20
 WORD = re.compile(r"[a-z']+")
 console = Console(highlight=False)

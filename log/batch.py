@@ -1,7 +1,7 @@
 """Record batches (RecordBatch v2): the 61-byte header, validation and building.
 
-All integers are big-endian. Base offset, length and leader epoch are outside the checksum, so a
-broker may set them. `BatchBuilder` is the hot path of offset commits; `assemble` builds any batch.
+All integers are big-endian. Base offset and leader epoch are outside the checksum, so a broker may
+set them. `BatchBuilder` is the hot path of offset commits; `assemble` builds any batch.
 Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
 """
 
@@ -165,8 +165,8 @@ def check_crc(buffer: bytes, position: int, size: int) -> None:
 
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:
     """Return the header of the valid batch that begins at `position` and ends by `end`. Raises
-    CorruptBatch if the batch is cut short or has a wrong magic or checksum, and InvalidRecord for
-    impossible offsets. A compacted batch may have fewer records than offsets."""
+    CorruptBatch if the batch is cut short or has a wrong magic or checksum, and InvalidRecord for a
+    negative offset delta or count. A compacted batch may have fewer records than offsets."""
     check_crc(buffer, position, check_extent(buffer, position, end))
     header = read_header(buffer, position)
     if header.last_offset_delta < 0 or header.count < 0:

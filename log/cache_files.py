@@ -5,10 +5,10 @@ offsets.derived     the committed offsets and groups of a partition (offsets/sna
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
 Every file is verified when it is read, and may be deleted at any time. Without it, the log is read.
-`*.derived` files must be durably removed before bytes of the log are truncated or replaced, because
-compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
+`*.derived` files must be durably removed before bytes that they cover are truncated or replaced.
+For example, compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
 
-Files are written under a temporary name (`segments.new.derived`), then renamed.
+`*.derived` files are written under a temporary name (`segments.new.derived`), then renamed.
 """
 
 from __future__ import annotations

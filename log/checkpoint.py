@@ -32,7 +32,7 @@ class OffsetCheckpoint:
     count, then `topic partition offset` per line.
 
     Kafka writes checkpoints once a minute, but here each change is durable on return. Thread-safe.
-    Constructor and setters raise OSError, and then change nothing.
+    Constructor and setters raise OSError, and `get` then returns the previous offsets.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -133,8 +133,9 @@ def new_cluster_id() -> str:
 
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
-    """Return the cluster id of the data folder. A new folder gets a new id. Raises UnreadableMeta
-    if an existing folder has no valid id. (To clients, a new id would mean a new cluster.)"""
+    """Return the cluster id in `meta.properties`. A missing file is created with a new id. Raises
+    UnreadableMeta if an existing file has no valid id, because to clients, a new id would mean a
+    new cluster."""
     path = folder / _META_PROPERTIES
     if files.exists(path):
         return _parse_cluster_id(files.read_bytes(path))
@@ -170,7 +171,7 @@ def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
 
 def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
     """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`), 0 if it has no
-    epochs, or None if it is missing or unreadable. Raises OSError."""
+    epochs, or None if it is missing, unreadable or has zero bytes. Raises OSError."""
     path = folder / _LEADER_EPOCHS
     if not files.exists(path):
         return None

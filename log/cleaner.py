@@ -49,7 +49,7 @@ BATCH_COST_BYTES: Final = 256
 # Write in blocks and sync periodically, so that no commit waits for the sync of a whole segment.
 WRITE_BYTES: Final = 256 * 1024
 SYNC_BYTES: Final = 8 * 1024 * 1024
-# Smaller batches are (de)compressed inline, in well under a millisecond.
+# Smaller batches are (de)compressed inline, which usually takes well under a millisecond.
 IN_THREAD_BYTES: Final = 8 * 1024
 
 
@@ -133,7 +133,7 @@ class OffsetMap:
     def __init__(self, bytes_max: int) -> None:
         self.newest: dict[bytes, int] = {}
         self.latest_offset = -1
-        """The last offset that was read. Records after it are not in the map."""
+        """The last offset of the section that was read completely. Later records are retained."""
         self._bytes_left = bytes_max
 
     @property

@@ -59,7 +59,7 @@ class OutOfOrderSequence(LogError):
 
 
 class CleaningStopped(LogError):
-    """The log was closed, truncated or deleted during compaction, which can be retried later.
+    """The log was closed or failed, or its segments changed, during compaction. Retry later.
     Upstream: LogCleaningAbortedException."""
 
 
@@ -68,8 +68,8 @@ class FolderInUse(LogError):
 
 
 class LogFailed(OSError):
-    """An earlier write or sync failed, so the state on disk is unknown. The log rejects appends
-    until Log.reopen() has truncated unsynced bytes."""
+    """The log rejects appends. After a failed write or sync, the state on disk is unknown until
+    Log.reopen() has truncated unsynced bytes. Also raised if the log is closed or read-only."""
 
 
 # --- logging

@@ -1,10 +1,10 @@
 """A partition's log. Batches are appended at its end and read from any offset.
 
-One thread appends and reads, and `sync` may run concurrently in another thread. Batches below
-`synced_offset` are never lost, though some may be durable only in the write-ahead log
-(write_ahead.py). After a failed sync, or a failed write that cannot be undone, appends are
-rejected. Readers address records by offset, never by segment index, because compaction replaces
-segments, and retention removes the oldest segments. Upstream: UnifiedLog, LocalLog.
+One thread appends and reads, and `sync` may run concurrently in another thread. Some batches below
+`synced_offset` may be durable only in the write-ahead log (write_ahead.py). After a failed sync, or
+a failed write that cannot be undone, appends are rejected. Readers address records by offset, never
+by segment index, because compaction replaces segments, and retention removes the oldest segments.
+Upstream: UnifiedLog, LocalLog.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LogConfig:
     leader_epoch: int = 0
     # Whether open, roll and truncate sync. Without these syncs, a power loss could undo served
     # data, a later segment could survive an earlier one, and truncated records could reappear.
-    # False for logs that are never synced, where rolling would sync a whole segment.
+    # False for logs that are not synced by default, where rolling would sync a whole segment.
     sync_at_open: bool = True
     # Whether opening the log reports missing offsets. True for logs that were never compacted.
     reports_gaps: bool = False
@@ -220,8 +220,8 @@ class Log:
         """Append a batch, which must begin at `end_offset`, and return its base offset. The
         checksum is not verified. `now_ms` is for the expiration of its producer.
 
-        After an OSError, nothing was appended, and the call may be retried. If the partial write
-        cannot be truncated either, the log is `failed` and raises LogFailed from then on.
+        After an OSError, nothing was appended. The call may be retried, unless a sync failed or the
+        partial write could not be truncated: the log is then `failed` and raises LogFailed.
         """
         base_offset, length, epoch, last_offset_delta, max_timestamp, producer_id = (
             _APPENDED.unpack_from(batch)

@@ -108,7 +108,7 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """A file system in memory. Tests may change `contents`."""
+    """A file system in memory."""
 
     def __init__(self) -> None:
         self.contents = ByPath[bytearray]()

@@ -88,7 +88,7 @@ def _read_record(
     else:
         at += 1
     if at != end:
-        raise InvalidRecord(f"a record's fields end {end - at} bytes before the record does")
+        raise InvalidRecord("the fields of a record do not match its length")
     return Record(base_offset + offset, base_timestamp + timestamp, key, value, headers), at
 
 
@@ -166,6 +166,6 @@ def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
             yield RawRecord(offset_delta, timestamp_delta, key, has_value, start, end)
             at = end
     except (IndexError, ValueError) as error:
-        raise InvalidRecord("a batch has fewer records than its header specifies") from error
+        raise InvalidRecord("a record is undecodable, or the batch has too few records") from error
     if at != size:
         raise InvalidRecord(f"a batch has {size - at} bytes after its last record")

@@ -47,7 +47,7 @@ def recover(
     reports_gaps: bool = False,
     producers: ProducerStates | None = None,
 ) -> list[Segment]:
-    """Recover and return the log's segments in order. Only the last segment is left open.
+    """Recover and return the log's segments in order. All but the last one are closed.
 
     Batches are verified, with two exceptions: batches that a manifest covers are not read, and
     checksums are skipped in segments that end at or before `recovery_point` (known to be durable).

@@ -1,10 +1,10 @@
 """`segments.derived` stores the state of segments, so that opening a log scans only new batches.
 
-With durability `fsync`, the manifest covers only synced bytes. Otherwise, it covers all bytes, but
-is valid only until the machine reboots.
+For a log that is always synced (`LogConfig.sync_at_open`), the manifest covers only synced bytes.
+Otherwise, it covers all bytes, but is valid only until the machine reboots.
 
 The file is disposable (cache_files.py). It is removed before any bytes that it covers change, and
-if it is torn, was written before a reboot, or does not match the segments. Appends leave it valid.
+by the next open if it is invalid or does not match the segments. Appends leave it valid.
 It only proves that the batches were valid when they were scanned, so readers verify checksums.
 """
 

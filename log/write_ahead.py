@@ -2,9 +2,9 @@
 makes them durable. Syncing 30 files would take twenty times as long (ten times with threads).
 
 Batches are also written to the logs' own files, which are used for reading and synced later. The
-write-ahead log is read only if a log lost acknowledged batches: on startup after a power loss, or
-after a failed sync of the log's own file. A full file is replaced by a new file, and removed once
-all logs have synced their own files. A clean shutdown also removes the file.
+write-ahead log restores batches that these files have lost: on startup after a crash, and after a
+failed sync of a log's own file. A full file is replaced by a new file, and removed once all logs
+have synced their own files. A clean shutdown also removes the file.
 
 A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
 folder and the batch itself. A torn entry marks the end of the file; its requests were never
@@ -29,8 +29,8 @@ from .log import Log
 
 PREFIX: Final = "write-ahead."
 _NUMBERED: Final = re.compile(rf"{re.escape(PREFIX)}(\d+)", re.ASCII)
-# Maximum file size. After a crash, at most two such files are read (75 ms each). Retiring files
-# takes about forty syncs per 100,000 commits.
+# Size at which a file is full. After a crash, usually at most two files are read (75 ms each).
+# Retiring files takes about forty syncs per 100,000 commits.
 BYTES_MAX: Final = 16 * 1024 * 1024
 
 _ENTRY: Final = Struct(">iI")
@@ -173,7 +173,7 @@ class WriteAheadLog:
             done(())
 
     def close(self) -> None:
-        """Sync the open logs, then remove the write-ahead log unless it is still needed."""
+        """Sync the logs that have batches here, then remove the files unless a sync failed."""
         logs = (self._retiring or {}) | self._logs
         self._logs, self._retiring = {}, None
         file, self._file = self._file, None

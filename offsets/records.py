@@ -318,4 +318,5 @@ class UndecodableRecord(ValueError):
 
 
 class UnencodableRecord(ValueError):
-    """A string is longer than 32,767 bytes, or a number does not fit its field."""
+    """A string is longer than 32,767 bytes or not valid Unicode, or a number does not fit its
+    field."""

@@ -21,7 +21,7 @@ from .records import (
     UnencodableRecord,
 )
 
-# Since Kafka 4.0, values are written in version 1, whatever the client's transaction version.
+# The version that Kafka writes if the feature transaction.version is 1 or 2 (the default).
 _VALUE_VERSION: Final = 1
 
 

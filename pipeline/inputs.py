@@ -174,7 +174,7 @@ class Samples:
 
     @property
     def has_news(self) -> bool:
-        """Whether a topic with committed offsets has a newer sample; always true with a broker."""
+        """Whether a topic with committed offsets has a newer sample, as usual with a broker."""
         return bool(self._new(_of_topics(self._current, self._known)).num_rows)
 
     def of(self, batch: Batch) -> pa.Table:

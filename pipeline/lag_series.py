@@ -42,7 +42,7 @@ COMMITS: Final = CommitTable(
 # Up to this span, minutes are too coarse, and single commits are read quickly.
 COMMITS_SPAN_MAX_MS: Final = 20 * 60_000
 
-# Samples are read from this long before the first point; they are taken about every 30 s.
+# Samples are read from this long before the first point. Usually they are 15 or 30 s apart.
 SAMPLE_AGE_MAX_MS: Final = 10 * 60_000
 
 

@@ -132,7 +132,7 @@ def run_batch(
     report: Report = lambda _progress: None,
     layers: Mapping[str, Layer] | None = None,
 ) -> BatchDone | None:
-    """Process one batch. Return None if nothing is new. Raises LakeError, SourceError, OSError."""
+    """Process one batch. Return None if nothing is new. Raises the same exceptions as `run`."""
     before = writer.manifest
     samples = Samples(inputs, writer.lake)
     plan = inputs.plan(before, records_max)

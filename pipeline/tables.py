@@ -1,6 +1,6 @@
 """The tables of the lake: their columns, the meaning of a row, and how they grow.
 
-`append`: a batch adds rows in its own `batch_id=` folder, which only compaction changes later.
+`append`: a batch adds rows in its own `batch_id=` folder, which only compaction replaces later.
 `current`: a batch rewrites the table, and only the newest folder is live.
 
 Columns are declared as in columns.py. Null means unknown: a lag without a sample of the log end is
@@ -132,7 +132,7 @@ TABLES: Final[dict[str, Table]] = {
         members int!, static_members int!, protocol_type string, protocol string, leader string,
         topics strings, joined strings, left strings, replaced strings, kept strings,
         metadata_hash long,  -- of the subscribed topics; consumer groups only
-        lost_generations int,  -- null: records in between were compacted away
+        lost_generations int,  -- null: unknown, because of a gap in the log, or a tombstone
         member_list members, history_complete bool!,
         last_gap long  -- the last record, up to this one, that follows a gap
         """,

@@ -1,5 +1,6 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
-assignment that the leader returns for the member. Brokers treat both as opaque bytes.
+assignment that the leader returns for the member. In JoinGroup and SyncGroup both are opaque bytes,
+but brokers decode them to find subscribed topics, for example.
 
 Both begin with an int16 version. Newer versions only append fields, so a version above 3 is decoded
 as version 3, and trailing bytes are ignored. Upstream: ConsumerProtocol.
@@ -69,7 +70,7 @@ def decode_subscription(encoded: bytes) -> Subscription:
 
 
 def decode_subscribed_topics(encoded: bytes) -> tuple[str, ...]:
-    """Decode only the topics, which is all that brokers use. Raises DecodeError."""
+    """Decode only the topics. Raises DecodeError."""
     # All versions start with the v0 fields (upstream: ClassicGroup.computeSubscribedTopics).
     subscription: Subscription = _decoder(SUBSCRIPTION, 0)(encoded, INT16.size, len(encoded))
     return subscription.topics

@@ -1,8 +1,8 @@
 """Generates an encoder for each message schema. Encoders turn messages into bytes.
 
 An encoder reads the attributes of any object (a kio message of any version, or kohort's own
-tuples). Unknown attributes are ignored. For missing attributes, the encoder writes the schema's
-default, or 0 for throttle times.
+tuples). Unknown attributes are ignored. For a missing attribute, the encoder writes the schema's
+default, or 0 for throttle times; without a default, encoding fails.
 
 Runs of adjacent fixed-size fields are packed with one struct. The first run starts with the frame
 size and response header. The pieces are joined at the end, so large records are copied once, or not

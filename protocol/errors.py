@@ -10,7 +10,7 @@ What Kafka 4.3 does, observed with raw frames:
     frame size 0 to 9, too short for a header                closes
     unknown API key, or one not served by this listener      closes
     version that is not served, including Produce v0         closes
-    ApiVersions in an unknown version, including -1           responds in v0, error 35, listing only
+    ApiVersions in an unknown version, including -1          responds in v0, error 35, listing only
                                                              ApiVersions itself
       ... with a malformed header (v2 for all above 2)       closes
       ... with a malformed body                              responds

@@ -112,8 +112,8 @@ class ClientChecks(SuggestsAttributes):
         """The kinds of findings that are ignored."""
 
     def ignore(self, *kinds: str) -> None:
-        """Ignore findings of these kinds for the rest of the test, for example `zombie commit`, or
-        of all kinds if none is given. Raises ValueError for an unknown kind."""
+        """Ignore findings of these kinds, for example `zombie commit`, including earlier ones. If
+        no kind is given, ignore all kinds. Raises ValueError for an unknown kind."""
         unknown = set(kinds) - KINDS.keys()
         if unknown:
             raise ValueError(f"Unknown kind {min(unknown)!r}; use one of {', '.join(KINDS)}")
@@ -198,7 +198,7 @@ def check_history(history: History) -> list[Finding]:
         for event in (recorded.event for recorded in history.events)
         if event.type is EventType.COMMIT_REJECTED
     }
-    # All other commits were accepted, so their responses need not be decoded.
+    # The responses of commits that no coordinator has rejected need not be decoded.
     suspicious = [
         each
         for each in requests
@@ -256,7 +256,7 @@ def zombie_commits(
         message = (
             f"{name_member(member, commits[0].client_id)} tried to commit {offsets}{more} for "
             f"group {group} in generation {generation} and was rejected with {error}, so the "
-            "new owner repeats its work"
+            "next owner repeats its work"
         )
         yield _finding(ZOMBIE_COMMIT, message, commits[0])
 

@@ -43,7 +43,7 @@ class Units(TypedDict, total=False):
 
 
 class VirtualClock:
-    """The system clock plus an offset, or a constant time while it is frozen. It never goes
+    """The system clock plus an offset, or a constant time while it is frozen. `now_ms` never goes
     back."""
 
     def __init__(self) -> None:

@@ -273,8 +273,9 @@ class Group(SuggestsAttributes):
         rebalance(self._host, self.group_id, reason)
 
     def lead(self, member: str) -> None:
-        """Start a rebalance with this member as the leader. This method and those below raise
-        ValueError unless `member` identifies exactly one member."""
+        """Start a rebalance with this member as the leader. Raises ValueError for a consumer group.
+        This method, `expire`, `fence` and `evict` raise ValueError unless `member` identifies
+        exactly one member."""
         found = self._find(member)
         if isinstance(self._call(lambda: self._view), ConsumerView):
             raise ValueError(f"Group {self.group_id} is a consumer group, which has no leader")

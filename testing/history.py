@@ -182,7 +182,8 @@ class TransactionChange:
 class History(SuggestsAttributes):
     """`kafka.history`: what happened since the broker was created. Each property returns a new list
     and may be read from any thread. Crashes and restarts do not clear the history; `kafka.reset()`
-    does.
+    does. Beyond 100,000 requests or events, or 256 MiB of records and responses, the oldest entries
+    are dropped.
 
     Times are given by the broker's clock (`at_ms`), which a test can move, and in wall-clock
     seconds since the broker was created (`wall_s`).

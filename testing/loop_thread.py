@@ -20,8 +20,8 @@ TIMEOUT_SECONDS = 10.0
 
 
 class BarrierTimeout(AssertionError):
-    """A wait timed out. The message says what it waited for, and explains the state of the
-    group."""
+    """A wait timed out. The message says what it waited for, and may explain the state of the
+    group or transaction."""
 
     __module__ = "kohort.testing"  # the module that users import, which test reports show
 

@@ -21,7 +21,7 @@ from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
 
 T = TypeVar("T")
 
-# Deleting a partition takes 0.1 ms. The limit allows for a busy machine.
+# Deleting a partition takes about a millisecond. The limit allows for a busy machine.
 DELETE_SECONDS_PER_PARTITION = 0.01
 
 Value = bytes | str | None
@@ -92,7 +92,7 @@ class Topic(SuggestsAttributes):
         return self._call(lambda: self._partition(partition).start_offset)
 
     def end_offset(self, partition: int) -> int:
-        """Return the log end offset: the offset of the next record."""
+        """Return the high watermark: the end offset for consumers."""
         return self._call(lambda: self._partition(partition).high_watermark)
 
     def add_partitions(self, total: int) -> None:

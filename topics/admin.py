@@ -1,5 +1,5 @@
 """Validation of CreateTopics, CreatePartitions, AlterPartitionReassignments and DeleteTopics, in
-Kafka's order and with its messages (upstream: ReplicationControlManager). Each function raises
+Kafka's order and with its messages (upstream: ReplicationControlManager). A failed check raises
 ApiError.
 """
 
@@ -37,7 +37,7 @@ class PlannedTopic(NamedTuple):
 
 def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = ()) -> None:
     """Validate that the topic can be created. As in Kafka, its name may collide with the names of
-    topics `created` by the same request. Raises ApiError."""
+    topics `created` by the same request."""
     if name == KAFKA_METADATA_TOPIC:
         prohibited = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.invalid_request, prohibited)
@@ -201,8 +201,9 @@ def check_reassignment(
 def _check_replicas(
     broker_ids: Iterable[int], registered: Container[int], factor: int | None = None
 ) -> None:
-    """Validate that the replicas are existing nodes, without duplicates, and as many as in the
-    first partition. They are not stored, because all nodes are replicas (topic.py)."""
+    """Validate that the replicas are `registered` nodes, without duplicates, and that their number
+    is `factor`, unless it is None. They are not stored, because all nodes are replicas
+    (topic.py)."""
     replicas = sorted(broker_ids)
     problem = next(_problems_of(replicas, registered), None)
     if not replicas:

@@ -40,9 +40,9 @@ def alter_configs(
     authorize: Callable[[], None] = lambda: None,
 ) -> None:
     """Change some keys of the resource. If `replace`, reset all other keys. `node_id` is the node
-    that received the request, because each node changes only its own configuration. `authorize`
-    raises ApiError if the client is not authorized. It is called after the checks that a Kafka
-    broker makes before it forwards the request to the controller, which authorizes the client."""
+    that received the request. `authorize` raises ApiError if the client is not authorized. It is
+    called after the checks that a Kafka broker makes before it forwards the request to the
+    controller, which authorizes the client."""
     changes = list(changes)
     check_changes(changes)
     kind, name = resource

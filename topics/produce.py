@@ -1,9 +1,8 @@
-"""Validates and appends a producer's batch, which is stored as received and decompressed only if
-the topic's configuration requires it.
+"""Validates and appends a producer's batch, whose records are stored as received.
 
-The header and the checksum are validated. Records are decoded only to check the keys of compacted
-topics and to find records with invalid timestamps. Upstream: ProduceRequest.validateRecords,
-UnifiedLog.analyzeAndValidateRecords, LogValidator.
+The header and the checksum are validated. Records are decompressed and decoded only to check the
+keys of compacted topics and to find records with invalid timestamps. Upstream:
+ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords, LogValidator.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -102,7 +101,8 @@ class ProduceContext(NamedTuple):
 
 
 class AppendResult(NamedTuple):
-    """`append_time_ms` is -1 for CreateTime. A duplicate has its own timestamp, and `size` 0."""
+    """`append_time_ms` is -1 for CreateTime. For a duplicate, it is the maximum timestamp of the
+    original, and `size` is 0."""
 
     base_offset: int
     append_time_ms: int

@@ -61,8 +61,8 @@ RETRY_FAILED_MS: Final = 1_000
 
 class TopicRegistry:
     """All topics, in order of creation. `folder` is the data directory, `new_id` generates topic
-    ids, and `call_soon` is the event loop's method. Raises OSError, LogError,
-    UndecodableRegistryRecord."""
+    ids, and `call_soon` runs a callback in a later iteration of the event loop. Raises OSError,
+    LogError, UndecodableRegistryRecord."""
 
     def __init__(
         self,

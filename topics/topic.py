@@ -82,7 +82,7 @@ class Partition:
         self.index = index
         self.settings = settings
         self.leader_id = leader_id
-        """The leader's node id, or NO_LEADER if no node is up."""
+        """The leader's node id, or NO_LEADER."""
         self.leader_epoch = 0
         """Incremented with each change of the leader."""
         self.delayed_fetches = DelayedFetches()

@@ -88,8 +88,8 @@ class FolderDeletion:
             self.clear(name)
 
     def clear(self, partition: str) -> None:
-        """Remove leftovers of a deleted topic before a partition of this name is created. Raises
-        OSError."""
+        """Remove the leftover folder of a deleted topic, or rename the folder of an unknown topic.
+        Raises OSError."""
         folder = self._folder / partition
         if self._files.exists(folder):
             if self._is_deleted(partition.rpartition("-")[0]):

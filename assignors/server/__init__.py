@@ -8,6 +8,6 @@
     targets         a target assignment in progress, with the order of Kafka's records
     adapter         both assignors with the interface of client-side assignors (`kohort assign`)
 
-`uniform` balances the partitions, and members keep theirs if possible. Results are equal to Kafka
-4.3's, including the order of members, topics and partitions.
+`uniform` balances the partitions, and members keep theirs if possible. Results match Kafka 4.3's,
+down to the order of members, topics and partitions (hashing.py names the exception).
 """

@@ -1,7 +1,7 @@
 """BrokerConfig: the keys of Kafka's server.properties, with validated values and their origins.
 
-Precedence, highest first: flags, `-o`, environment (KAFKA_...), file, default. Every problem is a
-`ConfigError` with a one-line message. The only I/O is reading the file.
+Precedence, highest first: flags, `-o`, environment (KAFKA_...), file, default. An invalid setting
+raises `ConfigError` with a one-line message; a setting without effect yields a warning.
 """
 
 import copy
@@ -74,7 +74,7 @@ class BrokerConfig(Mapping[str, Value]):
         overrides: Iterable[Str] = (),
     ) -> Self:
         """Load from a server.properties file, the environment and key=value overrides. Raises
-        ConfigError for an unreadable file, an invalid value, or an unknown key that begins with
+        ConfigError for an unreadable file, an invalid setting, or an unknown key that begins with
         `kohort.`."""
         config = cls()
         settings = [*from_environment(env or {}), *from_overrides(overrides)]

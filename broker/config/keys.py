@@ -1,4 +1,5 @@
-"""Every broker key: name, type, default, bounds, documentation. No other file declares broker keys.
+"""The broker keys: name, type, default, bounds, documentation. Keys of Kafka features that kohort
+lacks are in ignored_keys.py.
 
 Names, types, bounds and defaults are Kafka 4.3's; the documentation states which defaults differ. A
 key that sets a default for topics (`log.segment.bytes` for `segment.bytes`) takes its type, default
@@ -444,7 +445,12 @@ TOPICS: Final = (
     _topic_default("log.message.timestamp.before.max.ms"),
     _topic_default("log.message.timestamp.after.max.ms"),
     _topic_default("unclean.leader.election.enable", no_effect=ONE_COPY),
-    _int("fetch.max.bytes", 57671680, "Largest response to a Fetch in bytes.", at_least(1024)),
+    _int(
+        "fetch.max.bytes",
+        57671680,
+        "Maximum number of bytes of records in a Fetch response. A larger first batch is returned.",
+        at_least(1024),
+    ),
     _int(
         "max.incremental.fetch.session.cache.slots",
         1000,

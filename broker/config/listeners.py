@@ -57,7 +57,7 @@ class Listener(NamedTuple):
 
 
 def reachable(host: str) -> str:
-    """Return the host name at which other machines can reach a socket bound to `host`."""
+    """Return `host` or, if it stands for all interfaces, the name of this machine."""
     return socket.gethostname() if host in ALL_INTERFACES else host
 
 

@@ -28,8 +28,7 @@ SCRIPT_VARIABLES: Final = re.compile(
 
 
 class ConfigError(ValueError):
-    """An invalid setting. The message is one line with the problem, the value, its origin, and the
-    remedy."""
+    """An invalid setting. The message is one line."""
 
 
 class RawSetting(NamedTuple):

@@ -118,7 +118,8 @@ class Scheduler:
         return not self._runnable
 
     def stop(self, stopped: Callable[[], None]) -> None:
-        """Cancel all tasks. Call `stopped` once no thread is running a step of a task."""
+        """Cancel runnable tasks now, and others when they would continue. Call `stopped` once no
+        thread is running a step of a task."""
         self._is_stopped = True
         runnable, self._runnable = self._runnable, deque()
         for scheduled in runnable:

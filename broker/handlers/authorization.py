@@ -1,7 +1,7 @@
 """What the client of a request may do. Without an authorizer, clients may do everything.
 
-Denials are logged, except if the response only omits the resource, as in lists. Upstream:
-AuthHelper.
+Denials are logged unless `reports` is False, for example if a response only omits the resource.
+Upstream: AuthHelper.
 """
 
 from typing import Final

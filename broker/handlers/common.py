@@ -120,8 +120,7 @@ def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -
 
 def fail_authentication(context: RequestContext, node: Node, reason: str, response: Any) -> None:
     """Close the connection after the response, which is delayed so that passwords cannot be guessed
-    quickly (`connection.failed.authentication.delay.ms`). If `response` is None,
-    no response is sent."""
+    quickly (`connection.failed.authentication.delay.ms`). If `response` is None, none is sent."""
     sasl = context.client.sasl
     assert sasl is not None
     context.channel.close_after_responses(str(sasl.failure(reason)))

@@ -70,7 +70,7 @@ class Resolved(NamedTuple):
     """The topics of a request, by who decides their errors: this handler or the coordinator."""
 
     rejected: list[TopicResponse]
-    """Unknown topics, and the unknown partitions of known topics."""
+    """Topics that are unknown or that the client may not read, and unknown partitions."""
     known: list[tuple[str | None, UUID | None, list[int]]]
     """(name, topic id, partitions) of the topics whose errors the coordinator decides."""
 

@@ -162,7 +162,7 @@ def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
     return FetchedOffset(partition, -1, -1, "", error)
 
 
-# --- v10, with topic ids; requests that are only partly authorized
+# --- requests that are not cached
 
 
 @in_slices

@@ -95,7 +95,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def handle_unsupported_version(context: RequestContext, node: Node) -> None:
-    """Respond in v0 with the versions that the client can use."""
+    """Respond in v0 with the served versions of ApiVersions, so that the client can try again."""
     if is_illegal_in_exchange(context, node, ILLEGAL):
         return
     api = PROFILES[node.config.str("kohort.profile")][API_VERSIONS]

@@ -68,7 +68,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         context.respond(Message(topics=late))
         return
     responses: list[TopicResponse | HiddenTopicResponse] = []
-    # Topics with the same overrides share one configuration, which has thirty values.
+    # Topics with the same overrides share one configuration.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
     created = set[str]()

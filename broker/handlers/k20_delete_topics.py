@@ -63,7 +63,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 if each.id is not None and _describes(context, node, topic.name):
                     each = _Requested(topic.name, each.id)
                 raise _unauthorized()
-            # Duplicates are rejected first, so they cannot conflict with other entries.
+            # A repeated name is rejected, so it does not cover the id.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
                 continue  # covered by the entry with the name
             if each.id is None and counts[_Requested(None, topic.id)]:

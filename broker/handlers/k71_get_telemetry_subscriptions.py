@@ -49,8 +49,8 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def instance_of(context: RequestContext, node: Node) -> ClientInstance:
-    """Return the client instance of the request. The instance is removed when the connection that
-    created it is closed."""
+    """Return the client instance of the request. When a connection is closed, the last instance
+    that it created is removed."""
     client = context.client
     software, _, version = (client.software or UNKNOWN_SOFTWARE).partition("/")
     attributes = {

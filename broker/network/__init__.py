@@ -1,6 +1,6 @@
 """From a socket to a handler and back. Start with connection.py.
 
-server.py           the listening socket
+server.py           the listening sockets
 connection.py       one client: frames in, responses in order;  outbox.py: sends them
 turns.py            shares the event loop between connections that have much to do
 idle_connections.py closes idle connections

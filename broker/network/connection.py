@@ -48,8 +48,8 @@ CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request. After a read that fills the buffer, a
 # connection takes turns with other such connections, because libuv would read more from each of
-# them before it serves the next client. With TLS, there are no turns: uvloop drops what it has
-# received if the client disconnects while reading is paused, for example Produce with acks=0.
+# them before it serves the next client. A TLS connection continues to read: uvloop drops what it
+# has received if the client disconnects while reading is paused, for example Produce with acks=0.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 

@@ -332,7 +332,8 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def encode(self, message: Any) -> EncodedResponse:
-        """Encode `message` for `respond_encoded` of any context of this route. Raises ManyItems."""
+        """Encode `message` for `respond_encoded` of any context of this route. Raises ManyItems and
+        EncodeError."""
         frame = self.route.encode(message, 0)
         return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])
 
@@ -352,8 +353,8 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def close_connection(self, reason: str) -> None:
-        """Close the connection instead of responding. Used if the response would be too large, and
-        as the only way to signal an error to a client that gets no response (acks=0; upstream:
+        """Close the connection instead of responding, for example if the response would be too
+        large, or to signal an error to a client that gets no response (acks=0; upstream:
         KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()

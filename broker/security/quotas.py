@@ -48,7 +48,7 @@ CLIENT_KEYS: Final = {
 }
 IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
 
-# Maximum number of clients whose quotas are cached. The cache is cleared when it is full.
+# Maximum number of cached limits, one per client and quota key. A full cache is cleared.
 CLIENTS_MAX: Final = 10_000
 # Idle rates are removed when there are twice as many rates as after the last removal, and at least
 # this many.

@@ -34,7 +34,7 @@ class Rate:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        # One more sample than the window has, because the oldest may begin before the window.
+        # At most one more than the window has, because the oldest may begin before the window.
         self._samples: list[_Sample] = []
         self._current = 0
 

@@ -158,7 +158,8 @@ class SaslAuthenticator:
 
     def authenticate(self, token: bytes) -> tuple[bytes, int]:
         """Return the response to a token, and the session's lifetime in milliseconds, which is 0 if
-        the session has no limit or has not begun. Raises AuthenticationFailed."""
+        the session has no limit, has not begun or has already expired. Raises
+        AuthenticationFailed."""
         assert self._exchange is not None
         if self._other_mechanism:
             raise OtherMechanism(

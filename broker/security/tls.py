@@ -222,7 +222,7 @@ class ServerTls:
         return self._authority().issue(file, self._names, until=until)
 
     def _authority(self) -> CertificateAuthority:
-        """Return the broker's own authority (certificates.py). Raises ConfigError."""
+        """Return the broker's own authority (certificates.py). Raises ConfigError and OSError."""
         try:
             return CertificateAuthority(self._folder)
         except ImportError as error:

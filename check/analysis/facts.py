@@ -1,7 +1,4 @@
-"""The facts of a history about each record, transaction and commit, which all analyses use.
-
-The whole package consists of pure functions from a history to anomalies.
-"""
+"""The facts of a history about each record, transaction and commit, which all analyses use."""
 
 from bisect import bisect_left
 from collections import defaultdict

@@ -10,8 +10,7 @@ import argparse
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return the exit code: 1 if flags are invalid or the cluster returns an error. Raises
-    UserError."""
+    """Return the exit code: 1 if flags are invalid or the cluster returns an error."""
     from . import command  # imports kafka-python
 
     return command.run(args)

@@ -32,7 +32,7 @@ MEMBER_FIELDS: Final = frozenset(
 
 
 class CaseError(Exception):
-    """Any error in a case. The message is one sentence without a full stop."""
+    """Any error in a case, including errors of its assignor."""
 
 
 @dataclass(frozen=True, slots=True)

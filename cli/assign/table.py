@@ -1,7 +1,4 @@
-"""The result on a terminal: a grid of members and partitions, with kept and moved partitions.
-
-rich uses no colors if NO_COLOR is set or standard output is not a terminal.
-"""
+"""The result on a terminal: a grid of members and partitions, with kept and moved partitions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +15,7 @@ from ...assignors.explain import Move, Reason
 from ...assignors.model import TopicPartition
 from .cases import Result
 
-# A grid of about one screen. Only counts are printed for larger groups.
+# A larger grid would be unreadable, so only counts are printed.
 ROWS_MAX: Final = 100
 COLUMNS_MAX: Final = 1_000
 NAME_CHARS_MAX: Final = 36  # a UUID

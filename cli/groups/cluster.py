@@ -111,7 +111,7 @@ def connected(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) -> 
 
 
 class Cluster:
-    """Access to a cluster. All methods raise RequestFailed if a broker returns an error, and
+    """Access to a cluster. The methods raise RequestFailed for an error of the whole request, and
     CommandError if no broker responds."""
 
     def __init__(self, admin: Any, bootstrap: str, timeout_ms: int) -> None:

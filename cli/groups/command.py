@@ -54,7 +54,7 @@ def list_groups(args: argparse.Namespace, cluster: Cluster, output: Output) -> N
 
 
 def describe(args: argparse.Namespace, cluster: Cluster, output: Output) -> None:
-    """Print groups sorted by name. One unknown group fails the whole command."""
+    """Print groups sorted by name. An error of one group fails the whole command."""
     other = tables.OffsetRow if args.state is None else tables.StateRow
     output.begin(tables.MemberRow if args.members else other)
     groups = []

@@ -14,12 +14,12 @@ class UsageError(Exception):
 
 
 class CommandError(Exception):
-    """A failure of the action. Kafka's tool prints the message, and its exit code is 0."""
+    """A failure of the action. kafka-consumer-groups prints the message and exits with 0."""
 
 
 class NotConnected(CommandError):
-    """No broker responded, or a broker rejected the client. The exit code is 1, unlike in Kafka's
-    tool."""
+    """No broker responded, or a broker rejected the client. The exit code is 1, unlike in
+    kafka-consumer-groups."""
 
 
 class BrokerError(NamedTuple):

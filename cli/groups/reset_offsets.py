@@ -263,8 +263,7 @@ DURATION: Final = re.compile(
 
 def parse_datetime(text: str) -> int:
     """Parse a time such as `2026-11-21T14:00:00.000`, in UTC unless a zone follows, and return it
-    in milliseconds since the epoch.
-    Raises CommandError."""
+    in milliseconds since the epoch. Raises CommandError."""
     _, t, time_of_day = text.partition("T")
     if not t or not time_of_day:
         raise CommandError(

@@ -187,7 +187,7 @@ def _valid_batches(log: PartitionLog, files: Files) -> Iterator[ValidBatch]:
 
 def rewrite(damage: Damage, files: Files) -> list[str]:
     """Copy the corrupt bytes and remove them from the segment. Return the names of the copies.
-    Raises OSError, which leaves the segment unchanged."""
+    Raises OSError."""
     path, folder = damage.path, damage.path.parent
     with closing(files.open(path, read_only=True)) as old:
         names = [_save(path, old, corruption, files) for corruption in damage.corruptions]

@@ -43,9 +43,10 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
             raise UserError(text) from error
         if "No space left on device" in str(error):
             raise UserError(_disk_full(lake)) from error
-        details = f" Details are in {spark_log}." if spark_log else ""
         reason = _main_line(error).rstrip(".")
-        raise UserError(f"Spark failed: {reason}. The lake is unchanged.{details}") from error
+        text = f"Spark failed: {reason}. The lake has only complete batches."
+        details = f" Details are in {spark_log}." if spark_log else ""
+        raise UserError(text + details) from error
 
 
 def _main_line(error: Exception) -> str:
@@ -60,5 +61,6 @@ def _main_line(error: Exception) -> str:
 def _disk_full(lake: Path) -> str:
     return (
         f"no space left on the disk of {lake}, or of Spark's temporary files (--conf "
-        "spark.local.dir=DIR): the lake is unchanged; free some space and run the command again."
+        "spark.local.dir=DIR): the lake has only complete batches; free some space and run the "
+        "command again."
     )

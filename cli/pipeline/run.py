@@ -163,7 +163,8 @@ class StopSignals:
             self._stopping.set()
             raise KeyboardInterrupt
         if self._stopping.is_set:
-            print("stopped within a batch: the lake is unchanged", file=sys.stderr, flush=True)
+            text = "stopped within a batch: the lake has only complete batches"
+            print(text, file=sys.stderr, flush=True)
             # An exception would make py4j print a traceback. The JVM exits when its standard input
             # is closed.
             os._exit(EXIT_INTERRUPTED)

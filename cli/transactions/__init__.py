@@ -10,8 +10,7 @@ import argparse
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return the exit code: 1 for invalid flags and if the cluster returns an error. Raises
-    UserError."""
+    """Return the exit code: 1 for invalid flags and if the cluster returns an error."""
     from . import command  # imports kafka-python
 
     return command.run(args)

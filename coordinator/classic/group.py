@@ -294,8 +294,8 @@ def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMeta
     """Return the record value of the group. `assignments` (by member id; b"" if missing) replace
     the current assignments if they are given.
 
-    Only the metadata for the selected protocol is stored. After a reload, a member that rejoins
-    with all its protocols therefore counts as changed, as in Kafka.
+    Only the metadata for the selected protocol is stored. After a reload, a member with several
+    protocols therefore counts as changed when it rejoins, as in Kafka.
     """
     name = group.protocol_name
     return GroupMetadata(

@@ -1,6 +1,6 @@
 """The states of a classic group: allowed transitions, and the response to every request.
 
-Two checks are the same in all states and come first:
+Two checks are the same in all states:
 
 - The group exists. If it does not, a join with an empty member id creates it (Empty). Any other
   join, a sync, a heartbeat and each member of a leave request get UNKNOWN_MEMBER_ID. A commit
@@ -9,6 +9,9 @@ Two checks are the same in all states and come first:
 - The member id is valid (`Group.validate_member`). If it is not, the error is UNKNOWN_MEMBER_ID, or
   FENCED_INSTANCE_ID if another member holds the instance id. A sync, a heartbeat and a commit must
   also have the group's generation, or get ILLEGAL_GENERATION.
+
+A join is first checked for room in the group (GROUP_MAX_SIZE_REACHED) and for a protocol that all
+members support (INCONSISTENT_GROUP_PROTOCOL).
 
 Fetching offsets, describing and listing are allowed in every state and change no timer. An Empty
 group can be deleted. In other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty

@@ -105,8 +105,8 @@ class TransactionEvent(NamedTuple):
 
 
 class TransactionOutcome(NamedTuple):
-    """Records to append and apply, replies to send and markers to write once the records are
-    durable, and events to publish."""
+    """Records to append and apply, events to publish, and, once the records are durable, markers to
+    write and then replies to send."""
 
     records: tuple[TransactionRecord, ...] = ()
     replies: tuple[tuple[int, TransactionResult], ...] = ()

@@ -160,7 +160,6 @@ class TransactionCoordinator:
                     self._new_producer_id(), NO_EPOCH, timeout_ms, EMPTY, None, now, NO_TIMESTAMP
                 ),
             )
-            # Even if this request is rejected, the next request uses the allocated producer id.
             self._transactions[transactional_id] = transaction
         metadata, state = transaction.metadata, transaction.state
         if state in PREPARED:

@@ -6,6 +6,7 @@
 
 A Prepare state decides the transaction; only the markers remain to be written to the partitions. A
 complete transaction is followed by the next transaction (Ongoing) or by a new producer (Empty).
+Since KIP-890, an abort without a transaction is possible (PrepareAbort after Empty or Complete).
 Upstream: TransactionState, TransactionMetadata.
 """
 

@@ -47,7 +47,7 @@ class Billing:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish and commit the current order, and leave the group."""
+        """Finish the current order, commit it unless the charge failed, and leave the group."""
         self._stopping.set()
         self._thread.join()
 

@@ -254,7 +254,7 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
         return None
     clients = Counter(f"{row.client_id} on {row.client_host.strip('/')}" for row in rows)
     names = join_texts(f"{client} {times(count)}" for client, count in clients.most_common())
-    text = f"Sessions expired: {names}."
+    text = f"Members stopped responding: {names}."
     back = [row.rejoined_after_ms for row in rows if row.rejoined_after_ms is not None]
     if len(back) == len(rows):
         text += f" Each member rejoined within {duration(max(back))}."

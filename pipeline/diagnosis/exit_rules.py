@@ -82,7 +82,8 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member,
     two thirds of its session timeout are added). The rule does not apply if the silence also
     fits the session timeout (_ambiguous).
-    Confidence: high if there were records to read and the client returned, else medium or low.
+    Confidence: high if the member had committed, there were records to read, and the client
+    returned; else medium or low.
     """
     member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):

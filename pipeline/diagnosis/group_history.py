@@ -13,8 +13,8 @@ OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType); its groups have no assignor
-chosen by their members."""
+"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). Its groups have this name in
+place of that of an assignor."""
 
 FIRST_EPOCH: Final = 2
 """The first epoch in the log of a new consumer group: the first member increases it from 1 to 2."""

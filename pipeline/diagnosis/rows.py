@@ -14,7 +14,7 @@ Time = Annotated[int, "time"]
 
 
 class Rebalance(NamedTuple):
-    """A row of gold_rebalance: one per GroupMetadata record."""
+    """A row of gold_rebalance: one per GroupMetadata record or epoch."""
 
     cluster: str
     group: str

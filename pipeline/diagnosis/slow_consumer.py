@@ -108,7 +108,7 @@ def _client_of(member_id: str, facts: GroupFacts) -> SlowClient:
     for row in rows:
         if row.member_id == member_id:
             return _client(row)
-    # Coordinators build member ids from the client id, a hyphen and a UUID.
+    # Coordinators build member ids from the client id (or instance id), a hyphen and a UUID.
     return SlowClient(member_id[:-37] if len(member_id) > 37 else member_id, "", None, (), ())
 
 

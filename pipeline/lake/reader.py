@@ -26,7 +26,7 @@ def batch_folder(lake: Path, table: str, batch_id: int) -> Path:
 
 
 class Lake:
-    """A snapshot of the lake. Raises LakeNotFound, LakeTooNew, LakeError."""
+    """A snapshot of the lake. Raises LakeNotFound, LakeTooNew, LakeError, OSError."""
 
     def __init__(self, path: Path | str, manifest: Manifest | None = None) -> None:
         self.path = Path(path)
@@ -68,9 +68,9 @@ class Lake:
     def read(
         self, table: str, columns: Sequence[str] | None = None, filters: ds.Expression | None = None
     ) -> pa.Table:
-        """Return the rows of a table, unordered, with `batch_id` as the last column. Raises
-        SchemaMismatch if the files have another version's schema, LakeError if they do not match
-        the manifest, OSError."""
+        """Return the rows of a table, unordered, by default with `batch_id` as the last column.
+        Raises SchemaMismatch if the files lack a column, LakeError if they do not match the
+        manifest, OSError."""
         dataset = self.dataset(table)
         try:
             rows = sum(_verified_rows(table, fragment) for fragment in dataset.get_fragments())

@@ -80,7 +80,7 @@ def verified_rows(name: str, file: Path) -> int:
 
 def time_range(folder: Path, column: str) -> tuple[datetime, datetime] | None:
     """Return the first and last time in a column of a batch's folder, from footers, or None if it
-    has no rows."""
+    has no times."""
     bounds: list[datetime] = []
     for file in folder.glob("*.parquet"):
         with pq.ParquetFile(file) as parquet:

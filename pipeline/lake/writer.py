@@ -88,7 +88,7 @@ class Writer:
         return self.manifest.batch_id + 1
 
     def begin(self) -> None:
-        """Start a batch, discarding anything already written for it."""
+        """Start a batch. Tables that an interrupted attempt has written do not count."""
         self.written = {}
 
     def folder(self, table: str) -> Path:
@@ -134,7 +134,7 @@ class Writer:
         inputs: Mapping[str, Any],
         as_of: datetime | None,
     ) -> Manifest:
-        """Make the completed tables live. If this raises OSError, none of them is live."""
+        """Make the completed tables live, all at once. Raises OSError."""
         tables, retired = dict(self.manifest.tables), []
         for table, live in self.written.items():
             if table_of(table).growth == "current":

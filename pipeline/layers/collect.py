@@ -45,7 +45,8 @@ _EVENT: Final = """unix_millis(ts) AS ts_ms, seq, type, member_id, generation, e
 
 
 def affected_groups(batch: Batch) -> DataFrame:
-    """Return groups with a new record, a tombstone, an event or a generation's first commits."""
+    """Return groups with a new record, a tombstone, a generation's first commits, or an event other
+    than an accepted commit."""
     by_generation: list[Column] = [
         *map(F.col, GROUP_KEY),
         F.coalesce("generation_log_offset", F.lit(-1)).alias("of_generation"),

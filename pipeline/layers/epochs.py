@@ -42,8 +42,7 @@ def epochs(records: pa.Table, names: Mapping[str, str]) -> pa.Table:
 
     `records`: cluster, group, key, value, log_offset; new records also have offsets_partition and
     append_ts. Of the older records, in which these are null, `records` contains only the newest of
-    each key. `names`: topic names by id; an
-    id without a name is shown as `id:<topic id>`.
+    each key. `names`: topic names by id; an id without a name is shown as `id:<topic id>`.
     """
     rows = sorted(records.to_pylist(), key=lambda row: row["log_offset"])
     group = _Group(names)

@@ -27,10 +27,10 @@ from ..tables import STATE_TABLES, TABLES
 from .batch import Batch
 from .epochs import EPOCHS, epochs
 
-# The rows that state_generation keeps per group for later batches. One hour is needed for
-# `rebalances_1h` (rules look back 15 minutes, storms 5). The last three rows are always kept, for
-# the previous record and both phases of a cooperative rebalance. 200 rows with 20,000 members in
-# total take about 10 MB as Python objects in one task.
+# The rows that state_generation keeps per group for later batches. Half of them must be enough for
+# the rules, which look back 15 minutes (final_offset in histories.py). The last three rows are
+# always kept, for the previous record and both phases of a cooperative rebalance. 200 rows with
+# 20,000 members in total take about 10 MB as Python objects in one task.
 KEPT_MS: Final = 3_600_000
 KEPT_MIN: Final = 3
 KEPT_MAX: Final = 200

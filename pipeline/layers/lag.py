@@ -56,8 +56,8 @@ def lags(rows: pa.Table, samples: pa.Table) -> tuple[pa.Array, pa.Array]:
 
 
 def _points(log: Ints, at_ms: Ints, end: Ints) -> _Points:
-    """Pair each sample with the next one. Each log also gets a point at offset -1 before its
-    samples, extrapolated from the oldest two samples between which the log grew."""
+    """Pair each sample with the next one. A log that grew also gets a point at offset -1 before its
+    samples, extrapolated from the oldest two samples between which it grew."""
     # If several samples have the same log end, the last one is used, because the next record was
     # written after it.
     order = np.lexsort((at_ms, end, log))

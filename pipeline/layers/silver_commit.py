@@ -88,7 +88,7 @@ def _entries(commits: pa.Table, context: CommitContext) -> pa.Table:
     """Return the commits of the batch and of both state tables. `is_new`: not in silver_commit yet;
     `held`: the row in state_open_txn, if the commit is from there."""
     names = [*_KEY, "log_offset", "commit_ts", "offset"]
-    # Tombstones have no commit time, and values of version 0 and 2 may lack one.
+    # Tombstones have no commit time; an invalid one is null.
     new = commits.append_column("at", pc.coalesce(commits["commit_ts"], commits["append_ts"]))
     new = new.drop_columns(["commit_ts", "append_ts", "missing_before"])
     new = new.rename_columns({"at": "commit_ts"})

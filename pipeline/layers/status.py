@@ -146,7 +146,7 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
     rows = sorted(parts_of(parts, "window"), key=lambda row: (row["topic"], row["partition"]))
     records = parts_of(parts, "consumer")
     consumer = consumer_group((row["key"], row["value"]) for row in records)
-    # Of a deleted group, only gold rows remain.
+    # A day after a group was deleted, only its gold rows remain.
     if consumer is None and generation is None and not rows:
         return RESULT.empty_table()
     owners = _owners(generation)

@@ -1,6 +1,6 @@
 """Text as HTML.
 
-Clients choose the names of groups and clients, so everything on the page passes through `h`.
+Clients choose the names of groups and clients, so all text from the lake passes through `h`.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping

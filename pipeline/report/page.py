@@ -40,7 +40,7 @@ SECTIONS_MAX: Final = 40
 # The other groups have one line each, about 100 kB in total.
 LINES_MAX: Final = 500
 STORMS_MAX: Final = 50
-# Rows of a group's tables; `kohort lag` and `kohort timeline` show all of them.
+# Rows of a group's tables; `kohort lag` and `kohort timeline` show all partitions and changes.
 PARTITIONS_MAX, REBALANCES_MAX, EXITS_MAX, JUMPS_MAX = 25, 50, 30, 20
 # The longest and the shortest time span of charts.
 SPAN_MAX_MS: Final = 24 * 3_600_000
@@ -197,7 +197,7 @@ def _other_groups(groups: Sequence[GroupOverview], rebalances: Rebalances) -> st
         return ""
     title = f"{count_of(len(groups), 'more group')}, details with: kohort why GROUP"
     rows = _groups_table(groups[:LINES_MAX], rebalances, has_sections=False)
-    note = more(len(groups) - LINES_MAX, "{} more groups are not listed; `kohort lag` lists all.")
+    note = more(len(groups) - LINES_MAX, "{} more groups are not listed.")
     return details(title, rows + note)
 
 

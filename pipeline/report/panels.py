@@ -271,7 +271,7 @@ class OwnerRow(NamedTuple):
 def owner_rows(
     scale: TimeScale, ownership: Sequence[Ownership], names: MemberNames
 ) -> list[OwnerRow]:
-    """Return rows by topic and partition, like `ownership`."""
+    """Return rows ordered by topic and partition. `ownership` has the same order."""
     together: dict[tuple[str, tuple[OwnerSpan, ...]], list[int]] = {}
     for (topic, partition), rows in groupby(ownership, lambda row: (row.topic, row.partition)):
         spans: list[OwnerSpan] = []

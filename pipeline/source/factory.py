@@ -71,8 +71,8 @@ def log_ends(
 
 
 def topic_ids(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of the topics that exist, by id as Kafka prints it; empty for a copy of some
-    partitions. Raises SourceError, OSError."""
+    """Return the names of the topics that exist, by id as Kafka prints it. Of a copy of some
+    partitions, only their topics are known. Raises SourceError, OSError."""
     path, bootstrap = _location(options)
     if path is not None:
         return topic_ids_of_folder(path)

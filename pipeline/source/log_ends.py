@@ -227,7 +227,7 @@ def _samples_of_log(
         yield Sample(*tp, None, end, ticks.at(rest))
     if past is not None:
         newest_ms = max(newest_ms, past.until_ms)
-    if newest_ms >= 0:  # otherwise the log is empty, and no time is known
+    if newest_ms >= 0:  # otherwise no time is known, usually because the log is empty
         yield Sample(*tp, start, end, newest_ms)
 
 

@@ -36,7 +36,7 @@ class Split(NamedTuple):
 
 
 class Source(Protocol):
-    """Yields whole, valid batches only. Raises OSError, SourceError."""
+    """Skips incomplete and corrupted batches. Raises OSError, SourceError."""
 
     def log_id(self) -> str | None:
         """The offsets topic's id, which changes if the topic is recreated; None: unknown."""
@@ -45,7 +45,7 @@ class Source(Protocol):
         """The log start offset of each partition."""
 
     def ends(self) -> dict[int, int]:
-        """The offset after the last whole batch of each partition; empty partitions are omitted."""
+        """The end offset of each partition; empty partitions are omitted."""
 
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int

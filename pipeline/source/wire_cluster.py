@@ -67,7 +67,8 @@ class _Retry(Exception):
 class Cluster:
     """Opens connections on demand. `command_config`: a file with client properties. Not
     thread-safe. All methods raise SourceError. The first call raises ClusterUnreachable if no
-    broker responds within `response_seconds`, which is divided among the brokers."""
+    broker responds. `response_seconds` is divided among the bootstrap brokers; None: up to
+    RESPONSE_SECONDS for each."""
 
     def __init__(
         self,

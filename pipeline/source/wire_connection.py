@@ -1,7 +1,7 @@
 """One connection to a broker: requests and responses, in the newest version that both sides
 support.
 
-Uses blocking sockets, because a Spark task reads only one partition. Does not re-authenticate
+Uses blocking sockets, because a Spark task reads one partition at a time. Does not re-authenticate
 (KIP-368): when a session ends, the broker closes the connection, and the next one authenticates.
 """
 

@@ -40,7 +40,8 @@ def hints(
     host: BrokerHost, group: ClassicView | ConsumerView | None = None, group_id: str | None = None
 ) -> list[str]:
     """Return sentences about the clients of a group (if it has no clients, about clients without a
-    group) or, without a group, about all clients. Runs on the broker's loop."""
+    group) or, without a group, about all clients. Failed connections and denied operations are
+    those of all clients. Runs on the broker's loop."""
     requests, topics = host.history.requests, host.broker.node.topics
     if group_id is not None:
         clients = {each.client_id for each in requests if group_id in each.groups}

@@ -207,7 +207,8 @@ class FakeMember(SuggestsAttributes):
         self._host.run(leave())
 
     def restart(self) -> None:
-        """Kill the member and join as a new process. A static member replaces its old member id; a
+        """Kill the member and join as a new process. A static member replaces its old member id (in
+        the consumer protocol only after `close`; otherwise the join gets UNRELEASED_INSTANCE_ID); a
         dynamic member becomes a new member."""
         self._do(self._member.restart)
 

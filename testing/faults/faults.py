@@ -334,9 +334,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     All methods accept filters for the requests: `group`, `member` (a member id or the client id of
     a member), `instance_id`, `generation` (or the member epoch; a member joins with 0, leaves with
     -1 and leaves temporarily with -2), `transactional_id`, `client_id`, `topic`, `partition` and
-    `node`. A fault fires `times` times (None: always), beginning with the `nth` matching request;
-    requests to which an earlier fault was applied do not count. With `probability`, it fires at
-    random, but identically in each run with the same `seed`.
+    `node`. A fault fires `times` times (default: once, or always for a condition; None: always),
+    beginning with the `nth` matching request; requests to which an earlier fault was applied do not
+    count. With `probability`, it fires at random, but identically in each run with the same `seed`.
 
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
     `limit_bandwidth`, `network_partition`, `skew_clock`). A fault that fires fewer than `times`

@@ -14,8 +14,7 @@ from ...broker.event_loop.timers import Clock
 from ...broker.network.connection import Connection
 from ..interceptor import InterceptedRequest
 
-# A limited connection sends in steps of this duration, a fifth of the shortest delay that a client
-# would notice.
+# A limited connection sends in steps of this duration, which no client notices.
 STEP_SECONDS = 0.01
 
 

@@ -1,5 +1,5 @@
-"""Topics, records, groups and offsets of a cluster, through kafka-python. Requests with retriable
-errors are retried; other errors of kafka-python are propagated."""
+"""Topics, records, groups and offsets of a cluster, through kafka-python. Requests about groups are
+retried after retriable errors; other errors of kafka-python are propagated."""
 
 import re
 import time
@@ -79,7 +79,7 @@ class RealCluster:
         return len(described["partitions"])
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete existing topics, and wait until they are no longer listed."""
+        """Delete existing topics, and wait until they are no longer listed, or RETRY_SECONDS."""
         existing = self.topics() & set(names)
         if existing:
             self.admin.delete_topics(sorted(existing))

@@ -69,7 +69,7 @@ def page(sections: list[Section]) -> str:
     failed = sum(each.outcome == "failed" for each in sections)
     tests = f"{len(sections)} test{'s' * (len(sections) != 1)}"
     omitted = len(ordered) - TESTS_MAX
-    more = f"<p>{omitted} more tests that passed or were skipped.</p>" if omitted > 0 else ""
+    more = f"<p>{omitted} more tests are not shown.</p>" if omitted > 0 else ""
     return (
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'

@@ -55,7 +55,7 @@ def test_a_commit_of_an_old_generation_is_a_zombie_commit(kafka: Kafka) -> None:
     (finding,) = found(kafka)
     assert finding == (
         f"zombie commit: {one.member_id} tried to commit orders-0 at 4, orders-0 at 5 for group "
-        "billing in generation 1 and was rejected with ILLEGAL_GENERATION, so the new owner "
+        "billing in generation 1 and was rejected with ILLEGAL_GENERATION, so the next owner "
         "repeats its work"
     )
 

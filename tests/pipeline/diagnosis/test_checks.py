@@ -129,7 +129,7 @@ def test_expired_sessions_are_crashes() -> None:
     history = crash()
     row = diagnosis_of(history)
     assert (row.verdict, row.severity) == ("MEMBERS_CRASH", 2)
-    assert row.text == "Group payments: sessions expired: b on 10.0.0.98 once."
+    assert row.text == "Group payments: members stopped responding: b on 10.0.0.98 once."
     assert any("3 × heartbeat.interval.ms" in line for line in row.advice)
 
 
