@@ -110,7 +110,7 @@ def _check_broker_id(node: Node, name: str, unexpected: str) -> None:
 
 
 def _describe_loggers(node: Node, resource: Any) -> list[Message]:
-    name, requested = resource.resource_name, resource.configuration_keys
+    name, requested = resource.resource_name, frozenset(resource.configuration_keys or ())
     if not name:
         raise ApiError(ErrorCode.invalid_request, "Broker id must not be empty")
     _check_broker_id(node, name, "expected {} but received {}")
@@ -142,7 +142,7 @@ def _described(key: ConfigKey) -> ConfigKey:
 
 def _others(resource: Any, keys: ConfigDef, stored: Iterable[str]) -> list[str]:
     """Return the keys that clients have set for a single listener, or that Kafka does not have."""
-    requested = resource.configuration_keys
+    requested = frozenset(resource.configuration_keys or ())
     return [key for key in stored if key not in keys and (not requested or key in requested)]
 
 
@@ -229,7 +229,7 @@ def _requested(
 ) -> list[str]:
     """Return the names of the requested keys. Null and an empty list both request all keys. Unknown
     keys, and internal keys that are not set, are ignored."""
-    requested = resource.configuration_keys or keys
+    requested = frozenset(resource.configuration_keys or keys)
     return [
         name
         for name, key in keys.items()

@@ -50,13 +50,6 @@ _ALLOWING: Final[Mapping[AclOperation, frozenset[AclOperation]]] = {
     ),
 }
 
-_TYPE_NAMES: Final = {
-    AclResourceType.TOPIC: "Topic",
-    AclResourceType.GROUP: "Group",
-    AclResourceType.CLUSTER: "Cluster",
-    AclResourceType.TRANSACTIONAL_ID: "TransactionalId",
-}
-
 
 class Denial(NamedTuple):
     """A request that was denied. `rule` is the ACL that denied it, or None if no ACL allowed it."""
@@ -71,10 +64,10 @@ class Denial(NamedTuple):
     def __str__(self) -> str:
         """Return Kafka's line for `kafka.authorizer.logger`, without the number of references."""
         rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
-        type_, name = self.resource
+        type_ = self.resource.type.name.title().replace("_", "")
         return (
             f"Principal = {self.principal} is Denied operation = {self.operation.name} "
-            f"from host = {self.host} on resource = {_TYPE_NAMES[type_]}:LITERAL:{name} "
+            f"from host = {self.host} on resource = {type_}:LITERAL:{self.resource.name} "
             f"for request = {self.api} based on rule {rule}"
         )
 

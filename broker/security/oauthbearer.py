@@ -180,8 +180,8 @@ class SignedTokens:
                     audience=self.audiences or None,
                     issuer=self.issuer or None,
                 )
-            # TypeError means that the algorithm does not fit the type of the key.
-            except (jwt.InvalidTokenError, TypeError) as failure:
+            # PyJWT raises PyJWTError or TypeError if the algorithm does not fit the key.
+            except (jwt.PyJWTError, TypeError) as failure:
                 error = failure
         raise InvalidToken(str(error or f"no key with the id {key_id!r}")) from error
 

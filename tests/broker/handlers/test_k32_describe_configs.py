@@ -2,6 +2,8 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.broker.handlers.k32_describe_configs import _requested
+from kohort.broker.network.request import Message
 from support.broker import (
     BROKER,
     GROUP,
@@ -226,3 +228,22 @@ def test_numbers_are_formatted_as_in_java(broker: BrokerHarness) -> None:
     for given, result in (("NaN", "NaN"), ("0.1f", "0.1"), ("1e-5", "1.0E-5"), (" +.5 ", "0.5")):
         assert not incremental_alter_configs(broker, TOPIC, "orders", (key, SET, given)).error_code
         assert configs_by_name(describe_configs(broker, TOPIC, "orders"))[key].value == result
+
+
+class CountedKey(str):
+    """A requested key that counts how often keys are compared."""
+
+    comparisons = 0
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedKey.comparisons += 1
+        return super().__eq__(other)
+
+
+def test_thousands_of_requested_keys_are_found_in_linear_time(broker: BrokerHarness) -> None:
+    keys = tuple(CountedKey(f"key{number}") for number in range(1_000))
+    CountedKey.comparisons = 0
+    assert not _requested(Message(configuration_keys=keys), broker.node.config.config_def)
+    assert CountedKey.comparisons < len(keys)

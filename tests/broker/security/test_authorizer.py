@@ -171,9 +171,13 @@ def test_a_denial_is_reported_with_the_acl_that_denied() -> None:
     who = client()
     assert not authorizer.authorize(who, AclOperation.READ, topic("orders"), "Fetch")
     assert not authorizer.authorize(who, AclOperation.ALTER, CLUSTER, "CreateAcls")
+    bob = Resource(AclResourceType.USER, "User:bob")
+    assert not authorizer.authorize(who, AclOperation.CREATE_TOKENS, bob, "CreateDelegationToken")
+    transaction = Resource(AclResourceType.TRANSACTIONAL_ID, "t")
+    assert not authorizer.authorize(who, AclOperation.WRITE, transaction, "InitProducerId")
     assert not authorizer.authorize(who, AclOperation.READ, topic("a"), "Fetch", reports=False)
     assert authorizer.authorize(who, AclOperation.WRITE, topic("orders"), "Produce")
-    by_acl, by_default = reported
+    by_acl, by_default, of_user, of_transaction = reported
     assert by_acl == Denial(
         who.principal, "10.0.0.1", AclOperation.READ, topic("orders"), "Fetch", denying
     )
@@ -187,6 +191,8 @@ def test_a_denial_is_reported_with_the_acl_that_denied() -> None:
         "Principal = User:alice is Denied operation = ALTER from host = 10.0.0.1 on resource = "
         "Cluster:LITERAL:kafka-cluster for request = CreateAcls based on rule DefaultDeny"
     )
+    assert "on resource = User:LITERAL:User:bob for" in str(of_user)
+    assert "on resource = TransactionalId:LITERAL:t for" in str(of_transaction)
 
 
 def test_a_client_in_a_hurry_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:

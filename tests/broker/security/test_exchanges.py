@@ -6,7 +6,7 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.security.mechanism import (
@@ -284,7 +284,7 @@ def test_the_authorization_id_must_be_that_of_the_token() -> None:
 # Signed tokens
 
 RSA, OTHER_RSA = (rsa.generate_private_key(65537, 2048) for _ in range(2))
-EC = ec.generate_private_key(ec.SECP256R1())
+EC, OTHER_CURVE = (ec.generate_private_key(curve()) for curve in (ec.SECP256R1, ec.SECP384R1))
 SIGNED = {**CLAIMS, "aud": "kafka", "iss": "https://issuer.test"}
 
 
@@ -298,8 +298,14 @@ def signed(
 
 def jwks() -> list[Any]:
     rsa_key = jwt.algorithms.RSAAlgorithm.to_jwk(RSA.public_key(), as_dict=True)
-    ec_key = jwt.algorithms.ECAlgorithm.to_jwk(EC.public_key(), as_dict=True)
-    return [jwt.PyJWK({**rsa_key, "kid": "rsa"}), jwt.PyJWK({**ec_key, "kid": "ec"})]
+    ec_keys = [
+        jwt.algorithms.ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+        for key in (OTHER_CURVE, EC)
+    ]
+    ids = ("rsa", "other", "ec")
+    return [
+        jwt.PyJWK({**key, "kid": id_}) for id_, key in zip(ids, (rsa_key, *ec_keys), strict=True)
+    ]
 
 
 def verifying() -> Exchange:
@@ -314,6 +320,7 @@ def verifying() -> Exchange:
     [
         signed(),
         signed(EC, "ES256", "ec"),
+        signed(EC, "ES256", None),
         signed(algorithm="RS512"),
         signed(algorithm="PS256"),
         signed(key_id=None),
@@ -341,6 +348,8 @@ def test_a_signed_token_may_be_expired_by_the_clock_skew() -> None:
         signed(OTHER_RSA),
         signed(key_id="x"),
         signed(EC, "ES256", "rsa"),
+        signed(EC, "ES256", "other"),
+        signed(ed25519.Ed25519PrivateKey.generate(), "EdDSA", "ec"),
         signed(aud=None),
         signed(aud="x"),
         signed(iss=None),
