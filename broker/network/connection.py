@@ -88,8 +88,8 @@ class Connection(asyncio.BufferedProtocol):
         # A SASL token without a header can be empty.
         self._framer = Framer(frame_bytes_max, FRAME_BYTES_MIN if client.sasl is None else 0)
         self._budgets, self._watchdog = budgets, watchdog
-        # The bytes charged to the request budget, and the size of the frame that is being decoded.
-        self._held_bytes = self._decoding_bytes = 0
+        self._held_bytes = 0  # charged to the request budget
+        self._undecoded: Frame | None = None  # the body of a long request that is not decoded yet
         self._cache, self._interceptor = cache, interceptor
         self._opened, self._closed = opened, closed
         self._transport: asyncio.Transport | None = None
@@ -144,6 +144,7 @@ class Connection(asyncio.BufferedProtocol):
             self._throttled.cancel()
         pending, self._pending = self._pending, deque()
         self._backlog.clear()
+        self._undecoded = None
         self._stream.clear()
         self._budgets.requests.hold(self, 0)
         self._budgets.responses.hold(self, 0)
@@ -184,7 +185,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._framer.error is not None:
             self._close_because(self._framer.error)
         self.send()
-        if self._framer.partial_bytes or self._backlog or self._held_bytes:
+        if self._framer.partial_bytes or self._backlog or self._undecoded or self._held_bytes:
             self._charge_requests()
         self._report_duration(begin, frames)
 
@@ -241,8 +242,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- memory
 
     def _charge_requests(self) -> None:
-        size = self._framer.partial_bytes + self._decoding_bytes
-        size += sum(end - start for _, start, end in self._backlog)
+        frames = self._backlog if self._undecoded is None else (self._undecoded, *self._backlog)
+        size = self._framer.partial_bytes + sum(end - start for _, start, end in frames)
         self._held_bytes = size
         self._budgets.requests.hold(self, size)
         self._check(self._budgets.requests, "requests", "queued.max.request.bytes")
@@ -369,8 +370,8 @@ class Connection(asyncio.BufferedProtocol):
             context.size_bytes = end - start
             self._pending.append(context)
             self._muted_by = context
-            self._decoding_bytes = end - start
-            self._budgets.long_requests.begin(partial(self._decode, context, buffer, body, end))
+            self._undecoded = buffer, body, end
+            self._budgets.long_requests.begin(partial(self._decode, context))
             return
         context = RequestContext(self, route, (correlation_id,), client_id, request)
         context.size_bytes = end - start
@@ -382,15 +383,14 @@ class Connection(asyncio.BufferedProtocol):
             entry = CachedRequest(route, client_id, request, prepared)
             cache.put(entry, buffer, start, body, end)
 
-    def _decode(self, context: RequestContext, buffer: bytes, body: int, end: int) -> None:
+    def _decode(self, context: RequestContext) -> None:
         """Decode a long request in a thread."""
         context.is_long = True
-        if self._transport is None:
+        if self._undecoded is None:  # the connection was lost
             self.end_long(context)
             return
-        decode = context.route.decode_long
         decoding = asyncio.get_running_loop().run_in_executor(
-            codec_thread, decode, buffer, body, end
+            codec_thread, context.route.decode_long, *self._undecoded
         )
         decoding.add_done_callback(partial(self._decoded, context))
 
@@ -407,7 +407,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         begin = seconds()
         self._muted_by = self._throttled
-        self._decoding_bytes = 0
+        self._undecoded = None
+        self._charge_requests()
         self._pending.pop()  # the last one, because the channel was muted
         try:
             context.request = decoding.result()
@@ -624,7 +625,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted_by is not None or self._is_writing_paused or self._stream:
             self._control_flow()
             return
-        begin = seconds()
+        begin = self.last_active = seconds()
         self._will_send = True
         frames = list(self._backlog)
         self._backlog.clear()

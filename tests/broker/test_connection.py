@@ -1,6 +1,8 @@
 """One connection with a fake transport: order of responses, muting, flow control, closing."""
 
 import asyncio
+import struct
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,8 @@ from kohort.broker.network.turns import TURN_SECONDS, Turns
 from kohort.log.files import File
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice
-from kohort.protocol.budgets import Budgets
-from kohort.protocol.errors import EncodeError
+from kohort.protocol.budgets import LONG_REQUESTS_MAX, Budgets
+from kohort.protocol.errors import EncodeError, ManyItems
 from support.connection import BAD, Peer, frame
 
 
@@ -153,6 +155,55 @@ async def test_the_connection_that_has_waited_longest_pays_for_too_many_partial_
     assert not second.transport.is_closed
     second.connection.connection_lost(None)
     assert first.connection._budgets.requests.total == 0
+
+
+def peer_with_long_requests() -> tuple[Peer, asyncio.Event, list[bytes]]:
+    """Return a peer whose requests are decoded in a thread, an event that is set when a request has
+    been handled, and the list of decoded requests."""
+    handled, decoded = asyncio.Event(), list[bytes]()
+
+    def handle(context: RequestContext, _node: Any) -> None:
+        peer.contexts.append(context)
+        handled.set()
+
+    def decode(*_: Any) -> None:
+        raise ManyItems
+
+    peer = Peer(handle)
+    route = peer.connection._routes.find(12, 0)
+    route.decode = decode
+    route.decode_long = lambda buffer, _body, _end: decoded.append(buffer)
+    return peer, handled, decoded
+
+
+@pytest.mark.parametrize("reads", [1, 2])
+async def test_a_long_request_is_charged_until_it_has_been_decoded(reads: int) -> None:
+    peer, handled, _ = peer_with_long_requests()
+    budget = peer.connection._budgets.requests
+    request = struct.pack(">i", 110) + frame(1)[4:] + bytes(100)
+    split = 0 if reads == 1 else 50
+    for data in filter(None, (request[:split], request[split:])):
+        peer.connection.data_received(data)
+    assert budget.total == 100
+    await handled.wait()
+    peer.contexts[0].respond(None)
+    assert budget.total == 0
+
+
+async def test_a_waiting_long_request_of_a_lost_connection_uses_no_memory() -> None:
+    peer, _, decoded = peer_with_long_requests()
+    long_requests = peer.connection._budgets.long_requests
+    for _ in range(LONG_REQUESTS_MAX):
+        long_requests.begin(lambda: None)
+    request = frame(1)
+    references = sys.getrefcount(request)
+    peer.connection.data_received(request)
+    assert sys.getrefcount(request) > references
+    peer.connection.connection_lost(None)
+    assert sys.getrefcount(request) == references
+    long_requests.end()
+    assert long_requests.begin_now()
+    assert not decoded
 
 
 async def test_a_large_response_that_cannot_be_encoded_closes_the_connection(peer: Peer) -> None:
@@ -406,6 +457,17 @@ async def test_reading_is_paused_while_writing_is_paused(peer: Peer) -> None:
     assert not peer.transport.is_reading
     peer.connection.resume_writing()
     assert peer.transport.is_reading
+
+
+async def test_a_response_to_a_request_that_waited_makes_the_connection_active() -> None:
+    peer = Peer(lambda context, _node: context.respond(None))
+    peer.connection.pause_writing()
+    peer.send(1, 2)
+    peer.connection.last_active = 0.0
+    peer.connection.resume_writing()
+    await iterations()
+    assert peer.transport.sent == bytes([1, 2])
+    assert peer.connection.last_active > 0
 
 
 async def test_an_error_without_a_response_closes_the_connection() -> None:
