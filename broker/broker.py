@@ -181,11 +181,15 @@ class Broker:
     async def start_node(self, node_id: int) -> None:
         """Start a stopped node at its previous addresses. Raises OSError if one is in use."""
         servers = self._servers[node_id]
-        for name, address in self.listener_addresses[node_id].items():
-            await servers[name].bind(*address)
-        self.cluster.node_started(node_id)
-        for name, server in servers.items():
-            await server.listen(self.tls.get(name))
+        try:
+            for name, address in self.listener_addresses[node_id].items():
+                await servers[name].bind(*address)
+            self.cluster.node_started(node_id)
+            for name, server in servers.items():
+                await server.listen(self.tls.get(name))
+        except BaseException:
+            await self.stop_node(node_id)
+            raise
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
         """Connect a client of this process to a node, without a socket. The client is authorized

@@ -1,6 +1,7 @@
 """Several nodes in one process: leaders, moves of partitions, and deletions during a move."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from pathlib import Path
@@ -216,6 +217,21 @@ async def test_no_node_leads_while_all_nodes_are_stopped(three: ThreeNodes) -> N
     await three.broker.start_node(2)
     assert three.leader_id == 2
     assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
+
+
+async def test_a_node_whose_address_was_in_use_can_be_started_later() -> None:
+    listeners = "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
+    broker = Broker(BrokerConfig({"kohort.nodes": "2", "listeners": listeners}))
+    await broker.start()
+    await broker.stop_node(2)
+    address = broker.listener_addresses[2]["PLAINTEXT"]
+    with socket.create_server(address), pytest.raises(OSError, match="in use"):
+        await broker.start_node(2)
+    assert [each.node_id for each in broker.cluster.up] == [1]
+    await broker.start_node(2)
+    assert [each.node_id for each in broker.cluster.up] == [1, 2]
+    socket.create_connection(address).close()
+    await broker.stop()
 
 
 async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> None:
