@@ -410,7 +410,9 @@ def _duration_ms(duration: datetime.timedelta) -> int:
     return whole if not rest else round(duration.total_seconds() * 1000)
 
 
-def _timestamp_ms(moment: datetime.datetime) -> int:
+def _timestamp_ms(moment: datetime.datetime | int) -> int:
+    if isinstance(moment, int):  # milliseconds, which may be beyond the years of a datetime
+        return moment
     return round(moment.timestamp() * 1000)
 
 
@@ -502,8 +504,9 @@ def _string_problem(value: Any) -> str | None:
 
 
 def _number_problem(kafka_type: str, value: Any) -> str | None:
-    if kafka_type.startswith(("timedelta", "datetime")):
-        attribute = "total_seconds" if kafka_type.startswith("timedelta") else "timestamp"
+    is_duration = kafka_type.startswith("timedelta")
+    if is_duration or (kafka_type.startswith("datetime") and not isinstance(value, int)):
+        attribute = "total_seconds" if is_duration else "timestamp"
         return None if hasattr(value, attribute) else f"is {value!r}, not a {kafka_type[:-4]}"
     try:
         Struct(f">{FIXED[kafka_type]}").pack(value)

@@ -7,7 +7,6 @@ v13 topic ids (KIP-516).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -46,7 +45,6 @@ NO_ACKS = 0
 ATTRIBUTES_AT = 22
 # Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
 VALID_ACKS = (NO_ACKS, 1, -1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Errors of the transaction coordinator that older clients do not retry. All clients get
 # NOT_ENOUGH_REPLICAS instead, which they retry (upstream: ReplicaManager.handleProduceAppend).
 RETRIED_ERRORS = (
@@ -64,7 +62,7 @@ class PartitionResponse:
     index: int
     error_code: ErrorCode = ErrorCode.none
     base_offset: int = -1
-    log_append_time: datetime | None = None
+    log_append_time: int | None = None
     log_start_offset: int = -1
     record_errors: tuple[RecordError, ...] = ()
     error_message: str | None = None
@@ -154,9 +152,8 @@ class _Produce:
             return PartitionResponse(index, rejection.error, error_message=rejection.message)
         if self._disk_errors.current:
             self._disk_errors.succeeded(WRITING, partition.folder)
-        append_time = _append_time(done)
         response = PartitionResponse(
-            index, ErrorCode.none, done.base_offset, append_time, partition.start_offset
+            index, ErrorCode.none, done.base_offset, done.append_time_ms, partition.start_offset
         )
         if self._must_sync(partition, done):
             self._sync(partition, done, response)
@@ -436,12 +433,6 @@ def _distinct(context: RequestContext) -> dict[Any, Iterable[Any]]:
         for each in topic.partition_data:
             partitions[each.index] = each
     return {key: partitions.values() for key, partitions in topics.items()}
-
-
-def _append_time(done: AppendResult) -> datetime | None:
-    if done.append_time_ms < 0:
-        return None
-    return EPOCH + timedelta(milliseconds=done.append_time_ms)
 
 
 def _sync_at_deadline(node: Node, partition: Partition) -> None:

@@ -4,9 +4,6 @@ Delegation tokens are disabled, so the responses are those of a Kafka broker wit
 `delegation.token.secret.key`.
 """
 
-from datetime import UTC, datetime, timedelta
-from typing import Final
-
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
 from ..cluster import Node
@@ -14,8 +11,6 @@ from ..config.listeners import SecurityProtocol
 from ..network.request import Message, RequestContext
 from ..security.principal import ANONYMOUS, Principal
 from .authorization import allows
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -58,8 +53,8 @@ def token_error(context: RequestContext) -> ErrorCode:
     return ErrorCode.delegation_token_auth_disabled
 
 
-def no_time(error: ErrorCode) -> datetime:
+def no_time(error: ErrorCode) -> int:
     """Return the time in a response without a token. Kafka's controller sends 0, and a broker that
-    does not forward the request sends -1. kio does not allow null here."""
+    does not forward the request sends -1."""
     is_forwarded = error is ErrorCode.delegation_token_auth_disabled
-    return _EPOCH if is_forwarded else _EPOCH - timedelta(milliseconds=1)
+    return 0 if is_forwarded else -1

@@ -1,8 +1,7 @@
 """DescribeTransactions (key 65, KIP-664). Always flexible."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from datetime import timedelta
 
 from ...coordinator.transactions.commands import DescribeTransaction, TransactionDescription
 from ...protocol.errors import ErrorCode
@@ -12,8 +11,6 @@ from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .transactions import submit
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @in_slices
@@ -33,14 +30,10 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     for place, each in enumerate(ids):
         yield
         if allows_transactional_id(context, node, AclOperation.DESCRIBE, each):
-            submit(node, DescribeTransaction(each), partial(_put, results), place)
+            submit(node, DescribeTransaction(each), results.put, place)
         else:
             error = ErrorCode.transactional_id_authorization_failed
             results.put(place, TransactionDescription(error, each))
-
-
-def _put(results: Gather, place: int, description: TransactionDescription) -> None:
-    results.put(place, description)
 
 
 def _response(context: RequestContext, node: Node, description: TransactionDescription) -> Message:
@@ -55,8 +48,7 @@ def _response(context: RequestContext, node: Node, description: TransactionDescr
         transactional_id=transactional_id,
         transaction_state=state.text if error is ErrorCode.none else "",
         transaction_timeout=timedelta(milliseconds=timeout_ms),
-        # -1 before the first transaction, because kio does not allow null here.
-        transaction_start_time=EPOCH + timedelta(milliseconds=start_ms),
+        transaction_start_time=start_ms,  # -1 before the first transaction
         producer_id=description.producer_id,
         producer_epoch=description.producer_epoch,
         topics=[

@@ -263,6 +263,17 @@ def test_an_error_contains_the_log_start_offset_if_the_log_was_read(broker: Brok
     assert start(b"") == start(batch(b"x")[:-1] + b"?") == start(batch(b"x"), "nobody") == -1
 
 
+def test_the_time_of_a_duplicate_batch_may_be_after_the_year_9999(broker: BrokerHarness) -> None:
+    broker.create_topic("late", message_timestamp_after_max_ms=str(2**63 - 1))
+    at_ms = 2**60
+    sent = with_header(batch(b"x", at_ms=at_ms), producer_id=5, producer_epoch=0, base_sequence=0)
+    assert broker.produce("late", sent).error_code is ErrorCode.none
+    again = broker.send_produce("late", {0: sent})
+    broker.run_loop()
+    assert again.context is not None
+    assert at_ms.to_bytes(8, "big") in again.context.response_bytes
+
+
 def test_a_batch_from_a_producer_cannot_have_log_append_time(broker: BrokerHarness) -> None:
     broker.create_topic("stamped", message_timestamp_type="LogAppendTime")
     response = broker.produce("stamped", with_header(batch(b"x", b"y"), attributes=8))
