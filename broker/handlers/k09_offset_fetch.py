@@ -4,7 +4,7 @@ v2 all topics (null), group error · v3 throttle_time · v5 committed_leader_epo
 v7 require_stable · v8 several groups · v9 member id and epoch (KIP-848) · v10 topic ids.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -179,7 +179,7 @@ def _fetch_uncached(context: RequestContext, node: Node) -> Iterator[None]:
             continue
         topics, topic_ids = group.topics, None
         if topics is not None:
-            topics, rejected[-1] = _resolve(context, node, topics)
+            topics, rejected[-1] = yield from _resolve(context, node, topics)
             if context.version >= 10:
                 topic_ids = tuple(each.id.bytes for each in topics if each.id is not None)
         command = _command(group, topics, require_stable, topic_ids)
@@ -195,7 +195,7 @@ class _NamedTopic(NamedTuple):
 
 def _resolve(
     context: RequestContext, node: Node, topics: Iterable[Any]
-) -> tuple[list[_NamedTopic], list[TopicResponse]]:
+) -> Generator[None, None, tuple[list[_NamedTopic], list[TopicResponse]]]:
     """Return the topics with their names, and the responses for unknown ids and topics that the
     client may not describe."""
     named: list[_NamedTopic] = []
@@ -214,6 +214,7 @@ def _resolve(
             rejected.append(TopicResponse(name, partitions, topic_id))
         else:
             named.append(_NamedTopic(topic_id, name, topic.partition_indexes))
+        yield
     return named, rejected
 
 
@@ -243,7 +244,7 @@ def _uncached_groups(
         if not result.error_code:
             topics = response.topics
             if group.topics is None:
-                topics = [each for each in topics if _describes(context, node, each.name)]
+                topics = yield from _described(context, node, topics)
             if context.version >= 10:
                 # Topics that were deleted in the meantime are omitted, because they have no id.
                 found = ((each, node.view.get(each.name)) for each in topics)
@@ -254,5 +255,12 @@ def _uncached_groups(
     context.respond(responses[0] if context.version < 8 else Message(groups=responses))
 
 
-def _describes(context: RequestContext, node: Node, name: str) -> bool:
-    return allows_topic(context, node, AclOperation.DESCRIBE, name, reports=False)
+def _described(
+    context: RequestContext, node: Node, topics: Iterable[TopicResponse]
+) -> Generator[None, None, list[TopicResponse]]:
+    described = []
+    for topic in topics:
+        if allows_topic(context, node, AclOperation.DESCRIBE, topic.name, reports=False):
+            described.append(topic)
+        yield
+    return described

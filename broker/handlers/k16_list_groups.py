@@ -4,12 +4,13 @@ v1 throttle_time · v3 flexible · v4 states_filter, group_state (KIP-518) · v5
 group_type (KIP-848).
 """
 
+from collections.abc import Iterator
 from functools import partial
 
 from ...coordinator.commands import ListGroups, ListResult
 from ...topics.acls import AclOperation
 from ..cluster import Node
-from ..network.request import RequestContext
+from ..network.request import RequestContext, run_in_slices
 from .authorization import allows_cluster, allows_group
 
 
@@ -26,9 +27,12 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def _respond_with_described(node: Node, context: RequestContext, result: ListResult) -> None:
-    groups = tuple(
-        group
-        for group in result.groups
-        if allows_group(context, node, AclOperation.DESCRIBE, group.group_id, reports=False)
-    )
-    context.respond(result._replace(groups=groups))
+    def steps() -> Iterator[None]:
+        groups = []
+        for group in result.groups:
+            if allows_group(context, node, AclOperation.DESCRIBE, group.group_id, reports=False):
+                groups.append(group)
+            yield
+        context.respond(result._replace(groups=tuple(groups)))
+
+    run_in_slices(context, node, steps())

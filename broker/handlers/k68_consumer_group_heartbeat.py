@@ -3,7 +3,7 @@
 v1 subscribed_topic_regex, member ids chosen by clients (KIP-1082).
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..gather import Gather
-from ..network.request import EncodedResponse, Message, RequestContext, milliseconds
+from ..network.request import EncodedResponse, Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_group, allows_topic, topic_filter
 
 
@@ -27,11 +27,16 @@ def handle(context: RequestContext, node: Node) -> None:
     keep_alive: KeepAlive | None = context.prepared
     if keep_alive is not None:
         keep_alive.submit(context, node)
-        return
+    else:
+        _handle(context, node)
+
+
+@in_slices
+def _handle(context: RequestContext, node: Node) -> Iterator[None]:
     if not node.group_config.serves_consumer_groups:
         _respond(context, consumer_heartbeat_error(ErrorCode.unsupported_version))
         return
-    denied = _denied(context, node)
+    denied = yield from _denied(context, node)
     if denied is not None:
         _respond(context, consumer_heartbeat_error(denied))
         return
@@ -47,15 +52,18 @@ def handle(context: RequestContext, node: Node) -> None:
     node.coordinators.submit(command, _respond, context)
 
 
-def _denied(context: RequestContext, node: Node) -> ErrorCode | None:
+def _denied(context: RequestContext, node: Node) -> Generator[None, None, ErrorCode | None]:
     request = context.request
     if not allows_group(context, node, AclOperation.READ, request.group_id):
         return ErrorCode.group_authorization_failed
     if node.security.authorizer is None:
         return None
-    names = dict.fromkeys(request.subscribed_topic_names or ())
-    allowed = [allows_topic(context, node, AclOperation.DESCRIBE, name) for name in names]
-    return None if all(allowed) else ErrorCode.topic_authorization_failed
+    denied = None
+    for name in dict.fromkeys(request.subscribed_topic_names or ()):
+        if not allows_topic(context, node, AclOperation.DESCRIBE, name):
+            denied = ErrorCode.topic_authorization_failed
+        yield
+    return denied
 
 
 def _command(context: RequestContext, node: Node) -> ConsumerGroupHeartbeat:

@@ -9,6 +9,7 @@ from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.broker.security.authorizer import Denial
 from kohort.broker.security.principal import INTERNAL, user
 from kohort.protocol.apis import APIS
+from kohort.protocol.budgets import FIRST_STEPS_MAX
 from kohort.topics.acls import (
     CLUSTER,
     Acl,
@@ -238,6 +239,36 @@ def test_an_api_requires_the_operations_of_its_row(each: Row) -> None:
     denials.clear()
     assert not set(errors(call(broker, each)))
     assert not denials
+
+
+MANY = [f"name{number}" for number in range(FIRST_STEPS_MAX + 1)]
+
+
+@pytest.mark.parametrize(
+    "each",
+    [
+        row("ConsumerGroupHeartbeat", 1, ("READ", G), group_id="g", member_id="m",
+            rebalance_timeout=1000, subscribed_topic_names=MANY, topic_partitions=()),
+        row("OffsetFetch", 8, ("DESCRIBE", G), groups=[{"group_id": "g", "topics": [
+            {"name": name, "partition_indexes": (0,)} for name in MANY]}]),
+        row("OffsetFetch", 8, ("DESCRIBE", G), groups=[{"group_id": "g", "topics": None}]),
+        row("ListGroups", 4, ("DESCRIBE", G)),
+    ],
+    ids=lambda each: each.api,
+)  # fmt: skip
+def test_many_names_are_authorized_in_slices(each: Row) -> None:
+    broker = a_broker()
+    broker.principal = INTERNAL
+    for name in MANY:
+        broker.create_topic(name)
+        broker.commit("g", name, 0)
+        broker.commit(name, "t", 0)
+    broker.principal = user("alice")
+    allow(broker, *each.needs[0])
+    pending = broker.send(each.api, each.version, **each.values)
+    broker.run_loop()
+    assert pending.is_muted
+    assert pending.is_done
 
 
 @pytest.mark.parametrize("each", ROWS, ids=lambda each: f"{each.api}-{each.needs[0][0]}")
