@@ -346,10 +346,7 @@ class _Fetch:
         """Respond with the data, which contains `size` bytes of records."""
         self._cancel()
         context, session = self.context, self.session
-        if session is not None and session.epoch != self.epoch:
-            # The client has sent a newer request of the session on another connection.
-            error = ErrorCode.invalid_fetch_session_epoch
-            context.respond(FetchResponse(error, [], session.id))
+        if self._is_outdated():
             return
         results: Iterable[_Result] = zip(self.partitions, requests, data, strict=True)
         if self.meter is not None:
@@ -358,6 +355,8 @@ class _Fetch:
                 # Respond without records, and without changing the session.
                 session_id = NO_SESSION if session is None else session.id
                 context.respond(FetchResponse(NONE, [], session_id))
+                return
+            if self._is_outdated():
                 return
         if session is None:
             session_id = self._new_session(data)
@@ -381,6 +380,16 @@ class _Fetch:
             context.respond_in_buffers(response, response_buffers_encoder(FETCH, context.version))
         else:
             context.respond(response)
+
+    def _is_outdated(self) -> bool:
+        """Respond with an error and return True if the client has sent a newer request of the
+        session on another connection."""
+        session = self.session
+        if session is None or session.epoch == self.epoch:
+            return False
+        error = ErrorCode.invalid_fetch_session_epoch
+        self.context.respond(FetchResponse(error, [], session.id))
+        return True
 
     def _is_over_quota(
         self, meter: RequestMeter, results: Iterable[_Result]

@@ -1,11 +1,14 @@
 """Fetch sessions (KIP-227) by requests and responses, with the responses of Kafka 4.3."""
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.broker.security.quotas import entity_of
+from kohort.protocol.budgets import FIRST_STEPS_MAX
 from support.broker import BrokerHarness, PendingRequest, batch
 
 SIZE = len(batch(b"x"))
@@ -229,3 +232,32 @@ def test_unknown_partitions_come_last_with_unknown_ids_first(broker: BrokerHarne
 def test_the_last_entry_of_a_repeated_partition_counts(broker: BrokerHarness) -> None:
     client = SessionClient(broker, 12)
     assert client.fetch([("orders", {0: 99}), ("orders", {0: 0})]) == [("orders", 0, 0)]
+
+
+def test_a_request_that_is_outdated_while_it_is_measured_does_not_change_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client has quotas, and another connection that continues the session."""
+    monkeypatch.setattr("kohort.broker.handlers.k01_fetch.PARTITIONS_PER_STEP", 1)
+    count = FIRST_STEPS_MAX - 10  # the session is resumed at once, and the rest runs in slices
+    errors = set()
+    for steps in itertools.count():
+        broker = BrokerHarness()
+        broker.create_topic("orders", count)
+        broker.produce("orders", batch(b"x"), 1)
+        broker.topics.set_client_quotas(entity_of({"client-id": None}), {"consumer_byte_rate": 1e9})
+        client = SessionClient(broker, 12)
+        pending = client.send({"orders": {0: 0}})
+        broker.run_loop()
+        client.receive(pending)
+        pending = client.send({"orders": dict.fromkeys(range(1, count), 0)})
+        for _ in range(steps):
+            broker.callbacks.pop(0)()
+        if pending.is_done:
+            break
+        client.epoch += 1
+        newer = client.send(forgotten={"orders": [1]})
+        broker.run_loop()
+        assert newer.response.error_code is ErrorCode.none
+        errors.add(pending.response.error_code)
+    assert errors == {ErrorCode.none, ErrorCode.invalid_fetch_session_epoch}
