@@ -200,28 +200,27 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
     """Create the topic with the broker's defaults. Return None if it cannot be created now or at
     all. As in Kafka, which responds before it creates topics, the client gets no reason. `created`
     contains the topics that this request has created."""
-    if name == OFFSETS_TOPIC:
-        return node.topics.ensure_offsets_topic()
-    if name == TRANSACTION_TOPIC:
-        return node.topics.ensure_transaction_topic()
     try:
+        if name == OFFSETS_TOPIC:
+            return node.topics.ensure_offsets_topic()
+        if name == TRANSACTION_TOPIC:
+            return node.topics.ensure_transaction_topic()
         node.view.check_new_topic(name)
         check_new_topic(node.topics, name, created)
         if name == SHARE_TOPIC:  # has a separate replication factor
             check_placement(node.topics)
         else:
             check_replication_factor(node.topics)
+        if len(created) >= AUTO_CREATED_MAX:
+            return None  # created when the client retries
+        partitions, overrides = default_partitions(node.topics), dict[str, str]()
+        if name == SHARE_TOPIC:
+            partitions, overrides = share_topic(node.config)
+        if context.meter is not None and not context.meter.allows_auto_creation(partitions):
+            return None
+        topic = node.topics.create(name, partitions, overrides)
     except ApiError:
         return None
-    if len(created) >= AUTO_CREATED_MAX:
-        return None  # created when the client retries
-    partitions, overrides = default_partitions(node.topics), dict[str, str]()
-    if name == SHARE_TOPIC:
-        partitions, overrides = share_topic(node.config)
-    if context.meter is not None and not context.meter.allows_auto_creation(partitions):
-        return None
-    try:
-        topic = node.topics.create(name, partitions, overrides)
     except OSError as error:
         _log.warning("Topic %s was not created: %s", name, error)
         return None

@@ -4,9 +4,10 @@ v1 key_type, throttle_time, error_message · v3 flexible · v4 several keys (KIP
 v5 TRANSACTION_ABORTABLE is possible · v6 share coordinators (KIP-932).
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
@@ -18,6 +19,8 @@ from .common import ERROR_MESSAGES
 from .transactions import coordinator_of
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+
+_log: Final = logging.getLogger("kohort.requests")
 
 
 class CoordinatorResponse(NamedTuple):
@@ -70,7 +73,12 @@ def _find(
     """Create the coordinators' topic if it does not exist, and respond once it is durable."""
     is_new = node.topics.get(topic) is None
     if not is_new or _may_create(context, node):
-        ensure()
+        try:
+            ensure()
+        except OSError as error:
+            _log.warning("Topic %s was not created: %s", topic, error)
+            _respond(context, node, lambda _key: None)
+            return
     node.topics.on_durable(partial(_respond_with_leaders, context, node, coordinator, is_new))
 
 

@@ -30,6 +30,20 @@ def test_the_coordinator_is_available_to_the_next_request(version: int, key_type
 
 
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
+def test_a_topic_that_cannot_be_created_has_no_coordinator(
+    key_type: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, topic = BrokerHarness(), TOPICS[key_type]
+    broker.files.make_folder(broker.topics.folder / f"{topic}-0")  # must be renamed
+    broker.files.fail("rename", times=2)
+    assert find(broker, 4, key_type) is E.coordinator_not_available
+    response = broker.call("Metadata", 9, topics=[{"name": topic}])
+    assert response.topics[0].error_code is E.unknown_topic_or_partition
+    assert caplog.text.count(f"Topic {topic} was not created: ") == 2
+    assert find(broker, 4, key_type) is E.none
+
+
+@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
 def test_with_immediate_creation_the_coordinator_is_available_at_once(key_type: int) -> None:
     broker = BrokerHarness({"kohort.auto.create.immediate": "true"})
     assert find(broker, 4, key_type) is E.none
