@@ -61,8 +61,7 @@ quotas of IP addresses and max.connections.per.ip.overrides). Without a name ser
 takes seconds, and further lookups wait. Kafka looks up one name at a time."""
 
 HOSTS_MAX: Final = 1_000
-"""Host names whose addresses are cached. Most of them are unknown names from rejected requests.
-Names that are not cached are looked up again."""
+"""Host names whose addresses are cached. Other names are looked up again."""
 
 RECORD_HEADERS_MAX: Final = 100_000
 """Headers of one validated record. Validating this many takes 50 ms; producers add a handful. Above

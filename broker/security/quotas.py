@@ -261,13 +261,18 @@ def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTa
         limit.end()
 
 
-@lru_cache(HOSTS_MAX)
 def addresses_of(host: str) -> Sequence[str]:
-    """Return the IP addresses of a host, none if its name is unknown. May block for seconds."""
+    """Return the IP addresses of a host, none if its name cannot be looked up. May block for
+    seconds."""
     with suppress(ValueError):  # a name, not an address
         return (str(ip_address(host)),)
-    try:
-        found = socket.getaddrinfo(host, None)
-    except (OSError, UnicodeError):
-        return ()
+    with suppress(OSError, UnicodeError):
+        return _addresses_of_name(host)
+    return ()
+
+
+@lru_cache(HOSTS_MAX)
+def _addresses_of_name(name: str) -> Sequence[str]:
+    # Errors are not cached, because the name server may be unreachable for a moment.
+    found = socket.getaddrinfo(name, None)
     return tuple(dict.fromkeys(str(info[4][0]) for info in found))

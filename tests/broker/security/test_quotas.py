@@ -1,5 +1,6 @@
 """Which quota applies to a client, and the responses to a client that exceeds its quota."""
 
+import socket
 from datetime import timedelta
 from typing import Any
 
@@ -288,6 +289,23 @@ def test_of_two_names_of_an_address_the_one_that_changed_last_counts() -> None:
     adopted.changed(entity_of({"ip": "localhost"}))
     assert adopted.connection_rate("127.0.0.1") == 2.0
     assert adopted.connection_rate("10.0.0.1") == 7.0
+
+
+def test_a_name_that_could_not_be_looked_up_is_looked_up_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    results: list[Any] = [OSError("no name server"), [(0, 0, 0, "", ("10.0.0.1", 0))]]
+
+    def get_addresses(*_: object) -> Any:
+        result = results.pop(0)
+        if isinstance(result, OSError):
+            raise result
+        return result
+
+    monkeypatch.setattr(socket, "getaddrinfo", get_addresses)
+    assert quotas_module.addresses_of("recovered.test") == ()
+    assert quotas_module.addresses_of("recovered.test") == ("10.0.0.1",)
+    assert quotas_module.addresses_of("recovered.test") == ("10.0.0.1",), "cached"
 
 
 def test_addresses_whose_quotas_were_removed_take_no_memory() -> None:
