@@ -97,16 +97,18 @@ class TokenBucket:
     """Tokens that are refilled at the rate of the quota, up to the amount for a whole window. A
     request may overdraw them (KIP-599)."""
 
-    __slots__ = ("_filled_ms", "_tokens", "_window")
+    __slots__ = ("_filled_ms", "_full_ms", "_tokens", "_window")
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self._tokens: float | None = None  # full
         self._filled_ms = 0
+        self._full_ms = 0.0  # when the bucket is full again
 
     def record(self, value: float, limit: float, now_ms: int) -> None:
         self._tokens = min(self._refilled(limit, now_ms) - value, self._burst(limit))
         self._filled_ms = now_ms
+        self._full_ms = now_ms + (self._burst(limit) - self._tokens) / limit * 1000
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
         """Return for how many milliseconds the number of tokens will remain negative."""
@@ -115,8 +117,7 @@ class TokenBucket:
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether the bucket is full again."""
-        is_filling = self._tokens is not None and self._tokens < 0
-        return not is_filling and now_ms - self._filled_ms >= self._burst(1) * 1000
+        return not now_ms < self._full_ms  # including a time of NaN
 
     def _refilled(self, limit: float, now_ms: int) -> float:
         burst = self._burst(limit)

@@ -105,7 +105,14 @@ def test_a_token_bucket_can_be_overdrawn_and_is_refilled_at_the_rate() -> None:
     bucket.record(12, 1, 0)
     assert bucket.throttle_ms(1, 0) == 1000, "11 tokens at most"
     assert (bucket.throttle_ms(1, 400), bucket.throttle_ms(1, 1000)) == (600, 0)
-    assert not bucket.is_idle(11_999)
-    bucket.record(0, 1, 30_000)
-    assert not bucket.is_idle(40_999)
-    assert bucket.is_idle(41_000)
+
+
+def test_a_token_bucket_is_idle_when_it_is_full_again() -> None:
+    bucket = TokenBucket(Window(11, 1000))
+    assert bucket.is_idle(0)
+    bucket.record(12, 1, 0)
+    assert (bucket.is_idle(11_999), bucket.is_idle(12_000)) == (False, True)
+    bucket.record(3, 1, 30_000)
+    assert (bucket.is_idle(32_999), bucket.is_idle(33_000)) == (False, True)
+    bucket.record(1e9, float("nan"), 40_000)
+    assert bucket.is_idle(40_000)
