@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
-from ..network.request import RequestContext, in_slices
+from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, cluster_denial
 from .common import fail_unless_durable
 
@@ -42,6 +42,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         topics = _failed(request.topic_partitions, error, message)
         context.respond(ElectLeadersResponse(error, topics))
         return
+    if request.topic_partitions != () and milliseconds(request.timeout) <= 0:
+        # As in CreateTopics, nothing is done after the timeout.
+        error = ErrorCode.request_timed_out
+        context.respond(ElectLeadersResponse(error, _failed(request.topic_partitions, error)))
+        return
     election = request.election_type if context.version >= 1 else PREFERRED
     if election not in (PREFERRED, UNCLEAN):
         context.respond(_unknown_election_type(election, request.topic_partitions))
@@ -70,7 +75,9 @@ def _unknown_election_type(election: int, topics: Iterable[Any] | None) -> Elect
     return ElectLeadersResponse(top_level, _failed(topics, error, message))
 
 
-def _failed(topics: Iterable[Any] | None, error: ErrorCode, message: str) -> list[TopicResponse]:
+def _failed(
+    topics: Iterable[Any] | None, error: ErrorCode, message: str | None = None
+) -> list[TopicResponse]:
     return [
         TopicResponse(each.topic, [PartitionResponse(i, error, message) for i in each.partitions])
         for each in topics or ()

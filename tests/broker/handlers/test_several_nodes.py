@@ -14,7 +14,9 @@ def broker() -> BrokerHarness:
     return broker
 
 
-def elect(broker: BrokerHarness, topics: Any, election: int = 0) -> dict[tuple[str, int], E]:
+def elect(
+    broker: BrokerHarness, topics: Any, election: int = 0, timeout: int = 1000
+) -> dict[tuple[str, int], E]:
     wanted = topics and tuple(
         {"topic": topic, "partitions": tuple(indexes)} for topic, indexes in topics
     )
@@ -23,7 +25,7 @@ def elect(broker: BrokerHarness, topics: Any, election: int = 0) -> dict[tuple[s
         2,
         election_type=election,
         topic_partitions=wanted,
-        timeout=1000,
+        timeout=timeout,
     )
     return {
         (topic.topic, each.partition_id): each.error_code
@@ -214,6 +216,16 @@ def test_preferred_leaders_are_elected_if_they_do_not_lead(broker: BrokerHarness
         ("nope", 0): E.unknown_topic_or_partition,
     }
     assert [p.leader_id for p in partitions(broker)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_after_the_timeout_no_leader_is_elected(broker: BrokerHarness, timeout: int) -> None:
+    broker.node.cluster.move("t", 1, 1)
+    late = E.request_timed_out
+    wanted = {("t", 1): late, ("nope", 0): late}
+    assert elect(broker, [("t", [1]), ("nope", [0])], timeout=timeout) == wanted
+    assert elect(broker, None, timeout=timeout) == {}
+    assert [p.leader_id for p in partitions(broker)] == [1, 1, 3]
 
 
 def test_an_election_of_all_partitions_returns_only_changed_ones(broker: BrokerHarness) -> None:
