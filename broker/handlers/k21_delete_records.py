@@ -119,7 +119,7 @@ def _delete_before(node: Node, partition: Partition, offset: int) -> PartitionRe
         return PartitionResponse(partition.index, error_code=error)
     try:
         partition.log.delete_before(offset)
-    except OSError:
-        # The records are already hidden; the removal of the remaining segments is retried later.
+    except (OSError, LogError):
+        # The start offset is stored; the removal of the remaining segments is retried later.
         return PartitionResponse(partition.index, error_code=ErrorCode.kafka_storage_error)
     return PartitionResponse(partition.index, partition.start_offset)

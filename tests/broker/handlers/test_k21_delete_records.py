@@ -116,6 +116,25 @@ def test_a_topic_that_is_recreated_during_the_request_starts_at_offset_0(
     assert broker.topics.checkpoints.start_offsets.get("orders-0") == 0
 
 
+def test_records_that_a_failed_sync_removes_during_the_request_cannot_be_deleted(
+    broker: BrokerHarness,
+) -> None:
+    count = FIRST_STEPS_MAX
+    broker.create_topic("other", count)
+    partitions = {"orders": {0: 6}, "other": dict.fromkeys(range(count), 0)}
+    topics = [
+        {"name": topic, "partitions": [{"partition_index": n, "offset": o} for n, o in of.items()]}
+        for topic, of in partitions.items()
+    ]
+    pending = broker.send("DeleteRecords", 2, topics=topics, timeout=1000)
+    assert not pending.is_done
+    broker.log().truncate_to(4)
+    broker.run_loop()
+    failed, *others = [each for topic in pending.response.topics for each in topic.partitions]
+    assert failed.error_code is ErrorCode.kafka_storage_error
+    assert {each.error_code for each in others} == {ErrorCode.none}
+
+
 def test_a_recreated_topic_starts_at_offset_0(broker: BrokerHarness) -> None:
     delete(broker, ("orders", 0, 3))
     topic = broker.topics.get("orders")
