@@ -42,8 +42,8 @@ class Maintenance:
         self._number = node.configs.broker_number
         self._retention_interval_ms = config.int("log.retention.check.interval.ms")
         self._retention_due_ms = clock.now_ms() + self._retention_interval_ms
-        # The time until which a partition is skipped, by name.
-        self._retry_ms: dict[str, int] = {}
+        # The time until which a partition is skipped.
+        self._retry_ms: dict[Partition, int] = {}
         self._timer: Timer | None = None
         self._task: ScheduledTask | None = None
         self._schedule(self._number("log.cleaner.backoff.ms"))
@@ -74,9 +74,11 @@ class Maintenance:
 
     def _pass(self) -> CooperativeTask[bool]:
         """Maintain logs. Return whether a log was compacted, because another may then be due."""
-        if self._clock.now_ms() >= self._retention_due_ms:
+        now_ms = self._clock.now_ms()
+        self._retry_ms = {each: ms for each, ms in self._retry_ms.items() if now_ms < ms}
+        if now_ms >= self._retention_due_ms:
             # Set first, so that a bug in retention is not repeated without a pause.
-            self._retention_due_ms = self._clock.now_ms() + self._retention_interval_ms
+            self._retention_due_ms = now_ms + self._retention_interval_ms
             yield from self._retain_all()
         if not self._compacts:
             return False
@@ -122,9 +124,8 @@ class Maintenance:
     def _is_ready(self, partition: Partition, log: Log) -> bool:
         """Whether the log may be maintained now. Compaction waits for active readers, which might
         otherwise read a deleted record but not its tombstone."""
-        if self._clock.now_ms() < self._retry_ms.get(partition.name, 0):
-            return False
-        return log.failed is None and not log.is_being_iterated
+        is_skipped = partition in self._retry_ms
+        return not is_skipped and log.failed is None and not log.is_being_iterated
 
     def _guarded(
         self, partition: Partition, log: Log, task: CooperativeTask[None]
@@ -135,7 +136,7 @@ class Maintenance:
             _log.debug("%s", stopped)
         except (OSError, LogError) as error:
             if not log.closed:
-                self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
+                self._retry_ms[partition] = self._clock.now_ms() + RETRY_FAILED_MS
                 _log.error(
                     "Maintenance of %s failed and will be retried in %d s: %s",
                     partition.name,
@@ -160,7 +161,7 @@ class Maintenance:
             return
         if done.end_offset == first_dirty:
             # An open transaction blocks compaction, so another pass would also end here.
-            self._retry_ms[partition.name] = self._clock.now_ms() + RETRY_FAILED_MS
+            self._retry_ms[partition] = self._clock.now_ms() + RETRY_FAILED_MS
             return
         cleaned = self._topics.checkpoints.cleaned_offsets
         yield partial(cleaned.set, partition.name, done.end_offset, lambda _name: log.closed)

@@ -158,6 +158,21 @@ def test_a_failing_disk_postpones_the_compaction_of_that_log(
     assert newest(broker.log())["key 1"] == before["key 1"]
 
 
+def test_a_recreated_topic_does_not_wait_for_the_compaction_that_failed() -> None:
+    broker = MaintenanceHarness()
+    topic = broker.create_topic("orders", cleanup_policy="compact")
+    broker.fill(12)
+    broker.files.fail("truncate", after=0)
+    broker.advance_and_run()
+    assert broker.offsets()[0] == 0
+    broker.topics.delete(topic)
+    broker.run_loop()
+    broker.create_topic("orders", cleanup_policy="compact")
+    broker.fill(12)
+    broker.advance_and_run()
+    assert broker.offsets()[0] > 0
+
+
 def test_compaction_waits_for_a_running_iteration() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
