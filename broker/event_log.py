@@ -121,9 +121,9 @@ class EventLog:
 
     def close(self) -> None:
         self.flush()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            _close(file)
 
     def _drop(self, count: int, error: OSError) -> None:
         if not self._lost:

@@ -6,11 +6,13 @@ raises `ConfigError` with a one-line message; a setting without effect yields a 
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self, cast
 
 from ...topics.configs.config_def import (
     HIDDEN,
+    ConfigKey,
     ConfigSource,
     ConfigType,
     InvalidConfigValue,
@@ -215,7 +217,8 @@ class BrokerConfig(Mapping[str, Value]):
         ignored = self.list("controller.listener.names")
         protocols = self.str("listener.security.protocol.map")
         where = f"{key} (from {self.origin(key)})"
-        return parse_listeners(self.list(key), ignored, protocols, where)
+        nodes = self.int("kohort.nodes")
+        return parse_listeners(self.list(key), ignored, protocols, nodes, where)
 
     # --- problems
 
@@ -283,7 +286,7 @@ class BrokerConfig(Mapping[str, Value]):
             elif (own := listener_key(key)) is not None:
                 # Listener names are always in lower case in these keys.
                 name = key.removesuffix(own).lower() + own
-                value = _parse(RawSetting(own, setting.text, origin))
+                value = _parse(setting, replace(ALL_KEYS[own], name=key))
                 self._of_listeners[name] = Setting(value, origin)
             elif key.startswith("kohort."):
                 own = ", ".join(key for key in BROKER_KEYS if key.startswith("kohort."))
@@ -359,8 +362,8 @@ def _unknown_key(key: str, origin: str, otherwise: str) -> str:
     return f"unknown configuration key '{key}' (from {origin}){hint}"
 
 
-def _parse(setting: RawSetting) -> Value:
-    key = ALL_KEYS[setting.key]
+def _parse(setting: RawSetting, key: ConfigKey | None = None) -> Value:
+    key = key or ALL_KEYS[setting.key]
     if key.nullable and not setting.text.strip():
         return None  # `advertised.listeners=` in a file
     try:

@@ -62,11 +62,11 @@ def reachable(host: str) -> str:
 
 
 def parse_listeners(
-    endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, where: str
+    endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, nodes: int, where: str
 ) -> tuple[Listener, ...]:
     """Parse the client listeners, of which there must be at least one. `ignored` contains the names
-    of controller listeners. `where` names the key and its origin in errors. Names are in upper
-    case, as in Kafka. Raises ConfigError."""
+    of controller listeners. `nodes` listen on consecutive ports. `where` names the key and its
+    origin in errors. Names are in upper case, as in Kafka. Raises ConfigError."""
     protocols = _parse_protocols(protocol_map)
     parsed = [
         _parse_endpoint(endpoint.strip(), protocols, ignored, where) for endpoint in endpoints
@@ -80,16 +80,19 @@ def parse_listeners(
     for name, count in names.items():
         if count > 1:
             raise ConfigError(f"{count} listeners have the name {name} in {where}: expected one.")
-    _check_ports(listeners, where)
+    _check_ports(listeners, nodes, where)
     return listeners
 
 
-def _check_ports(listeners: Iterable[Listener], where: str) -> None:
-    for one, other in combinations(listeners, 2):
-        if one.port == other.port != 0 and (":" in one.host) == (":" in other.host):
+def _check_ports(listeners: Iterable[Listener], nodes: int, where: str) -> None:
+    fixed = [each for each in listeners if each.port]
+    for one, other in combinations(fixed, 2):
+        distance = abs(one.port - other.port)
+        if distance < nodes and (":" in one.host) == (":" in other.host):
+            of = " (of different nodes)" if distance else ""
             raise ConfigError(
-                f"listeners {one.name} and {other.name} have the same port {one.port} in {where}: "
-                "choose another for one of them."
+                f"listeners {one.name} and {other.name} have the same port "
+                f"{max(one.port, other.port)}{of} in {where}: choose another for one of them."
             )
 
 

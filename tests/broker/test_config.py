@@ -262,6 +262,13 @@ def test_keys_of_other_parts_of_kafka_have_no_effect(key: str) -> None:
             ),
         ),
         (
+            "listener.name.A.ssl.client.auth=x",
+            (
+                "Invalid value x for configuration listener.name.A.ssl.client.auth: String must be "
+                "one of: required, requested, none (from -o)."
+            ),
+        ),
+        (
             "listeners=CONTROLLER://:1",
             (
                 "no listeners for clients in listeners (from -o): "
@@ -433,5 +440,15 @@ def test_a_listener_has_its_own_values_and_otherwise_those_for_all() -> None:
     assert [each.str("ssl.client.auth") for each in (other, client)] == ["requested", "required"]
     assert [each.str("ssl.key.password") for each in (other, client)] == ["", " of the key "]
     assert client.text("ssl.key.password") == "[hidden]"
-    with pytest.raises(ConfigError, match=r"Invalid value x for configuration ssl\.client\.auth"):
+    with pytest.raises(
+        ConfigError, match=r"Invalid value x for configuration listener\.name\.ssl\."
+    ):
         config.changed("listener.name.ssl.ssl.client.auth", "x", "-o")
+
+
+def test_the_ports_of_several_nodes_must_not_overlap() -> None:
+    settings = {"kohort.nodes": "3", "listeners": "SSL://:1,PLAINTEXT://:4,SASL_SSL://:0"}
+    assert len(BrokerConfig(settings).listeners) == 3
+    settings["listeners"] = "SSL://:3,PLAINTEXT://:1"
+    with pytest.raises(ConfigError, match=r"have the same port 3 \(of different nodes\) in"):
+        BrokerConfig(settings)

@@ -14,7 +14,7 @@ from kohort.coordinator.outcome import EventType, GroupEvent
 from kohort.coordinator.transactions.commands import TransactionEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
-from kohort.testing.faults.files import FaultyFiles
+from kohort.testing.faults.files import FaultyFile, FaultyFiles
 
 DATA = Path("/data")
 EVENTS = DATA / "events"
@@ -249,6 +249,21 @@ def test_the_log_can_be_closed_on_a_full_disk() -> None:
     log.publish(GroupEvent(EventType.GROUP_CREATED, "b"))
     log.event_log.close()
     assert events_in(log.files) == [(0, "a")]
+
+
+def test_the_log_can_be_closed_though_its_file_reports_an_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A network file system may report a delayed write error."""
+    log = LogOnFakeLoop(FaultyFiles())
+    log.write("a")
+
+    def close(_file: FaultyFile) -> None:
+        raise OSError(errno.EIO, "delayed")
+
+    monkeypatch.setattr(FaultyFile, "close", close)
+    log.event_log.close()
+    assert "Failed to close a file of the event log: " in caplog.text
 
 
 def test_a_change_of_a_transaction_is_a_line_without_a_group() -> None:
