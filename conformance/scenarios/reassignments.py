@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, ListPartitionReassignments, AlterReplicaLogDirs."""
+"""AlterPartitionReassignments, ListPartitionReassignments, ElectLeaders, AlterReplicaLogDirs."""
 
 from typing import Any
 
@@ -125,6 +125,17 @@ class LogDirs:
 
 async def log_dirs(s: Script) -> LogDirs:
     return LogDirs(s, await s.log_dir())
+
+
+@scenario("ElectLeaders: nothing is done after the timeout")
+async def leaders_are_elected_too_late(s: Script) -> None:
+    wanted = [{"topic": "orders", "partitions": (0, 9)}, {"topic": "nothing", "partitions": (0,)}]
+    for version in range(3):
+        for timeout in (0, -1):
+            for topics in (None, (), wanted):
+                for type_ in (0, 9) if version else (0,):
+                    values = {"topic_partitions": topics, "election_type": type_}
+                    await s.send("ElectLeaders", version, {**values, "timeout": timeout})
 
 
 @scenario("AlterReplicaLogDirs: to the directory that has the replica, in every version")
