@@ -19,7 +19,7 @@ from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
 from ..event_loop.timers import Timers
 from .quotas import ClientQuotas, addresses_of, look_up
-from .rates import Rate, Window
+from .rates import Rate, Rates, Window
 
 __all__ = ["ConnectionLimits", "LimitedConnection"]
 
@@ -29,9 +29,6 @@ MAX_CONNECTIONS: Final = "max.connections"
 PER_IP: Final = "max.connections.per.ip"
 PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 CREATION_RATE: Final = "max.connection.creation.rate"
-
-# Number of rates of IP addresses above which idle rates are removed.
-RATES_MAX: Final = 10_000
 
 
 class LimitedConnection(Protocol):
@@ -79,7 +76,7 @@ class ConnectionLimits:
         self._ip_maxima = _per_address(self._overrides)
         self._total, self._by_ip = 0, Counter[str]()
         self._rate = Rate(self._window)
-        self._ip_rates: dict[str, Rate] = {}
+        self._ip_rates = Rates(lambda: Rate(window))
         self._listeners: dict[str, _ListenerState] = {}
         self._waiting: list[_Waiting] = []
         # As in Kafka, the listener between brokers is not subject to limits of the whole node.
@@ -169,9 +166,7 @@ class ConnectionLimits:
         if limit is None:
             return 0
         now_ms = self._timers.now_ms()
-        if len(self._ip_rates) >= RATES_MAX:
-            self._ip_rates = {k: v for k, v in self._ip_rates.items() if not v.is_idle(now_ms)}
-        rate = self._ip_rates.setdefault(address, Rate(self._window))
+        rate = self._ip_rates.get(address, now_ms)
         delay_ms = min(_delay_ms(rate, limit, now_ms), self._window.sample_ms)
         if delay_ms:
             rate.record(-1, now_ms)  # not accepted

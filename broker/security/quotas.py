@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from ...log.tasks import CooperativeTask, begin, in_thread
 from ...protocol.budgets import HOST_LOOKUPS_MAX, HOSTS_MAX, ConcurrencyLimit
 from ...topics.configs.config_def import INT_MAX
 from ...topics.registry_log import QuotaEntity
-from .rates import Rate, TokenBucket, Window
+from .rates import Rate, Rates, TokenBucket, Window
 
 __all__ = [
     "CLIENT_ID",
@@ -50,14 +50,10 @@ IP_KEYS: Final = {CONNECTION_CREATION_RATE: "INT"}
 
 # Maximum number of cached limits, one per client and quota key. A full cache is cleared.
 CLIENTS_MAX: Final = 10_000
-# Idle rates are removed when there are twice as many rates as after the last removal, and at least
-# this many.
-RATES_MIN: Final = 1_000
 
 SharedBy: TypeAlias = tuple[str, str]
 """User and client id of the clients that share a rate, "" for any."""
 
-R = TypeVar("R", Rate, TokenBucket)
 T = TypeVar("T")
 
 
@@ -78,26 +74,6 @@ def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
     return tuple(sorted(names.items()))
 
 
-class _Rates(Generic[R]):
-    """The rates of all clients that have a quota. When there are too many, idle rates are removed;
-    nothing is lost, because an idle rate is equal to a new one."""
-
-    def __init__(self, new: Callable[[], R]) -> None:
-        self._new: Callable[[], R] = new
-        self._rates: dict[tuple[str, int, SharedBy], R] = {}
-        self._rates_max = RATES_MIN
-
-    def get(self, key: str, client: Client, shared_by: SharedBy, now_ms: int) -> R:
-        shared = key, client.node_id, shared_by
-        rate = self._rates.get(shared)
-        if rate is None:
-            if len(self._rates) >= self._rates_max:
-                self._rates = {k: v for k, v in self._rates.items() if not v.is_idle(now_ms)}
-                self._rates_max = max(2 * len(self._rates), RATES_MIN)
-            rate = self._rates[shared] = self._new()
-        return rate
-
-
 class ClientQuotas:
     """The quotas of users and client ids, and the rates of the clients that have a quota. `stored`
     belongs to the registry; `changed` must be called when it has changed. `now_ms` is the wall
@@ -113,8 +89,8 @@ class ClientQuotas:
         self._stored = stored
         self._window = window
         self._now_ms = now_ms
-        self._rates: _Rates[Rate] = _Rates(lambda: Rate(window))
-        self._buckets: _Rates[TokenBucket] = _Rates(lambda: TokenBucket(controller_window))
+        self._rates = Rates(lambda: Rate(window))
+        self._buckets = Rates(lambda: TokenBucket(controller_window))
         self._limits: dict[tuple[str, Client], Limit | None] = {}
         self._of_clients: dict[QuotaEntity, tuple[str, ...]] = {}  # quota keys by entity
         # Number of entities by quota key and entity types.
@@ -174,7 +150,7 @@ class ClientQuotas:
         if limit is None:
             return 0
         now_ms = self._now_ms()
-        rate = self._rates.get(key, client, limit.shared_by, now_ms)
+        rate = self._rates.get((key, client.node_id, limit.shared_by), now_ms)
         rate.record(value, now_ms)
         if limit.value == math.inf:
             return 0
@@ -186,7 +162,8 @@ class ClientQuotas:
         """Subtract the value that was recorded for a response that is not sent."""
         if (limit := self._limit(key, client)) is not None:
             now_ms = self._now_ms()
-            self._rates.get(key, client, limit.shared_by, now_ms).record(-value, now_ms)
+            rate = self._rates.get((key, client.node_id, limit.shared_by), now_ms)
+            rate.record(-value, now_ms)
 
     def record_mutations(self, client: Client, count: int, *, is_strict: bool) -> int:
         """Record the partitions that a request creates or deletes, and return how long to throttle
@@ -196,7 +173,7 @@ class ClientQuotas:
         if limit is None:
             return 0
         now_ms = self._now_ms()
-        bucket = self._buckets.get(CONTROLLER_MUTATION_RATE, client, limit.shared_by, now_ms)
+        bucket = self._buckets.get((client.node_id, limit.shared_by), now_ms)
         if is_strict and (throttle_ms := bucket.throttle_ms(limit.value, now_ms)):
             return throttle_ms
         bucket.record(count, limit.value, now_ms)

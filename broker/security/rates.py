@@ -4,11 +4,17 @@ Upstream: Rate, SampledStat, TokenBucket, QuotaUtils. Rates are per second.
 """
 
 import math
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 from ...topics.configs.config_def import INT_MAX
 
-__all__ = ["Rate", "TokenBucket", "Window"]
+__all__ = ["Rate", "Rates", "TokenBucket", "Window"]
+
+# Idle rates are removed when there are twice as many rates as after the last removal, and at least
+# this many.
+RATES_MIN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,31 @@ class TokenBucket:
 
     def _burst(self, limit: float) -> float:
         return self._window.samples * self._window.sample_ms / 1000 * limit
+
+
+R = TypeVar("R", Rate, TokenBucket)
+
+
+class Rates(Generic[R]):
+    """Rates by key. When there are too many, idle rates are removed; nothing is lost, because an
+    idle rate is equal to a new one."""
+
+    def __init__(self, new: Callable[[], R]) -> None:
+        self._new: Callable[[], R] = new
+        self._rates: dict[Hashable, R] = {}
+        self._rates_max = RATES_MIN
+
+    def __len__(self) -> int:
+        return len(self._rates)
+
+    def get(self, key: Hashable, now_ms: int) -> R:
+        rate = self._rates.get(key)
+        if rate is None:
+            if len(self) >= self._rates_max:
+                self._rates = {k: v for k, v in self._rates.items() if not v.is_idle(now_ms)}
+                self._rates_max = max(2 * len(self), RATES_MIN)
+            rate = self._rates[key] = self._new()
+        return rate
 
 
 def _rounded_ms(throttle_ms: float) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.security import quotas as quotas_module
+from kohort.broker.security import rates
 from kohort.broker.security.principal import INTERNAL, user
 from kohort.broker.security.quotas import Client, ClientQuotas, entity_of
 from kohort.broker.security.rates import Window
@@ -107,14 +108,14 @@ def test_nothing_is_measured_when_the_last_quota_of_a_key_is_removed() -> None:
 
 
 def test_the_rates_of_idle_clients_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quotas_module, "RATES_MIN", 10)
+    monkeypatch.setattr(rates, "RATES_MIN", 10)
     now_ms = 0
     stored = {entity_of({"client-id": None}): {RATE: 1.0}}
     all_ = ClientQuotas(stored, WINDOW, WINDOW, lambda: now_ms)
     for number in range(500):
         now_ms += 1000
         all_.record(RATE, Client(1, "u", str(number)), 1)
-    assert len(all_._rates._rates) <= 24, "twice the clients of a window, at most"
+    assert len(all_._rates) <= 24, "twice the clients of a window, at most"
 
 
 # --- requests
