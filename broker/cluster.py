@@ -119,8 +119,6 @@ class Cluster:
         self.decompressions = ConcurrencyLimit(DECOMPRESSIONS_MAX)
         # The number of partitions in all waiting Fetch requests (PARKED_PARTITIONS_MAX).
         self.parked_partitions = 0
-        # The warnings that handlers have logged, because each is logged only once.
-        self.client_warnings: set[str] = set()
 
     # --- queries
 

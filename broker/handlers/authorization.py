@@ -52,8 +52,6 @@ def allows_topic(
     *,
     reports: bool = True,
 ) -> bool:
-    if node.security.authorizer is None:
-        return True
     return allows(context, node, operation, AclResourceType.TOPIC, name, reports=reports)
 
 
@@ -75,8 +73,6 @@ def allows_group(
     *,
     reports: bool = True,
 ) -> bool:
-    if node.security.authorizer is None:
-        return True
     return allows(context, node, operation, AclResourceType.GROUP, group_id, reports=reports)
 
 

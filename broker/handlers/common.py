@@ -1,6 +1,5 @@
 """Helpers for handlers: leaders and brokers, failed responses, failed authentication."""
 
-import logging
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -10,11 +9,6 @@ from ...topics.topic import Partition
 from ..cluster import Node
 from ..network.request import RequestContext
 from ..security.sasl import unexpected
-
-_log: Final = logging.getLogger("kohort.requests")
-
-# Bounds the memory that clients with random ids can use.
-WARNINGS_MAX: Final = 1000
 
 ERROR_MESSAGES: Final = {
     ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
@@ -48,6 +42,13 @@ class BrokerResponse(NamedTuple):
     host: str
     port: int
     rack: str | None
+
+
+class PartitionResponse(NamedTuple):
+    """The response for one partition of several APIs."""
+
+    partition_index: int
+    error_code: ErrorCode
 
 
 class CurrentLeader(NamedTuple):
@@ -97,15 +98,6 @@ def fail_unless_durable(
         else each
         for each in responses
     ]
-
-
-def warn_once(context: RequestContext, node: Node, problem: str) -> None:
-    """Log a warning about a client, unless it was already logged."""
-    warning = f"Client {context.client_id} at {context.client_host} {problem}"
-    logged = node.cluster.client_warnings
-    if warning not in logged and len(logged) < WARNINGS_MAX:
-        logged.add(warning)
-        _log.warning(warning)
 
 
 def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -> bool:

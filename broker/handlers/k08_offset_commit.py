@@ -20,6 +20,7 @@ from ..cluster import Node
 from ..gather import Gather, merge_topics
 from ..network.request import EncodedResponse, Numbers, RequestContext, milliseconds, run_in_slices
 from .authorization import allows_group, allows_topic
+from .common import PartitionResponse
 
 VARYING_FIELD: Final = "committed_offset"
 
@@ -30,11 +31,6 @@ UTF8_BYTES_MAX: Final = 4  # per character
 UNKNOWN_PARTITION: Final = ErrorCode.unknown_topic_or_partition
 
 Respond = Callable[[Any, CommitResult], None]
-
-
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode
 
 
 class TopicResponse(NamedTuple):

@@ -6,7 +6,7 @@ v2 transaction_version.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...log.batch import BatchProducer
 from ...log.producer_state import ABORT, COMMIT, EndMarker
@@ -17,11 +17,7 @@ from ..cluster import Node
 from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
-
-
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode
+from .common import PartitionResponse
 
 
 @in_slices

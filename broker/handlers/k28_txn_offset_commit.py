@@ -24,12 +24,8 @@ from ..cluster import Node
 from ..gather import merge_topics
 from ..network.request import RequestContext, in_slices
 from .authorization import allows_group, allows_topic, allows_transactional_id
+from .common import PartitionResponse
 from .transactions import VerificationSupport, verify
-
-
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode
 
 
 class TopicResponse(NamedTuple):

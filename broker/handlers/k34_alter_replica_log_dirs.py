@@ -5,22 +5,18 @@ There is only one data folder, so a replica can only be "moved" to its current f
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
+from .common import PartitionResponse
 
 FILE_NAME_MAX: Final = 255
 # Upstream: UnifiedLog.logFutureDirName.
 FUTURE_SUFFIX_LENGTH: Final = len(".") + 32 + len("-future")
-
-
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode
 
 
 @in_slices

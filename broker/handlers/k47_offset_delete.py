@@ -11,13 +11,9 @@ from ..cluster import Node
 from ..gather import merge_topics
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_group, allows_topic
+from .common import PartitionResponse
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
-
-
-class PartitionResponse(NamedTuple):
-    partition_index: int
-    error_code: ErrorCode
 
 
 class TopicResponse(NamedTuple):
