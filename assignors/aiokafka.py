@@ -20,8 +20,8 @@ from aiokafka.coordinator.protocol import (
 )
 from aiokafka.protocol.types import Array, Bytes, Int16, Int32, Schema, String
 
-from .client_adapter import NO_GENERATION, VERSION, ClientAdapter, by_topic, topics_of
-from .model import Assignor, Subscription
+from .client_adapter import VERSION, ClientAdapter, by_topic, topics_of
+from .model import NO_GENERATION, Assignor, Subscription
 from .resolve import BUILTIN
 
 

@@ -9,11 +9,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
+from .model import NO_GENERATION, Assignment, Assignor, Subscription, TopicPartition, Topics
 
 VERSION: Final = 3
 """The highest version of ConsumerProtocolSubscription and ConsumerProtocolAssignment."""
-NO_GENERATION: Final = -1
 
 ByTopic: TypeAlias = list[tuple[str, list[int]]]
 

@@ -5,7 +5,9 @@ The names are taken from Kafka's ConsumerPartitionAssignor.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
+
+NO_GENERATION: Final = -1
 
 TopicPartition: TypeAlias = tuple[str, int]
 Assignment: TypeAlias = dict[str, list[TopicPartition]]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ..log.batch import TRANSACTIONAL, BatchHeader, assemble, encode_record
 from ..protocol.errors import ErrorCode
-from .cluster import MOVED, TRANSACTION, Cluster, back_off
+from .cluster import GROUP, MOVED, TRANSACTION, Cluster, back_off
 from .connection import Disconnected, Fields, NotSent
 from .history import Commit, EndTransaction, InitProducer, Operation, Send
 from .recorder import History
@@ -160,7 +160,7 @@ class Producer:
                     return ErrorCode(response.error_code)
             self._parts.add(group)
             partition = offset_of(operation)
-            connection = await self._cluster.coordinator(0, group)
+            connection = await self._cluster.coordinator(GROUP, group)
             response = await connection.request(
                 "TxnOffsetCommit",
                 version_max=self.version,

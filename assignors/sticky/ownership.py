@@ -11,12 +11,10 @@ several members of that generation claim a partition, all claims are ignored.
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from ..model import Subscription, TopicPartition
+from ..model import NO_GENERATION, Subscription, TopicPartition
 from ..ordering import hash_map_order
-
-NO_GENERATION: Final = -1
 
 _INT, _SHORT = struct.Struct(">i"), struct.Struct(">h")
 
