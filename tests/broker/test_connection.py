@@ -157,10 +157,10 @@ async def test_the_connection_that_has_waited_longest_pays_for_too_many_partial_
     assert first.connection._budgets.requests.total == 0
 
 
-def peer_with_long_requests() -> tuple[Peer, asyncio.Event, list[bytes]]:
-    """Return a peer whose requests are decoded in a thread, an event that is set when a request has
-    been handled, and the list of decoded requests."""
-    handled, decoded = asyncio.Event(), list[bytes]()
+def peer_with_long_requests() -> tuple[Peer, asyncio.Event]:
+    """Return a peer whose requests are decoded in a thread, and an event that is set when a request
+    has been handled."""
+    handled = asyncio.Event()
 
     def handle(context: RequestContext, _node: Any) -> None:
         peer.contexts.append(context)
@@ -170,28 +170,28 @@ def peer_with_long_requests() -> tuple[Peer, asyncio.Event, list[bytes]]:
         raise ManyItems
 
     peer = Peer(handle)
-    route = peer.connection._routes.find(12, 0)
-    route.decode = decode
-    route.decode_long = lambda buffer, _body, _end: decoded.append(buffer)
-    return peer, handled, decoded
+    peer.connection._routes.find(12, 0).decode = decode
+    return peer, handled
 
 
 @pytest.mark.parametrize("reads", [1, 2])
 async def test_a_long_request_is_charged_until_it_has_been_decoded(reads: int) -> None:
-    peer, handled, _ = peer_with_long_requests()
+    peer, handled = peer_with_long_requests()
     budget = peer.connection._budgets.requests
-    request = struct.pack(">i", 110) + frame(1)[4:] + bytes(100)
+    body = struct.pack(">h90sih1s", 90, b"g" * 90, 1, 1, b"m")
+    request = struct.pack(">i", 10 + len(body)) + frame(1)[4:] + body
     split = 0 if reads == 1 else 50
     for data in filter(None, (request[:split], request[split:])):
         peer.connection.data_received(data)
-    assert budget.total == 100
+    assert budget.total == len(body)
     await handled.wait()
     peer.contexts[0].respond(None)
+    assert peer.contexts[0].request.member_id == "m"
     assert budget.total == 0
 
 
 async def test_a_waiting_long_request_of_a_lost_connection_uses_no_memory() -> None:
-    peer, _, decoded = peer_with_long_requests()
+    peer, _ = peer_with_long_requests()
     long_requests = peer.connection._budgets.long_requests
     for _ in range(LONG_REQUESTS_MAX):
         long_requests.begin(lambda: None)
@@ -202,8 +202,7 @@ async def test_a_waiting_long_request_of_a_lost_connection_uses_no_memory() -> N
     peer.connection.connection_lost(None)
     assert sys.getrefcount(request) == references
     long_requests.end()
-    assert long_requests.begin_now()
-    assert not decoded
+    assert long_requests.begin_now(), "nothing is decoded"
 
 
 async def test_a_large_response_that_cannot_be_encoded_closes_the_connection(peer: Peer) -> None:
