@@ -5,9 +5,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from struct import Struct
+from typing import Final, TypeVar
 
-from ..protocol.budgets import DECOMPRESSED_BYTES_MAX
+from ..protocol.budgets import DECOMPRESSED_BYTES_MAX, ConcurrencyLimit
 from .errors import InvalidRecord
+from .tasks import CooperativeTask, begin, in_thread
+
+T = TypeVar("T")
+
+# Records of up to this uncompressed size are decompressed inline, which takes a millisecond.
+INLINE_BYTES_MAX: Final = 512 * 1024
 
 # Java clients use snappy-java framing: this header, two int32 versions, then chunks (int32 length,
 # raw snappy block). librdkafka sends a single raw block.
@@ -76,6 +83,35 @@ def decompress(codec: int, data: memoryview, bytes_max: int = DECOMPRESSED_BYTES
     if codec == 4:
         return _decompress_growing(cramjam.zstd.decompress_into, "zstd", bytes(data), bytes_max)
     raise InvalidRecord(f"unknown codec {codec}")
+
+
+def decompress_few(codec: int, data: memoryview) -> bytes | None:
+    """Return the decompressed records, or None if they are invalid or exceed INLINE_BYTES_MAX."""
+    try:
+        return decompress(codec, data, INLINE_BYTES_MAX)
+    except InvalidRecord:
+        return None
+
+
+def with_decompressed(
+    codec: int,
+    data: memoryview,
+    bytes_max: int,
+    limit: ConcurrencyLimit,
+    use: Callable[[bytes], CooperativeTask[T]],
+) -> CooperativeTask[T]:
+    """Run the task `use` with the decompressed records of a batch (any codec, also 0), and return
+    its result. Records that exceed INLINE_BYTES_MAX are decompressed in a thread, and count towards
+    the limit until the end of `use`. Raises InvalidRecord like `decompress`."""
+    few = decompress_few(codec, data) if codec else bytes(data)
+    if few is not None:
+        return (yield from use(few))
+    yield from begin(limit)
+    try:
+        many = yield from in_thread(lambda: decompress(codec, data, bytes_max))
+        return (yield from use(many))
+    finally:
+        limit.end()
 
 
 def _gunzip(data: memoryview, bytes_max: int) -> bytes:

@@ -13,22 +13,29 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from struct import Struct
 from typing import Final, Protocol
 
-from .batch import LENGTH_END, BatchBuilder, BatchHeader, read_header
+from ..protocol.budgets import DECOMPRESSED_BYTES_MAX, ConcurrencyLimit
+from .batch import HEADER_BYTES, LENGTH_END, BatchBuilder, BatchHeader, read_header
 from .cache_files import remove_cache_files
+from .codecs import with_decompressed
 from .errors import CleaningStopped, LogError, LogFailed, OffsetOutOfRange
 from .files import Files, delete_folder
 from .producer_state import ProducerStates
-from .records import records
+from .records import raw_records
 from .recovery import recover
 from .segment import OFFSET_SPAN_MAX, FileSlice, Segment, read_batch, segment_number, walk_batches
 from .segment_manifest import write_manifest
 from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 from .transaction_index import append_entry, write_indexes
+
+# Limits of a step of a search by timestamp. Each takes about 300 µs.
+STEP_BATCHES: Final = 512
+STEP_RECORDS: Final = 512
 
 # Base offset, length, leader epoch, last offset delta, maximum timestamp, producer id.
 _APPENDED: Final = Struct(">qii7xi8xqq")
@@ -549,35 +556,50 @@ class Log:
         finally:
             self._open_iterators -= 1
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+    def offset_for_timestamp(
+        self, timestamp: int, decompressions: ConcurrencyLimit
+    ) -> CooperativeTask[tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record with a timestamp >= `timestamp`. Raises
         InvalidRecord if the batch that must contain it is undecodable."""
-        for segment in self._segments:
-            if segment.max_timestamp >= timestamp:
-                position = segment.index.before_timestamp(timestamp)
-                record = self._first_since(timestamp, segment, position, self.start_offset)
-                if record is not None:
-                    return record
-        return None
+        return self._first_since(timestamp, self.start_offset, decompressions)
 
-    def max_timestamp(self) -> tuple[int, int] | None:
+    def max_timestamp(
+        self, decompressions: ConcurrencyLimit
+    ) -> CooperativeTask[tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record with the maximum timestamp, or None if no
         record has a timestamp. Raises InvalidRecord like offset_for_timestamp."""
-        segment = max(self._segments, key=lambda each: each.max_timestamp, default=None)
-        if segment is None or segment.max_timestamp < 0:
-            return None
-        return self._first_since(segment.max_timestamp, segment, segment.max_timestamp_position, 0)
+        timestamp = max((segment.max_timestamp for segment in self._segments), default=-1)
+        return no_steps() if timestamp < 0 else self._first_since(timestamp, 0, decompressions)
 
     def _first_since(
-        self, timestamp: int, segment: Segment, position: int, start_offset: int
-    ) -> tuple[int, int] | None:
-        self._begin_reading(segment)
-        file = segment.open()
-        for batch in walk_batches(file, position, segment.size):
-            if read_header(batch.buffer, batch.start).max_timestamp >= timestamp:
-                for record in records(read_batch(file, batch)):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return record.offset, record.timestamp
+        self, timestamp: int, start_offset: int, decompressions: ConcurrencyLimit
+    ) -> CooperativeTask[tuple[int, int] | None]:
+        offset = start_offset
+        # Found by offset again after each segment, because a segment may have been replaced.
+        while segment := next(
+            (s for s in self._segments if s.end_offset > offset and s.max_timestamp >= timestamp),
+            None,
+        ):
+            offset = segment.end_offset
+            position = segment.index.before_timestamp(timestamp)
+            file = self.files.open(segment.path, read_only=True)
+            try:
+                for number, batch in enumerate(walk_batches(file, position, segment.size)):
+                    header = read_header(batch.buffer, batch.start)
+                    if header.max_timestamp >= timestamp:
+                        found = yield from with_decompressed(
+                            header.codec,
+                            memoryview(read_batch(file, batch))[HEADER_BYTES:],
+                            DECOMPRESSED_BYTES_MAX,
+                            decompressions,
+                            partial(_find_since, header, timestamp, start_offset),
+                        )
+                        if found is not None:
+                            return found
+                    if number % STEP_BATCHES == STEP_BATCHES - 1:
+                        yield None
+            finally:
+                file.close()
         return None
 
     def _begin_reading(self, segment: Segment) -> None:
@@ -690,3 +712,19 @@ class Log:
     def _swap_finished(self) -> None:
         self._swap = None
         self._write_transaction_indexes()
+
+
+def _find_since(
+    header: BatchHeader, timestamp: int, start_offset: int, data: bytes
+) -> CooperativeTask[tuple[int, int] | None]:
+    """Return (offset, timestamp) of the first record with a timestamp >= `timestamp`, or None."""
+    for number, record in enumerate(raw_records(data, header.count)):
+        offset = header.base_offset + record.offset_delta
+        at = header.max_timestamp
+        if not header.timestamp_type:
+            at = header.base_timestamp + record.timestamp_delta
+        if at >= timestamp and offset >= start_offset:
+            return offset, at
+        if number % STEP_RECORDS == STEP_RECORDS - 1:
+            yield None
+    return None

@@ -268,7 +268,6 @@ class Segment:
         self.end_offset = self.base_offset
         self.first_timestamp = -1
         self.max_timestamp = -1
-        self.max_timestamp_position = -1
         self.last_epoch = -1
         # (leader epoch, its first offset in the segment), nearly always only one.
         self.epochs: list[tuple[int, int]] = []
@@ -300,7 +299,6 @@ class Segment:
             self.first_timestamp = max_timestamp
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
-            self.max_timestamp_position = position
         if leader_epoch > self.last_epoch:
             self.last_epoch = leader_epoch
             self.epochs.append((leader_epoch, base_offset))

@@ -30,11 +30,11 @@ from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
 
 # In native byte order, like the index, so the magic does not match on a machine with another order.
-_MAGIC: Final = 0x6B6F686F72740001.to_bytes(8, sys.byteorder)
+_MAGIC: Final = 0x6B6F686F72740002.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty if all bytes were synced
-# Base offset, size, end offset; first timestamp, largest timestamp and its position; last epoch;
-# the numbers of epochs and of index entries that follow.
-_SEGMENT: Final = Struct("=qqqqqqiII")
+# Base offset, size, end offset; first and largest timestamp; last epoch; the numbers of epochs and
+# of index entries that follow.
+_SEGMENT: Final = Struct("=qqqqqiII")
 _EPOCH: Final = Struct("=iq")
 
 
@@ -92,7 +92,6 @@ def _encode(segment: Segment) -> list[bytes]:
         segment.end_offset,
         segment.first_timestamp,
         segment.max_timestamp,
-        segment.max_timestamp_position,
         segment.last_epoch,
         len(segment.epochs),
         len(index) // INDEX_ENTRY_BYTES,
@@ -113,8 +112,8 @@ def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) 
         base_offset, *fields, epochs, entries = _SEGMENT.unpack_from(data, at)
         at += _SEGMENT.size
         segment = Segment(folder, files, base_offset, index_interval_bytes)
-        segment.size, segment.end_offset, segment.first_timestamp = fields[:3]
-        segment.max_timestamp, segment.max_timestamp_position, segment.last_epoch = fields[3:]
+        segment.size, segment.end_offset = fields[:2]
+        segment.first_timestamp, segment.max_timestamp, segment.last_epoch = fields[2:]
         for _ in range(epochs):
             segment.epochs.append(_EPOCH.unpack_from(data, at))
             at += _EPOCH.size

@@ -20,7 +20,7 @@ from ..log.batch import (
     with_append_time,
     with_base_offset,
 )
-from ..log.codecs import decompress
+from ..log.codecs import with_decompressed
 from ..log.errors import (
     CorruptBatch,
     InvalidProducerEpoch,
@@ -31,7 +31,7 @@ from ..log.errors import (
 )
 from ..log.producer_state import Verification
 from ..log.records import Record, records
-from ..log.tasks import CooperativeTask, begin, in_thread, run_synchronously
+from ..log.tasks import CooperativeTask, run_synchronously
 from ..protocol.budgets import (
     DECOMPRESSED_BYTES_MAX,
     EXPANSION_MAX,
@@ -57,8 +57,6 @@ WITHOUT_START_OFFSET: Final = (
 )
 # Number of records that are validated in one step, which takes about 0.5 ms.
 RECORDS_PER_STEP: Final = 500
-# Records of up to this uncompressed size are decompressed inline, which takes a millisecond.
-INLINE_BYTES_MAX: Final = 512 * 1024
 ZSTD: Final = 4
 CODEC_MAX: Final = 4
 
@@ -261,19 +259,15 @@ def _validate_records(
     )
     if not may_be_invalid and not settings.compacted:
         return
-    decompressed = _decompress_few(batch, header) if header.codec else None
-    is_large = bool(header.codec) and decompressed is None
-    if is_large:
-        yield from begin(context.decompressions)
-    try:
-        if is_large:
-            decompressed = yield from _decompress_many(batch, header, settings.max_message_bytes)
-        yield from _validate_each(
+    yield from with_decompressed(
+        header.codec,
+        memoryview(batch)[HEADER_BYTES:],
+        min(settings.max_message_bytes * EXPANSION_MAX, DECOMPRESSED_BYTES_MAX),
+        context.decompressions,
+        lambda decompressed: _validate_each(
             partition, header, records(batch, 0, decompressed), low=low, high=high
-        )
-    finally:
-        if is_large:
-            context.decompressions.end()
+        ),
+    )
 
 
 def _validate_each(
@@ -310,24 +304,6 @@ def _validate_each(
         raise AppendError(ErrorCode.invalid_timestamp, message, errors)
     if without_key:
         raise AppendError(ErrorCode.invalid_record, _summary(without_key), without_key)
-
-
-def _decompress_few(batch: bytes, header: BatchHeader) -> bytes | None:
-    """Return the decompressed records, or None if they are invalid or exceed INLINE_BYTES_MAX."""
-    compressed = memoryview(batch)[HEADER_BYTES:]
-    try:
-        return decompress(header.codec, compressed, INLINE_BYTES_MAX)
-    except InvalidRecord:
-        return None
-
-
-def _decompress_many(
-    batch: bytes, header: BatchHeader, message_bytes_max: int
-) -> CooperativeTask[bytes]:
-    """Decompress the records in a thread. Raises InvalidRecord."""
-    compressed = memoryview(batch)[HEADER_BYTES:]
-    bytes_max = min(message_bytes_max * EXPANSION_MAX, DECOMPRESSED_BYTES_MAX)
-    return (yield from in_thread(lambda: decompress(header.codec, compressed, bytes_max)))
 
 
 def _summary(errors: Sequence[RecordError]) -> str:

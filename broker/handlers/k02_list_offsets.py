@@ -6,10 +6,10 @@ timeout · v11 earliest pending upload (KIP-1023).
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...log.errors import LogError
+from ...log.tasks import CooperativeTask
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.fetch import ISOLATION_LEVELS, READ_COMMITTED, READ_UNCOMMITTED, leader_error
@@ -47,7 +47,7 @@ class PartitionResponse(NamedTuple):
 
 
 @in_slices
-def handle(context: RequestContext, node: Node) -> Iterator[None]:
+def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     request = context.request
     must_lead = request.replica_id != DEBUGGING_REPLICA_ID
     level = request.isolation_level if context.version >= 2 else READ_UNCOMMITTED
@@ -75,7 +75,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 if not _is_supported(each.timestamp, context.version):
                     raise ApiError(ErrorCode.unsupported_version)
                 partition = _partition(node, name, each, must_lead)
-                timestamp, offset = _offset(partition, each.timestamp, committed_only)
+                timestamp, offset = yield from _offset(
+                    node, partition, each.timestamp, committed_only
+                )
                 epoch = partition.epoch_at(offset)
             except ApiError as rejection:
                 partitions.append(PartitionResponse(index, rejection.error))
@@ -84,7 +86,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             else:
                 response = PartitionResponse(index, ErrorCode.none, timestamp, offset, epoch)
                 partitions.append(response)
-            yield
+            yield None
         topics.append(Message(name=name, partitions=partitions))
     context.respond(Message(topics=topics))
 
@@ -109,7 +111,9 @@ def _is_supported(timestamp: int, version: int) -> bool:
     return timestamp >= 0 or SINCE.get(timestamp, version + 1) <= version
 
 
-def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple[int, int]:
+def _offset(
+    node: Node, partition: Partition, timestamp: int, committed_only: bool
+) -> CooperativeTask[tuple[int, int]]:
     """Return (timestamp, offset) of the first record at or after `timestamp`, or the offset for a
     special timestamp, or UNKNOWN if there is none. If the record is not below the high watermark
     (with `committed_only`, the last stable offset), return UNKNOWN."""
@@ -121,9 +125,11 @@ def _offset(partition: Partition, timestamp: int, committed_only: bool) -> tuple
         return UNKNOWN, partition.start_offset
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return UNKNOWN, UNKNOWN
-    log = partition.log
-    is_max = timestamp == MAX_TIMESTAMP
-    found = log.max_timestamp() if is_max else log.offset_for_timestamp(timestamp)
+    log, limit = partition.log, node.cluster.decompressions
+    if timestamp == MAX_TIMESTAMP:
+        found = yield from log.max_timestamp(limit)
+    else:
+        found = yield from log.offset_for_timestamp(timestamp, limit)
     if found is None or found[0] >= end_offset:
         return UNKNOWN, UNKNOWN
     offset, record_timestamp = found

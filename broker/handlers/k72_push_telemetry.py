@@ -6,9 +6,10 @@ receiver, Kafka decompresses the metrics.
 
 from uuid import UUID
 
-from ...log.codecs import decompress
+from ...log.codecs import with_decompressed
 from ...log.errors import InvalidRecord
-from ...log.tasks import CooperativeTask, begin, in_thread
+from ...log.tasks import CooperativeTask, no_steps
+from ...protocol.budgets import DECOMPRESSED_BYTES_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
@@ -29,19 +30,15 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
     try:
         instance.push(request, node.config.int("telemetry.max.bytes"), node.clock.now_ms())
         if request.metrics and request.compression_type:
-            yield from _decompress(request.compression_type, request.metrics, node)
+            yield from with_decompressed(
+                request.compression_type,
+                memoryview(request.metrics),
+                DECOMPRESSED_BYTES_MAX,
+                node.cluster.decompressions,
+                lambda _metrics: no_steps(),
+            )
     except ApiError as rejection:
         error = rejection.error
     except InvalidRecord:
         error = instance.last_error = ErrorCode.invalid_record
     context.respond(Message(error_code=error))
-
-
-def _decompress(codec: int, metrics: bytes, node: Node) -> CooperativeTask[None]:
-    """Decompress the metrics to validate them. Raises InvalidRecord."""
-    limit = node.cluster.decompressions
-    yield from begin(limit)
-    try:
-        yield from in_thread(lambda: decompress(codec, memoryview(metrics)))
-    finally:
-        limit.end()

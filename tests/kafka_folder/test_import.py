@@ -17,6 +17,7 @@ from kohort.log.files import DiskFiles
 from kohort.log.log import Log
 from support.broker_process import kohort
 from support.broker_thread import BrokerThread
+from support.log import max_timestamp
 
 from . import consumer_groups
 from .group_requests import call, call_until_loaded, classic_protocol_errors, group_state
@@ -35,7 +36,7 @@ class RecordedClock(SystemClock):
         self._ago_ms = 0
         super().__init__()
         log = Log.open(data / "__transaction_state-0", DiskFiles(), read_only=True)
-        newest = log.max_timestamp()
+        newest = max_timestamp(log)
         log.close()
         assert newest is not None
         self._ago_ms = self.now_ms() - newest[1] - 60_000

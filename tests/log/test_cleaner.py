@@ -24,7 +24,9 @@ from support.log import (
     compact,
     content,
     headers,
+    max_timestamp,
     newest,
+    offset_for_timestamp,
     put,
 )
 
@@ -122,9 +124,9 @@ def test_timestamp_lookups_agree_with_a_full_scan_after_compaction() -> None:
         left = [record for _, whole in each.batches() for record in records(whole)]
         for time in range(NOW_MS - 1, NOW_MS + 25):
             found = next(((r.offset, r.timestamp) for r in left if r.timestamp >= time), None)
-            assert each.offset_for_timestamp(time) == found
+            assert offset_for_timestamp(each, time) == found
         latest = max(left, key=lambda record: record.timestamp)
-        assert each.max_timestamp() == (latest.offset, latest.timestamp)
+        assert max_timestamp(each) == (latest.offset, latest.timestamp)
 
 
 def test_records_without_a_key_are_removed() -> None:

@@ -4,13 +4,29 @@ from pathlib import Path
 
 import pytest
 from kohort.log.batch import split
+from kohort.log.codecs import INLINE_BYTES_MAX
 from kohort.log.errors import LogError, LogFailed, OffsetOutOfRange
 from kohort.log.files import DiskFiles, Files
-from kohort.log.log import Log, LogConfig
+from kohort.log.log import STEP_RECORDS, Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice
-from support.log import NOW_MS, NewRecord, append, batch, build, headers, stored, values
+from kohort.log.tasks import run_synchronously
+from kohort.protocol.budgets import ConcurrencyLimit
+from support.log import (
+    NOW_MS,
+    NewRecord,
+    append,
+    batch,
+    build,
+    compact,
+    headers,
+    max_timestamp,
+    offset_for_timestamp,
+    stored,
+    values,
+)
 
+GZIP = 1
 FOLDER = Path("/data/orders-0")
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=200)
 
@@ -28,8 +44,8 @@ def test_an_empty_log_creates_no_folder(place: tuple[Path, Files]) -> None:
     log = Log.open(folder, files)
     assert (log.start_offset, log.end_offset, log.synced_offset, log.size) == (0, 0, 0, 0)
     assert log.read(0, 1000) == b""
-    assert log.max_timestamp() is None
-    assert log.offset_for_timestamp(0) is None
+    assert max_timestamp(log) is None
+    assert offset_for_timestamp(log, 0) is None
     assert stored(log) == []
     log.sync()
     log.delete()
@@ -195,10 +211,10 @@ def test_records_are_found_by_timestamp() -> None:
     log = Log.open(FOLDER, MemoryFiles(), SMALL)
     append(log, [1, 3, 2, 5, 1, 1, 8, 2])
     for offset in range(log.end_offset):
-        assert log.offset_for_timestamp(NOW_MS + offset) == (offset, NOW_MS + offset)
-    assert log.offset_for_timestamp(0) == (0, NOW_MS)
-    assert log.offset_for_timestamp(NOW_MS + 23) is None
-    assert log.max_timestamp() == (22, NOW_MS + 22)
+        assert offset_for_timestamp(log, NOW_MS + offset) == (offset, NOW_MS + offset)
+    assert offset_for_timestamp(log, 0) == (0, NOW_MS)
+    assert offset_for_timestamp(log, NOW_MS + 23) is None
+    assert max_timestamp(log) == (22, NOW_MS + 22)
 
 
 def test_decreasing_timestamps_find_the_first_record_late_enough() -> None:
@@ -206,10 +222,37 @@ def test_decreasing_timestamps_find_the_first_record_late_enough() -> None:
     for offset, at_ms in enumerate([50, 10, 90, 20, 90, 30, 10, 10, 10, 95, 40, 95]):
         log.append(batch(offset, at_ms=at_ms))
     for timestamp, offset in ((5, 0), (50, 0), (51, 2), (90, 2), (91, 9)):
-        found = log.offset_for_timestamp(timestamp)
+        found = offset_for_timestamp(log, timestamp)
         assert found is not None
         assert found[0] == offset
-    assert log.max_timestamp() == (9, 95)
+    assert max_timestamp(log) == (9, 95)
+
+
+def test_a_search_by_timestamp_decodes_a_large_batch_in_steps() -> None:
+    log = Log.open(FOLDER, MemoryFiles())
+    append(log, [20 * STEP_RECORDS])
+    last = log.end_offset - 1
+    assert len(list(log.offset_for_timestamp(NOW_MS + last, ConcurrencyLimit(1)))) > 15
+    assert offset_for_timestamp(log, NOW_MS + last) == (last, NOW_MS + last)
+
+
+def test_segments_may_be_compacted_during_a_search_by_timestamp() -> None:
+    """The first batch has a record of the time, but it is deleted."""
+    log = Log.open(FOLDER, MemoryFiles(), LogConfig(segment_bytes=100))
+    large = b"x" * INLINE_BYTES_MAX
+    first = [NewRecord(b"a", b"", NOW_MS + 9), NewRecord(b"b", large, NOW_MS)]
+    log.append(build(first, base_offset=0, codec=GZIP))
+    for offset in range(2, 8):
+        log.append(batch(offset, at_ms=NOW_MS + offset, text=str(offset)))
+    log.delete_before(1)
+    search = log.offset_for_timestamp(NOW_MS + 5, ConcurrencyLimit(1))
+    decompress = next(search)
+    compact(log)
+    assert [header.base_offset for header in headers(log)][-2:] == [6, 7]
+    assert len(log.segments) < 5
+    assert decompress is not None
+    decompress()
+    assert run_synchronously(search) == (6, NOW_MS + 6)
 
 
 def test_a_log_is_truncated_at_any_offset(place: tuple[Path, Files]) -> None:
@@ -226,7 +269,7 @@ def test_a_log_is_truncated_at_any_offset(place: tuple[Path, Files]) -> None:
         assert log.end_offset == (heads[len(kept)].base_offset if len(kept) < 8 else 23)
         log.sync()
         kept += append(log, [2, 1])
-        assert log.max_timestamp() == (log.end_offset - 1, NOW_MS + log.end_offset - 1)
+        assert max_timestamp(log) == (log.end_offset - 1, NOW_MS + log.end_offset - 1)
         log.close()
         again = Log.open(folder, files, SMALL)
         assert stored(again) == kept
@@ -274,7 +317,7 @@ def test_few_files_are_open_however_many_segments_exist(tmp_path: Path) -> None:
     for offset in range(50):
         log.read(offset, 1)
     for offset in range(50):
-        log.offset_for_timestamp(NOW_MS + offset)
+        offset_for_timestamp(log, NOW_MS + offset)
     still_open = [segment for segment in log._segments if segment.file is not None]
     assert len(still_open) <= 3
     log.close()

@@ -10,7 +10,7 @@ from kohort.log.batch import split
 from kohort.log.errors import LogFailed
 from kohort.log.log import Log, LogConfig
 from kohort.testing.faults.files import FaultyFiles
-from support.log import NOW_MS, batch, headers, stored
+from support.log import NOW_MS, batch, headers, max_timestamp, stored
 
 FOLDER = Path("/data/orders-0")
 
@@ -127,7 +127,7 @@ class LogModel(RuleBasedStateMachine):
         offset = sum(header.count for header in headers(self.log))
         assert self.log.end_offset == offset
         if self.made:
-            assert self.log.max_timestamp() == (offset - 1, NOW_MS + offset - 1)
+            assert max_timestamp(self.log) == (offset - 1, NOW_MS + offset - 1)
 
 
 LogModel.TestCase.settings = settings(stateful_step_count=25)

@@ -15,6 +15,8 @@ from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import CHUNK_BYTES
 from kohort.testing.faults.files import Crashed, FaultyFile, FaultyFiles
 from support.log import append, batch, headers, stored
+from kohort.testing.faults.files import Crashed, FaultyFiles
+from support.log import append, batch, headers, max_timestamp, stored
 
 FOLDER = Path("/data/orders-0")
 FIRST = FOLDER / f"{0:020d}.log"
@@ -140,7 +142,7 @@ def test_an_empty_last_segment_keeps_its_offset() -> None:
     assert log.end_offset == 2
     log.append(batch(2))
     assert stored(Log.open(FOLDER, files)) == [batch(0, 2), batch(2)]
-    assert log.max_timestamp() is not None
+    assert max_timestamp(log) is not None
 
 
 def test_files_that_are_not_segments_are_ignored() -> None:

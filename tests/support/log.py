@@ -12,6 +12,7 @@ from kohort.log.errors import CleaningStopped
 from kohort.log.log import Log
 from kohort.log.records import records
 from kohort.log.tasks import CooperativeTask, run_synchronously
+from kohort.protocol.budgets import ConcurrencyLimit
 
 NOW_MS = 1_700_000_000_000
 
@@ -42,6 +43,14 @@ def headers(log: Log) -> list[BatchHeader]:
 
 def values(log: Log) -> list[bytes | None]:
     return [record.value for _, whole in log.batches() for record in records(whole)]
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> tuple[int, int] | None:
+    return run_synchronously(log.offset_for_timestamp(timestamp, ConcurrencyLimit(1)))
+
+
+def max_timestamp(log: Log) -> tuple[int, int] | None:
+    return run_synchronously(log.max_timestamp(ConcurrencyLimit(1)))
 
 
 DAY_MS = 24 * 3600 * 1000

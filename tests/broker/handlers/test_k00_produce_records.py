@@ -3,9 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER_BYTES, assemble, read_header
-from kohort.log.codecs import compress
+from kohort.log.codecs import INLINE_BYTES_MAX, compress
 from kohort.protocol.budgets import EXPANSION_MAX
-from kohort.topics.produce import INLINE_BYTES_MAX
 from support.broker import DATA, NOW_MS, BrokerHarness, batch
 from support.log import NewRecord, build, values
 

@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.log.codecs import INLINE_BYTES_MAX
 from support.broker import NOW_MS, BrokerHarness, batch
+from support.log import NewRecord, build
+
+GZIP = 1
 
 
 @pytest.fixture
@@ -91,3 +95,21 @@ def test_unknown_topics_wrong_epochs_and_repeated_partitions_are_rejected(
     # The timestamp is validated against the version first.
     assert listed(broker, -7, current_leader_epoch=4).error_code is ErrorCode.unsupported_version
     assert listed(broker, -1, -2).error_code is ErrorCode.invalid_request
+
+
+def test_large_batches_are_decompressed_within_the_limit(broker: BrokerHarness) -> None:
+    large = [NewRecord(b"k", bytes(INLINE_BYTES_MAX), NOW_MS + 9000)]
+    broker.produce("orders", build(large, base_offset=0, codec=GZIP))
+    decompressions = broker.cluster.decompressions
+    while decompressions.begin_now():
+        pass
+    assert listed(broker, NOW_MS).offset == 0
+    requested = {"partition_index": 0, "timestamp": NOW_MS + 5000}
+    topics = ({"name": "orders", "partitions": (requested,)},)
+    pending = broker.send("ListOffsets", 1, replica_id=-1, topics=topics)
+    broker.run_loop()
+    assert not pending.is_done
+    decompressions.end()
+    broker.run_loop()
+    assert pending.response.topics[0].partitions[0].offset == 6
+    assert decompressions.begin_now()
