@@ -26,7 +26,7 @@ from .batch import (
     read_header,
 )
 from .cache_files import remove_cache_files
-from .codecs import compress, decompress
+from .codecs import compress, decompress, decompress_few
 from .errors import CleaningStopped, CorruptBatch
 from .log import Log
 from .producer_state import (
@@ -440,10 +440,12 @@ def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
     stored = batch[HEADER_BYTES:]
     if not header.codec:
         return stored
-    unpack = partial(decompress, header.codec, memoryview(stored))
-    if len(stored) < IN_THREAD_BYTES:
-        return unpack()
-    return (yield from in_thread(unpack))
+    data = memoryview(stored)
+    # A small batch may contain megabytes.
+    few = decompress_few(header.codec, data) if len(stored) < IN_THREAD_BYTES else None
+    if few is not None:
+        return few
+    return (yield from in_thread(partial(decompress, header.codec, data)))
 
 
 def _rebuild_batch(
@@ -456,16 +458,23 @@ def _rebuild_batch(
     else:
         times = [header.base_timestamp + record.timestamp_delta for record in kept]
     base = times[0] if horizon_ms is None else horizon_ms
-    parts: list[bytes] = []
+    # Records are copied only in `pack`, because a record may have 100 MB.
+    stored = memoryview(payload)
+    parts: list[bytes | memoryview] = []
+    size = 0
     for number, (record, timestamp) in enumerate(zip(kept, times, strict=True)):
         if number % STEP_RECORDS == STEP_RECORDS - 1:
             yield None
-        body = b"\0%b%b" % (varint(timestamp - base), payload[record.start : record.end])
-        parts += (varint(len(body)), body)
-    data = b"".join(parts)
-    if header.codec:
-        pack = partial(compress, header.codec, data)
-        data = pack() if len(data) < IN_THREAD_BYTES else (yield from in_thread(pack))
+        start = b"\0" + varint(timestamp - base)
+        length = len(start) + record.end - record.start
+        parts += (varint(length) + start, stored[record.start : record.end])
+        size += length
+
+    def pack() -> bytes:
+        return compress(header.codec, b"".join(parts))
+
+    is_small = not header.codec or size < IN_THREAD_BYTES
+    data = pack() if is_small else (yield from in_thread(pack))
     attributes = header.attributes & ~DELETE_HORIZON
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON

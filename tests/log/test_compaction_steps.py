@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-from kohort.log.cleaner import clean
+from kohort.log.cleaner import IN_THREAD_BYTES, clean
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from support.log import NOW_MS, TERMS, NewRecord, build
+from kohort.log.memory_files import MemoryFiles
+from support.log import NOW_MS, TERMS, NewRecord, append, build, headers
 
 STEP_SECONDS_MAX = 0.003
 """With a preceding slice of up to 2 ms (broker/maintenance.py), 5 ms in total."""
@@ -63,3 +64,17 @@ def test_no_step_takes_longer_than_3_ms(
     log.roll()
     # On a shared machine, the thread time of a step sometimes includes that of other processes.
     assert any(longest_step(log) < STEP_SECONDS_MAX for _ in range(20))
+
+
+@pytest.mark.parametrize("codec", [1, 4])
+def test_large_records_in_small_batches_are_unpacked_and_packed_in_threads(codec: int) -> None:
+    log = Log.open(Path("/data/orders-0"), MemoryFiles())
+    large = bytes(32 * 1024 * 1024 if codec == 4 else 7 * 1024 * 1024)
+    for number in range(2):
+        records = [NewRecord(b"key", b"", NOW_MS), NewRecord(b"%d" % number, large, NOW_MS)]
+        log.append(build(records, base_offset=log.end_offset, codec=codec))
+    assert log.size < 2 * IN_THREAD_BYTES
+    log.roll()
+    append(log, [1])
+    assert longest_step(log) < 0.015
+    assert [header.count for header in headers(log)] == [1, 2, 1]
