@@ -24,6 +24,7 @@ HEADER_BYTES = HEADER.size
 LENGTH_END = 12
 # The checksum covers the bytes from the attributes on.
 CRC_START = 21
+MAGIC_AT = 16
 MAGIC = 2
 
 CODEC_MASK = 0x07
@@ -42,7 +43,9 @@ _EPOCH: Final = Struct(">i")
 _OFFSET: Final = Struct(">q")
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = 17
-# Message formats v0 and v1: offset 8 bytes, size 4, CRC-32 of the rest 4, magic 1.
+# Message formats v0 and v1: offset 8 bytes, size 4, CRC-32 of the rest 4, magic 1, attributes 1,
+# timestamp 8 (v1), length of the key 4, key, length of the value 4, value.
+_OLD_BYTES_MIN: Final = 26
 _OLD_CRC_AT: Final = 12
 _OLD_CRC_END: Final = 16
 
@@ -126,33 +129,42 @@ def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
 def check_extent(buffer: bytes, position: int, end: int) -> int:
     """Return the size of the batch that begins at `position` and must end at or before `end`.
     Raises CorruptBatch if no batch can begin there. The checksum is not verified."""
-    if end - position < HEADER_BYTES:
-        raise CorruptBatch(
-            position, f"only {end - position} bytes are left, but a batch has at least 61"
-        )
+    if end - position >= HEADER_BYTES:
+        _, length, _, magic = _EXTENT.unpack_from(buffer, position)
+        size: int = length + LENGTH_END
+        if magic == MAGIC and HEADER_BYTES <= size <= end - position:
+            return size
+    raise _not_a_batch(buffer, position, end)
+
+
+def _not_a_batch(buffer: bytes, position: int, end: int) -> CorruptBatch:
+    left = end - position
+    if _is_old_message(buffer, position, end):
+        magic = buffer[position + MAGIC_AT]
+        return UnsupportedMagic(position, f"message format v{magic} of Kafka before 0.11")
+    if left < HEADER_BYTES:
+        return CorruptBatch(position, f"only {left} bytes are left, but a batch has at least 61")
     _, length, _, magic = _EXTENT.unpack_from(buffer, position)
-    if length < HEADER_BYTES - LENGTH_END:
-        raise CorruptBatch(position, f"batch length {length} is less than the size of a header")
-    size: int = length + LENGTH_END
-    if size > end - position:
-        raise CorruptBatch(
-            position, f"a batch of {size} bytes, but only {end - position} bytes are left"
-        )
-    if magic != MAGIC:
-        if magic in (0, 1) and _is_old_message(buffer, position, size):
-            raise UnsupportedMagic(position, f"message format v{magic} of Kafka before 0.11")
-        raise CorruptBatch(position, f"invalid magic {magic}, expected {MAGIC}")
-    return size
+    size = length + LENGTH_END
+    if size < HEADER_BYTES:
+        return CorruptBatch(position, f"batch length {length} is less than the size of a header")
+    if size > left:
+        return CorruptBatch(position, f"a batch of {size} bytes, but only {left} bytes are left")
+    return CorruptBatch(position, f"invalid magic {magic}, expected {MAGIC}")
 
 
-def _is_old_message(buffer: bytes, position: int, size: int) -> bool:
-    """Whether this is a message in format v0 or v1, according to its checksum. A torn tail may also
-    have magic 0, but must be truncated instead of being reported as unsupported."""
-    end = position + size
-    if end > len(buffer):
+def _is_old_message(buffer: bytes, position: int, end: int) -> bool:
+    """Whether a complete message in format v0 or v1 begins here, according to its checksum. A torn
+    tail may also have magic 0, but must be truncated instead of being reported as unsupported."""
+    end = min(end, len(buffer))
+    if end - position < _OLD_BYTES_MIN:
+        return False
+    _, length, _, magic = _EXTENT.unpack_from(buffer, position)
+    stop = position + LENGTH_END + length
+    if magic not in (0, 1) or not position + _OLD_BYTES_MIN <= stop <= end:
         return False
     stored: int = _CRC.unpack_from(buffer, position + _OLD_CRC_AT)[0]
-    return stored == zlib.crc32(memoryview(buffer)[position + _OLD_CRC_END : end])
+    return stored == zlib.crc32(memoryview(buffer)[position + _OLD_CRC_END : stop])
 
 
 def check_crc(buffer: bytes, position: int, size: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from .batch import HEADER_BYTES, BatchHeader, check_crc, check_extent, read_header
+from .batch import HEADER_BYTES, MAGIC_AT, BatchHeader, check_crc, check_extent, read_header
 from .errors import CorruptBatch, UnsupportedMagic
 from .files import File, Files
 from .producer_state import ProducerStates
@@ -213,7 +213,6 @@ def _make_durable(segment: Segment, durable_bytes: int) -> None:
 
 # The magic byte that the search for the next batch looks for.
 MAGIC: Final = b"\x02"
-MAGIC_AT: Final = 16
 
 
 class ValidBatch(NamedTuple):

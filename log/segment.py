@@ -15,7 +15,16 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from .batch import CRC_START, HEADER_BYTES, BatchHeader, check_extent, read_header
+from .batch import (
+    CRC_START,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_AT,
+    BatchHeader,
+    check_extent,
+    read_header,
+)
 from .errors import CorruptBatch, LogError
 from .files import SEGMENT_BYTES_MAX, File, Files
 from .producer_state import ProducerStates
@@ -24,6 +33,8 @@ from .producer_state import ProducerStates
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch. Two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
+# Maximum size of a message in a format from before Kafka 0.11 that exceeds a chunk.
+OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 # Larger reads may be returned as a FileSlice. For smaller reads, opening the file would cost more.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
 # Kafka's index offsets are 31-bit deltas from the base offset.
@@ -80,17 +91,24 @@ def walk_batches(
     while position < end:
         chunk = file.read(position, min(chunk_bytes, end - position))
         if len(chunk) < HEADER_BYTES:
-            raise CorruptBatch(
-                position, f"only {len(chunk)} bytes are left, but a batch has at least 61"
-            )
+            end = position + len(chunk)  # the file may be shorter
         start = 0
-        while len(chunk) - start >= HEADER_BYTES:
+        while not start or len(chunk) - start >= HEADER_BYTES:
             try:
                 # The batch may exceed the chunk, but not the file.
                 size = check_extent(chunk, start, end - position + start)
             except CorruptBatch as error:
                 if start:
                     break  # checked again with the next chunk
+                size = LENGTH_END + int.from_bytes(chunk[8:LENGTH_END])
+                if (
+                    chunk_bytes < size <= min(end - position, OLD_MESSAGE_BYTES_MAX)
+                    and chunk[MAGIC_AT] < MAGIC
+                ):
+                    # Possibly a whole message in a format from before Kafka 0.11.
+                    chunk_bytes = size
+                    chunk = file.read(position, size)
+                    continue
                 raise type(error)(position, error.reason) from None
             if start and start + size > len(chunk):
                 break

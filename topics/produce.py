@@ -12,6 +12,7 @@ from ..log.batch import (
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
+    MAGIC_AT,
     NO_TIMESTAMP,
     BatchHeader,
     check_crc,
@@ -43,7 +44,6 @@ from ..protocol.primitives import INT8, INT32
 from .topic import Partition, PartitionDeleted
 
 OFFSET_BYTES: Final = 8  # the base offset, which precedes the length
-MAGIC_AT: Final = 16
 SIZE_AND_MAGIC_BYTES: Final = 17
 LENGTH_MIN: Final = 14  # of a batch without its offset and length, in any version of the format
 # Errors whose responses have no log start offset (upstream: ReplicaManager.appendRecordsToLeader,

@@ -168,27 +168,46 @@ def test_files_that_are_not_segments_are_ignored() -> None:
     assert all(files.read_bytes(FOLDER / name) == b"not ours" for name in others)
 
 
-def test_a_log_of_kafka_before_0_11_is_rejected_and_not_truncated() -> None:
-    body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
-    old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
-    content = old * 1000  # larger than a chunk, so that a message crosses the end of a chunk
-    files = files_with(content)
-    with pytest.raises(UnsupportedMagic):
-        Log.open(FOLDER, files)
-    files = files_with(batch(0) + content)
-    with pytest.raises(UnsupportedMagic):
-        Log.open(FOLDER, files)
-    assert bytes(files.contents[FIRST]) == batch(0) + content
+def old_message(magic: int, value_bytes: int) -> bytes:
+    timestamp = struct.pack(">q", 0) if magic else b""
+    body = bytes([magic, 0]) + timestamp + struct.pack(">ii", -1, value_bytes) + bytes(value_bytes)
+    return struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize(
+    ("value_bytes", "count"),
+    [
+        pytest.param(2_000, 1_000, id="larger than a chunk, so that one crosses its end"),
+        pytest.param(0, 1, id="smaller than a batch's header"),
+        pytest.param(5, 20, id="each one smaller than a batch's header"),
+        pytest.param(2 * CHUNK_BYTES, 2, id="each one larger than a chunk"),
+    ],
+)
+def test_a_log_of_kafka_before_0_11_is_rejected_and_not_truncated(
+    magic: int, value_bytes: int, count: int
+) -> None:
+    content = old_message(magic, value_bytes) * count
+    for before in (b"", batch(0)):
+        files = files_with(before + content)
+        with pytest.raises(UnsupportedMagic, match=f"format v{magic}"):
+            Log.open(FOLDER, files)
+        assert bytes(files.contents[FIRST]) == before + content
 
 
 def test_an_old_message_across_chunks_is_recognized() -> None:
-    body = b"\x00\x00" + struct.pack(">ii", -1, 2_000) + bytes(2_000)
-    old = struct.pack(">qiI", 0, len(body) + 4, zlib.crc32(body)) + body
+    old = old_message(0, 2_000)
     filling = CHUNK_BYTES - len(batch(0, text="")) - 1_000
     content = batch(0, text="x" * filling) + old
     assert CHUNK_BYTES - len(old) < len(content) - len(old) < CHUNK_BYTES
     with pytest.raises(UnsupportedMagic):
         Log.open(FOLDER, files_with(content))
+
+
+@pytest.mark.parametrize("value_bytes", [0, 2 * CHUNK_BYTES])
+def test_a_torn_old_message_is_truncated(value_bytes: int) -> None:
+    torn = old_message(1, value_bytes)[:-1] + b"x"
+    check_continues(files_with(batch(0) + torn), [batch(0)])
 
 
 def test_batches_larger_than_a_chunk_are_verified_completely() -> None:
