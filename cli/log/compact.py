@@ -129,6 +129,8 @@ def compact(
     start_offset = checkpoints.start_offsets.get(partition.name)
     _check_not_corrupt(partition, files)
     with closing(Log.open(partition.folder, files, config, start_offset=start_offset)) as log:
+        if not log.segments:  # all records are below the start offset
+            return 0, 0, 0, 0, 0, 0
         size, segments = log.size, len(log.segments)
         log.roll()
         first_dirty, end = log.start_offset, log.segments[-1].base_offset

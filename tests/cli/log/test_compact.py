@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kohort.cli.log.compact import table
 from kohort.cli.main import main
+from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.log.records import records
@@ -171,6 +172,19 @@ def test_nothing_is_compacted_if_the_registry_is_corrupt_in_the_middle(
     assert "the topic registry is corrupt" in capsys.readouterr().err
     for name in ("__consumer_offsets-0", "orders-0"):
         assert len(list(Log.open(data / name, DiskFiles()).batches())) == 30
+
+
+def test_a_log_whose_records_were_all_deleted_is_left_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "data"
+    write_three_keys(data / "__consumer_offsets-0")
+    before = newest(write_three_keys(data / "__consumer_offsets-1"))
+    PartitionCheckpoints(data, DiskFiles()).start_offsets.set("__consumer_offsets-0", 300)
+    assert main(["log", "compact", str(data)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1] == ["__consumer_offsets-0", *"000000"]
+    assert newest(Log.open(data / "__consumer_offsets-1", DiskFiles())) == before
 
 
 def test_a_single_segment_cannot_be_compacted(
