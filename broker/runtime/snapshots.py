@@ -118,6 +118,9 @@ class Snapshots:
                 context.log.write_manifest()
             else:
                 self._fail(context, error)
+        except FileNotFoundError:
+            # Compaction also removes an unpublished snapshot.
+            self._abandon(context)
         except OSError as failure:
             self._fail(context, failure)
 

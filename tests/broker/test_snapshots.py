@@ -10,7 +10,12 @@ from kohort.broker.runtime import snapshots
 from kohort.broker.runtime.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import DeleteGroup, OffsetFetch, TxnOffsetCommit
 from kohort.log.batch import BatchProducer, check_crc, read_header
-from kohort.log.cache_files import OFFSETS_SNAPSHOT, SEGMENT_MANIFEST, temporary_name
+from kohort.log.cache_files import (
+    OFFSETS_SNAPSHOT,
+    SEGMENT_MANIFEST,
+    remove_cache_files,
+    temporary_name,
+)
 from kohort.log.cleaner import CleanerConfig, clean
 from kohort.log.log import LogConfig
 from kohort.log.producer_state import COMMIT, EndMarker
@@ -295,6 +300,21 @@ def test_a_full_disk_prevents_the_snapshot_but_no_commit() -> None:
     assert [harness.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
     harness.files.heal()
     filled(harness, rounds=3, first=3)
+    assert harness.files.exists(SNAPSHOT)
+
+
+def test_a_compaction_during_a_snapshot_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    harness = RuntimeHarness("fsync")
+    for number in range(18):
+        harness.commit(str(number), number + 1, group_id=GROUPS[0])
+        harness.run_loop()
+    (context,) = harness.runtime.contexts.values()
+    harness.timers.advance(snapshots.EVERY_MS)
+    assert context.snapshot is not None
+    run_synchronously(remove_cache_files(FOLDER, harness.files))
+    harness.run_loop()
+    assert (context.snapshot, caplog.messages) == (None, [])
+    filled(harness)
     assert harness.files.exists(SNAPSHOT)
 
 
