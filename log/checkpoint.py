@@ -171,12 +171,13 @@ def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
 
 def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
     """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`), 0 if it has no
-    epochs, or None if it is missing, unreadable or has zero bytes. Raises OSError."""
+    epochs, or None if it is missing, empty or unreadable. Raises OSError."""
     path = folder / _LEADER_EPOCHS
-    if not files.exists(path):
-        return None
+    data = files.read_bytes(path) if files.exists(path) else b""
+    if not data:
+        return None  # Kafka creates an empty file
     try:
-        *_, last = files.read_bytes(path).split(b"\n", 2)[2].split(b"\n")[:-1] or [b"0"]
+        *_, last = data.split(b"\n", 2)[2].split(b"\n")[:-1] or [b"0"]
         return int(last.split()[0])
     except (ValueError, IndexError) as error:
         _log.warning("Ignoring unreadable %s: %s", path, error)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from kohort.log.checkpoint import OffsetCheckpoint
+from kohort.log.checkpoint import OffsetCheckpoint, read_last_leader_epoch
 from kohort.log.files import DiskFiles
 
 
@@ -36,3 +36,19 @@ def test_a_corrupt_file_is_logged_and_ignored(
     assert checkpointed(path) == 0
     (message,) = caplog.messages
     assert message.startswith(f"Ignoring unreadable {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch", "is_logged"),
+    [("", None, False), ("0\n0\n", 0, False), ("0\n2\n0 0\n4 9\n", 4, False), ("0\nx", None, True)],
+)
+def test_the_last_leader_epoch_is_read_unless_the_file_is_empty(
+    tmp_path: Path,
+    text: str,
+    epoch: int | None,
+    is_logged: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text(text)
+    assert read_last_leader_epoch(tmp_path, DiskFiles()) == epoch
+    assert bool(caplog.messages) == is_logged
