@@ -24,7 +24,9 @@ JAAS: Final = re.compile(
     r"\s*+(?P<module>[\w.$-]++)\s++(?i:required|requisite|sufficient|optional)"
     rf"(?P<options>(?:{OPTION})*+)\s*+;\s*+"
 )
-ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+# Escapes in quoted values (upstream: java.io.StreamTokenizer).
+QUOTED_ESCAPE: Final = re.compile(r"\\([0-3]?[0-7]{1,2}|.)", re.DOTALL)
+QUOTED_ESCAPES: Final[Mapping[str, str]] = {**ESCAPES, "a": "\a", "b": "\b", "v": "\v"}
 
 
 def parse_properties(text: str) -> Iterator[tuple[str, str]]:
@@ -62,7 +64,9 @@ def _unescape(text: str) -> str:
             raise ValueError("malformed \\u escape")  # the message of java.util.Properties
         return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPES.get(code, code)
 
-    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)
+    unescaped = re.sub(r"\\(u[0-9a-fA-F]{4}|.)", character, text)
+    # Java writes characters beyond U+FFFF as two escapes.
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
@@ -82,4 +86,8 @@ def quoted(value: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    return ESCAPE.sub(r"\1", text[1:-1]) if text[0] in "\"'" else text
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        return chr(int(code, 8)) if code[0] in "01234567" else QUOTED_ESCAPES.get(code, code)
+
+    return QUOTED_ESCAPE.sub(character, text[1:-1]) if text[0] in "\"'" else text

@@ -128,6 +128,14 @@ def test_only_javas_line_breaks_end_a_value(char: str) -> None:
     assert list(parse_properties(text)) == [("a", f"{char}1{char}"), (f"{char}b", "2"), ("c", "3")]
 
 
+def test_two_escapes_are_one_character_beyond_the_basic_plane(file: Path) -> None:
+    file.write_text("broker.rack=\\ud83d\\ude00\n")
+    assert BrokerConfig.load(file).str("broker.rack") == "\U0001f600"
+    file.write_text("broker.rack=\\ud83d\n")
+    with pytest.raises(ConfigError, match=r"in 'broker\.rack' "):
+        BrokerConfig.load(file)
+
+
 @pytest.mark.parametrize("escape", ["\\u", "\\u12", "\\ucafX"])
 def test_an_escape_that_java_rejects_is_rejected_with_its_key(file: Path, escape: str) -> None:
     file.write_text(f"broker.rack={escape}\n")

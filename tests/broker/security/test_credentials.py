@@ -44,6 +44,11 @@ def test_a_jaas_configuration_has_a_module_and_options() -> None:
     assert parse_jaas(text) == ("PlainLoginModule", options)
 
 
+def test_quoted_values_of_a_jaas_configuration_have_javas_escapes() -> None:
+    text = r"M required a='\n\\\q\"\'' b='\103\7\477';"
+    assert parse_jaas(text) == ("M", {"a": "\n\\q\"'", "b": "C\a'7"})
+
+
 @pytest.mark.parametrize(
     ("mechanism", "text"),
     [
