@@ -72,18 +72,25 @@ class Billing:
                             await self._commit(consumer, partition, record.offset + 1)
 
     async def _process(self, record: ConsumerRecord) -> bool:
+        handle = self._charge_in_thread
         while not self._stopping.is_set():
             try:
-                # In a thread, so that heartbeats continue.
-                await asyncio.to_thread(self._charge, record.value)
+                await handle(record.value)
             except Poison:
-                async with AIOKafkaProducer(bootstrap_servers=self._bootstrap_servers) as producer:
-                    await producer.send_and_wait("orders.dead", record.value)
+                handle = self._bury
             except Exception:
-                log.exception("Charging %r failed; retrying", record.value)
-                continue
-            return True
+                log.exception("Handling %r failed; retrying", record.value)
+            else:
+                return True
         return False
+
+    async def _charge_in_thread(self, order: bytes) -> None:
+        """Charge in a thread, so that heartbeats continue."""
+        await asyncio.to_thread(self._charge, order)
+
+    async def _bury(self, order: bytes) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=self._bootstrap_servers) as producer:
+            await producer.send_and_wait("orders.dead", order)
 
     async def _commit(
         self, consumer: AIOKafkaConsumer, partition: TopicPartition, offset: int

@@ -1,4 +1,4 @@
-"""Twenty tests of a service that consumes from Kafka, without sleeps and without Docker.
+"""Twenty-one tests of a service that consumes from Kafka, without sleeps and without Docker.
 
 With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port, they run on a real cluster, where tests that control
 the broker are skipped.
@@ -115,6 +115,17 @@ def test_poison_goes_to_the_dead_letter_topic(kafka: Kafka, till: Till, bill: St
     assert till.wait(1) == [b"two"]
     assert [record.value for record in dead.records()] == [b"poison"]
     kafka.group("billing").wait_committed("orders", 0, 2)
+
+
+def test_a_failed_write_to_the_dead_letter_topic_is_retried(
+    kafka: Kafka, till: Till, bill: Start
+) -> None:
+    dead = kafka.topic("orders.dead", partitions=1)
+    kafka.faults.answer("Produce", error="TOPIC_AUTHORIZATION_FAILED")
+    kafka.topic("orders").produce(["poison", "two"], partition=0)
+    bill()
+    assert till.wait(1) == [b"two"]
+    assert [record.value for record in dead.records()] == [b"poison"]
 
 
 def test_two_instances_share_the_orders(kafka: Kafka, bill: Start) -> None:
