@@ -160,7 +160,6 @@ class _CleanerRun:
         self._log = log
         self._load_count = log.load_count
         self._on_read = on_read
-        self._end = first_uncleanable
         self._key_bytes_max = config.dedupe_buffer_bytes
         self.filter = _RetentionFilter(log, first_uncleanable, config)
         self.counts = [0, 0]
@@ -175,7 +174,7 @@ class _CleanerRun:
         cost = 0
         for number in range(segment_number(segments, first_dirty), len(segments)):
             segment = segments[number]
-            if segment.base_offset >= self._end or number == len(segments) - 1:
+            if segment.base_offset >= self.filter.end or number == len(segments) - 1:
                 break
             self._log.position_of_closed((segment,))
             for header, batch in self._verified_batches(segment, first_dirty):
@@ -185,10 +184,9 @@ class _CleanerRun:
                     yield None
                 if header.producer_id >= 0 and self.filter.producers is None:
                     producers = yield from self.filter.load_producers()
-                    self._end = self.filter.end
                     aborted = (t for t in producers.aborted if t.last_offset >= first_dirty)
                     transactions = TransactionTracker(aborted)
-                if header.base_offset >= self._end:
+                if header.base_offset >= self.filter.end:
                     return newest
                 if header.is_control:
                     transactions.on_control_batch(header, marker_type(batch))
@@ -198,7 +196,7 @@ class _CleanerRun:
                         return newest
                 newest.latest_offset = header.last_offset
             # Account for offsets at the end of a segment that were removed by compaction.
-            end = min(segments[number + 1].base_offset, self._end)
+            end = min(segments[number + 1].base_offset, self.filter.end)
             newest.latest_offset = max(newest.latest_offset, end - 1)
         return newest
 
