@@ -14,8 +14,6 @@ from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import CHUNK_BYTES
 from kohort.testing.faults.files import Crashed, FaultyFile, FaultyFiles
-from support.log import append, batch, headers, stored
-from kohort.testing.faults.files import Crashed, FaultyFiles
 from support.log import append, batch, headers, max_timestamp, stored
 
 FOLDER = Path("/data/orders-0")
