@@ -99,8 +99,7 @@ class Producer:
         producer_epoch: int | None = None,
         timestamp_ms: int = RECORD_TIMESTAMP_MS,
     ) -> Any:
-        """Produce a batch of `count` records. In a transaction, `add` has to be called first up to
-        v11."""
+        """Produce `count` records. In a transaction, `add` has to be called first up to v11."""
         next_sequence = self._sequences.get((topic, index), 0)
         first = next_sequence if sequence is None else sequence
         records = build(

@@ -26,7 +26,9 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
         newest = last = None  # the group exists again, with offsets only
     if newest is not None and newest.tombstone:
         deleted_at = newest.append_ms
-        end_kind = END_KINDS[explain(history).rebalances[-1].cause]
+        # Any cause is possible if an event log that does not belong to the log names it.
+        cause = explain(history).rebalances[-1].cause
+        end_kind = END_KINDS.get(cause, END_KINDS[Cause.GROUP_DELETED_OR_EXPIRED.name])
     elif (newest is None or not newest.members) and (
         removal := _removal_of_all_offsets(index)
     ) is not None:
