@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .transcript import OLDER, Transcript
+from .transcript import OLDER, Line, Transcript
 
 FIELDS_MAX: Final = 8  # fields of a response to show; later ones mostly follow from the first
 LENGTH_MAX: Final = 160  # characters of a value to show
@@ -15,10 +15,7 @@ ABSENT: Final = "(absent)"
 def first_difference(kafka: Transcript, other: Transcript, name: str = "broker") -> str | None:
     """Return the first line that differs, with the steps before it. `name`: the other broker's
     name."""
-    if any(OLDER in line for line in other):
-        other = [{key: line[key] for key in line if key != OLDER} for line in other]
-        kafka = shared(kafka, other)
-    for number, (a, b) in enumerate(zip(kafka, other, strict=False)):
+    for number, (a, b) in enumerate(map(_comparable, kafka, other)):
         if a != b:
             steps = "".join(f"       {line['step']}\n" for line in kafka[: number + 1])
             fields = list(_fields("", _without_step(a, b), _without_step(b, a)))
@@ -33,16 +30,31 @@ def first_difference(kafka: Transcript, other: Transcript, name: str = "broker")
     return None
 
 
-def shared(kafka: Any, other: Any) -> Any:
-    """Return Kafka's response without the fields that a response in an older version lacks."""
+def _comparable(kafka: Line, other: Line) -> tuple[Line, Line]:
+    """Return two lines without the mark OLDER and, if the other line has it, without the fields of
+    Kafka's responses that the other's responses lack."""
+    if OLDER not in other:
+        return kafka, other
+    other = {key: value for key, value in other.items() if key != OLDER}
+    kafka = {**kafka, "response": _shared(kafka["response"], other["response"])}
+    if "delayed" in kafka:
+        delayed = other.get("delayed", {})
+        kafka["delayed"] = {
+            step: _shared(response, delayed.get(step, response))
+            for step, response in kafka["delayed"].items()
+        }
+    return kafka, other
+
+
+def _shared(kafka: Any, other: Any) -> Any:
     if isinstance(kafka, dict) and isinstance(other, dict):
-        return {key: shared(value, other[key]) for key, value in kafka.items() if key in other}
+        return {key: _shared(value, other[key]) for key, value in kafka.items() if key in other}
     if isinstance(kafka, list) and isinstance(other, list) and len(kafka) == len(other):
-        return [shared(a, b) for a, b in zip(kafka, other, strict=True)]
+        return [_shared(a, b) for a, b in zip(kafka, other, strict=True)]
     return kafka
 
 
-def _without_step(line: dict[str, Any], other: dict[str, Any]) -> Any:
+def _without_step(line: Line, other: Line) -> Any:
     """Return the response of a line; if other parts of the line differ too, all differing parts."""
     differing = [key for key in {**line, **other} if line.get(key) != other.get(key)]
     if differing == ["response"]:

@@ -35,8 +35,13 @@ async def play(
     """Play a scenario and return the transcript; if the script fails, the last line is the error.
     `configs`: configs of the group; `stops_when`: returns whether to skip the rest of the script.
     Raises UnsupportedVersion and OSError."""
-    delayed = scenario.keeps_delay
-    async with Script(broker, group, keeps_delay=delayed, has_diverged=stops_when) as script:
+    async with Script(
+        broker,
+        group,
+        keeps_delay=scenario.keeps_delay,
+        is_exact=scenario.is_exact,
+        has_diverged=stops_when,
+    ) as script:
         try:
             async with asyncio.timeout(SECONDS_MAX):
                 if configs:

@@ -16,16 +16,14 @@ OnResponse = Callable[[Any], None]
 
 TIMEOUT_MS = 20_000
 TRANSACTION = 1  # the key type of FindCoordinator
-# A request in a version that the broker does not have is played in the broker's newest version,
-# unless that is older than the version here. Between these versions, most requests have the same
-# meaning.
-SAME_SINCE = {
-    "DescribeGroups": 4,
-    "Heartbeat": 3,
-    "JoinGroup": 5,
-    "LeaveGroup": 3,
-    "OffsetCommit": 7,
-    "SyncGroup": 3,
+# A request in one of these versions is played in an older one of them if the broker does not have
+# the newer ones. They have the same meaning, except in scenarios that are `is_exact`.
+SAME_VERSIONS = {
+    "DescribeGroups": range(4, 6),
+    "Heartbeat": range(3, 5),
+    "JoinGroup": range(7, 10),
+    "LeaveGroup": range(3, 6),
+    "OffsetCommit": range(7, 9),
 }
 EPOCHS = ("assignment_epoch", "generation_id_or_member_epoch", "group_epoch", "member_epoch")
 HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # these may wait for other requests
@@ -78,8 +76,8 @@ class Step:
 
 class Recorder:
     """The requests of one scenario. `keeps_delay`: whether the scenario shows the initial delay of
-    a group; `has_diverged`: returns whether the transcript so far ends with a difference, which
-    stops the script with Diverged."""
+    a group; `is_exact`: whether no request is played in an older version; `has_diverged`: returns
+    whether the transcript so far ends with a difference, which stops the script with Diverged."""
 
     def __init__(
         self,
@@ -87,10 +85,12 @@ class Recorder:
         group: str,
         *,
         keeps_delay: bool = False,
+        is_exact: bool = False,
         has_diverged: Callable[["Recorder"], bool] = lambda _script: False,
     ) -> None:
         self.broker, self.group = broker, group
         self._keeps_delay, self._has_diverged = keeps_delay, has_diverged
+        self._is_exact = is_exact
         self.transcript: Transcript = []
         self._is_in_older_versions = False
         self.topic_ids = dict(broker.topic_ids)
@@ -147,7 +147,9 @@ class Recorder:
         return step.response
 
     def _played_version(self, connection: AsyncClient, api: str, version: int) -> int:
-        older = range(version, SAME_SINCE.get(api, version) - 1, -1)
+        same = SAME_VERSIONS.get(api, range(0))
+        is_exact = self._is_exact or version not in same
+        older = () if is_exact else range(version, same.start - 1, -1)
         found = next((each for each in older if connection.supports(api, each)), version)
         self._is_in_older_versions |= found < version
         return found

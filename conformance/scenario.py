@@ -61,6 +61,9 @@ class Scenario:
     hides: tuple[str, ...] = ()
     kohort_lacks: tuple[str, ...] = ()
     """Fields that kohort's responses may lack (docs/not-implemented.md)."""
+    is_exact: bool = False
+    """Whether Kafka's responses are different in the older versions of requests that SAME_VERSIONS
+    allows."""
     is_alone: bool = False
     """Whether Kafka's responses depend on concurrent requests of other scenarios. For example,
     Kafka verifies the partitions of several transactions together, and then returns the errors for
@@ -84,7 +87,7 @@ _SCENARIOS: dict[str, Scenario] = {}
 
 def scenario(rule: str, **options: Any) -> Callable[[Run], Run]:
     """Turn a script into a scenario with this rule. `options`: `settings`, `excuse`, `hides`,
-    `kohort_lacks`, `is_alone`."""
+    `kohort_lacks`, `is_exact`, `is_alone`."""
 
     def register(run: Run) -> Run:
         name = run.__name__

@@ -17,7 +17,8 @@ from ..log.errors import CorruptBatch
 from ..log.records import records
 from .broker import NODE_ID, STARTED_MS, TOPICS, ScriptBroker
 
-Transcript = list[dict[str, Any]]
+Line = dict[str, Any]
+Transcript = list[Line]
 
 # Clients read the other fields only in responses with these codes.
 READ_AS_WHOLE = ("none", "member_id_required")

@@ -124,7 +124,9 @@ async def a_commit_that_is_too_large_to_an_unknown_group(s: Script) -> None:
     await s.describe(6)
 
 
-@scenario("JoinGroup: a static member whose new record cannot be stored is not replaced")
+@scenario(
+    "JoinGroup: a static member whose new record cannot be stored is not replaced", is_exact=True
+)
 async def a_static_member_returns_with_too_large_metadata(s: Script) -> None:
     a, b = await s.stable("A", "B", instances={"A": "i1", "B": "i2"})
     for member in (a, b):

@@ -15,7 +15,7 @@ async def a_static_member_joins_in_one_step(s: Script) -> None:
     await s.describe(3, f"{s.group}/v9")
 
 
-@scenario("static replacement, Stable, v9: the leader returns without a rebalance")
+@scenario("static replacement, Stable, v9: the leader returns without a rebalance", is_exact=True)
 async def a_static_leader_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     again = s.member("A", instance="i1")

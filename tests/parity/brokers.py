@@ -3,7 +3,7 @@ Kafka for each of SETTINGS."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Container, Mapping
 from pathlib import Path
 
 from kohort.broker.broker import Broker
@@ -34,6 +34,7 @@ class KohortBroker(ScriptBroker):
     def __init__(self, broker: Broker, clock: ManualClock) -> None:
         super().__init__(broker.port)
         self.broker, self._clock = broker, clock
+        self.versions: Mapping[int, Container[int]] | None = None  # as of AsyncClient
 
     async def prepare(self) -> None:
         """As on other brokers, without their requests for 500 groups, which take as long as most
@@ -48,6 +49,7 @@ class KohortBroker(ScriptBroker):
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         client = await AsyncClient.connect(self.port, client_id)
+        client.versions = self.versions
         if client_id in USERS:
             await client.call("ApiVersions", 0)  # it has been accepted
             port = client.local_port
@@ -111,8 +113,11 @@ async def kohort_broker(
         await broker.stop()
 
 
-async def play_on_kohort(scenario: Scenario) -> Transcript:
+async def play_on_kohort(
+    scenario: Scenario, versions: Mapping[int, Container[int]] | None = None
+) -> Transcript:
     async with kohort_broker(SETTINGS[scenario.settings]) as broker:
+        broker.versions = versions
         return await play(scenario, broker, scenario.name)
 
 

@@ -8,11 +8,11 @@ import pytest
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.conformance import _address
 from kohort.cli.main import CONFORMANCE_SETTINGS, main
-from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference, shared
+from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference
 from kohort.conformance.recordings import needs, recorded
 from kohort.conformance.scenario import load
 from kohort.conformance.settings import DEFAULTS, SETTINGS, of_group, properties, unmet
-from kohort.conformance.transcript import without_details
+from kohort.conformance.transcript import OLDER, without_details
 from kohort.java_properties import parse_properties
 from kohort.testing import Kafka
 
@@ -268,10 +268,21 @@ def test_what_clients_do_not_read_is_not_compared() -> None:
 
 
 def test_responses_in_older_versions_are_compared_by_their_fields() -> None:
-    kafka = [{"step": "1", "response": {"generation_id": 1, "protocol_type": "consumer"}}]
-    assert shared(kafka, [{"step": "1", "response": {"generation_id": 1}}]) == [
-        {"step": "1", "response": {"generation_id": 1}}
-    ]
-    older = [{"step": "1", "response": {"generation_id": 1}, "older": True}]
-    assert first_difference(kafka, older) is None
+    joined = {"generation_id": 1, "protocol_type": "consumer"}
+    kafka = [{"step": "1", "response": joined}, {"step": "2", "response": "x"}]
+    older = [{"step": "1", "response": {"generation_id": 1}, OLDER: True}]
+    assert first_difference(kafka[:1], older) is None
+    found = first_difference(kafka, [*older, {"step": "2", "response": "y", OLDER: True}])
+    assert found is not None
+    assert found.endswith("2\n         response: Kafka x, broker y\n")
     assert first_difference(kafka, [{**older[0], "response": {"generation_id": 2}}]) is not None
+
+
+def test_a_response_that_does_not_arrive_in_an_older_version_is_a_difference() -> None:
+    joined = {"A": {"generation_id": 1, "protocol_type": "consumer"}, "B": {"generation_id": 1}}
+    kafka = [{"step": "1", "response": "x", "delayed": joined}]
+    older = {"step": "1", "response": "x", OLDER: True}
+    first, second = {"A": {"generation_id": 1}}, {"B": {"generation_id": 1}}
+    assert first_difference(kafka, [{**older, "delayed": {**first, **second}}]) is None
+    for delayed in ({}, {"delayed": first}, {"delayed": second}):
+        assert first_difference(kafka, [{**older, **delayed}]) is not None
