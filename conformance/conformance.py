@@ -1,5 +1,6 @@
 """Determines which scenarios a broker can play, and in which its responses differ from Kafka's."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,11 +19,14 @@ from .snapshot import BROKER_WIDE, Snapshot
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
-__all__ = ["Outcome", "Result", "compare", "not_playable"]
+__all__ = ["OTHER_NODE_ID", "Outcome", "Result", "compare", "not_playable"]
 
-
-# The modules whose requests contain the id of the node.
-OF_NODE: Final = ("quorum", "reassignments")
+# Parts of requests, in recorded transcripts, that are the id of the node.
+NODE_ID_IN_REQUEST: Final = re.compile(
+    rf"(resource_type [48], resource_name|broker_ids?|replicas|voter_id) \[?{NODE_ID}\b"
+)
+OTHER_NODE_ID: Final = f"node.id={NODE_ID}"
+"""How the detail of a result begins if the broker has another node id."""
 
 
 class Outcome(StrEnum):
@@ -101,9 +105,13 @@ def not_playable(scenario: Scenario, broker: RemoteBroker, settings: Settings) -
     missing: Iterable[str] = unmet(scenario.settings, needs(scenario), settings)
     if scenario.is_authorized and broker.users is None:
         missing = ("--sasl-bootstrap-server", *missing)
-    if scenario.part in OF_NODE and broker.node_id != NODE_ID:
-        missing = (f"node.id={NODE_ID} (the broker has {broker.node_id})", *missing)
+    if broker.node_id != NODE_ID and _names_node(scenario):
+        missing = (f"{OTHER_NODE_ID} (the broker has {broker.node_id})", *missing)
     return ", ".join(missing)
+
+
+def _names_node(scenario: Scenario) -> bool:
+    return any(NODE_ID_IN_REQUEST.search(line["step"]) for line in _kafka(scenario))
 
 
 def _result(

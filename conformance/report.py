@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .conformance import OF_NODE, Outcome, Result
+from .conformance import OTHER_NODE_ID, Outcome, Result
 from .recordings import KAFKA_VERSION
 from .scenario import AREAS
 
@@ -52,8 +52,13 @@ def _text(results: Sequence[Result], server: str) -> Iterator[str]:
 
 def remedy(results: Iterable[Result]) -> str:
     """Return how to get the settings that skipped scenarios need; "" if none needs any."""
-    skipped = (each.scenario for each in results if each.outcome is Outcome.SKIPPED)
-    names = list(dict.fromkeys(each.settings for each in skipped if each.part not in OF_NODE))
+    names = list(
+        dict.fromkeys(
+            each.scenario.settings
+            for each in results
+            if each.outcome is Outcome.SKIPPED and not each.detail.startswith(OTHER_NODE_ID)
+        )
+    )
     if not names:
         return ""
     name, others = (names[0], "") if len(names) == 1 else ("NAME", f"; NAME: {', '.join(names)}")

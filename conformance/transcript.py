@@ -45,7 +45,7 @@ TIMES = (
     "transaction_start_time",
 )
 FEATURES = ("group.version", "transaction.version")
-NODES = ("controller_id", "leader", "leader_id", "node_id")
+NODES = ("broker_id", "controller_id", "leader", "leader_id", "node_id", "replica_id")
 NODE_LISTS = ("isr_nodes", "replica_nodes")
 LOCALHOST = "127.0.0.1"  # where transcripts were recorded
 ITEMS_MAX = 100  # longer lists are shown as their length

@@ -140,6 +140,16 @@ def test_a_reported_setting_that_is_assumed_otherwise_is_a_warning(
     assert "--assume group.max.size=3: the broker reports 2147483647." in output
 
 
+def test_scenarios_that_name_the_node_need_its_id(run: Run) -> None:
+    described = "keys_of_consumer_groups_of_the_broker_are_described"
+    with Kafka(config={"node.id": "5"}) as kafka:
+        code, output = played(run, kafka, "broker_configs", described, "the_quorum_is_described")
+    assert code == 0
+    assert "skipped: 11 scenarios need node.id=1 (the broker has 5)\n" in output
+    assert [*map(str.split, output.splitlines())][-3] == ["total", "2", "0", "0", "11"]
+    assert "--print-settings" not in output
+
+
 @pytest.mark.parametrize(("area", "module"), [("heartbeats, sessions", "heartbeats")])
 def test_scenarios_are_selected_by_their_area(run: Run, area: str, module: str) -> None:
     code, output = run("--list", "--only", area)
