@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import re
 import secrets
 import sys
 from collections.abc import Sequence
@@ -144,6 +145,8 @@ def _pair(text: str) -> tuple[str, str]:
         raise UserError(
             f"invalid --assume {text}: no scenario needs {key}{hint or ': see --list.'}"
         )
+    if (DEFAULTS[key] or "").isdecimal() and not re.fullmatch(r"-?[0-9]+", value):
+        raise UserError(f"invalid --assume {text}: expected a number.")
     return key, value
 
 

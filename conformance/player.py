@@ -34,7 +34,7 @@ async def play(
 ) -> Transcript:
     """Play a scenario and return the transcript; if the script fails, the last line is the error.
     `configs`: configs of the group; `stops_when`: returns whether to skip the rest of the script.
-    Raises UnsupportedVersion and OSError."""
+    Raises UnsupportedVersion, and OSError if a client cannot connect."""
     async with Script(
         broker,
         group,
@@ -42,24 +42,33 @@ async def play(
         is_exact=scenario.is_exact,
         has_diverged=stops_when,
     ) as script:
+
+        async def run() -> None:
+            if configs:
+                await script.prepare_group(configs)
+            await scenario.run(script)
+
         try:
-            async with asyncio.timeout(SECONDS_MAX):
-                if configs:
-                    await script.prepare_group(configs)
-                await scenario.run(script)
-        except Diverged:
-            pass  # the transcript ends with the difference
-        except ScriptFailed as failure:
-            script.transcript.append({"step": FAILED, "response": str(failure)})
-        except UnsupportedVersion:
-            raise
-        except Exception as error:  # any error that an unexpected response causes
-            text = f"{type(error).__name__}: {error}"
-            script.transcript.append({"step": FAILED, "response": text})
+            await _run(script, run())
         finally:
             if scenario.is_authorized:
-                await script.delete_acls()
+                await _run(script, script.delete_acls())
     return script.transcript
+
+
+async def _run(script: Script, part: Awaitable[None]) -> None:
+    """Run a part of a script. If it fails, add the error to the transcript. Raises
+    UnsupportedVersion."""
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            await part
+    except Diverged:
+        pass  # the transcript ends with the difference
+    except UnsupportedVersion:
+        raise
+    except Exception as error:  # any error that an unexpected response causes
+        text = str(error) if isinstance(error, ScriptFailed) else f"{type(error).__name__}: {error}"
+        script.transcript.append({"step": FAILED, "response": text})
 
 
 class Player:
@@ -116,8 +125,12 @@ class Player:
                     on_played(scenario)
 
         concurrent = [each for each in scenarios if not each.is_alone]
-        transcripts = await asyncio.gather(*map(play_one, concurrent))
-        found = {each.name: t for each, t in zip(concurrent, transcripts, strict=True)}
+        try:
+            async with asyncio.TaskGroup() as group:  # an error ends all scenarios
+                tasks = {each.name: group.create_task(play_one(each)) for each in concurrent}
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        found = {name: task.result() for name, task in tasks.items()}
         for scenario in scenarios:
             if scenario.is_alone:
                 found[scenario.name] = await play_one(scenario)

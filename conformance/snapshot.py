@@ -222,6 +222,12 @@ QUOTAS: Final = Part(
     _quotas,
     _restore_quotas,
 )
+SCRAM_USERS: Final = Part(
+    "SCRAM users",
+    {"DescribeUserScramCredentials": 0, "AlterUserScramCredentials": 0},
+    _scram_users,
+    _delete_scram_users,
+)
 PARTS: Final = (
     # Groups come before their topics, because a deleted topic changes the assignments of members.
     Part(
@@ -240,12 +246,7 @@ PARTS: Final = (
     ),
     CONFIGS,
     QUOTAS,
-    Part(
-        "SCRAM users",
-        {"DescribeUserScramCredentials": 0, "AlterUserScramCredentials": 0},
-        _scram_users,
-        _delete_scram_users,
-    ),
+    SCRAM_USERS,
 )
 BROKER_WIDE: Final = (CONFIGS,)
 """The parts that a scenario can change for the scenarios after it."""
@@ -266,12 +267,13 @@ class Snapshot:
         for part in parts:
             control = await broker.connect(None)
             if all(control.supports(*each) for each in part.needs.items()):
-                # Kafka does not respond to a client that may not describe SCRAM users. Such a
-                # client cannot create any either, so there is nothing to restore.
                 try:
                     states[part] = await part.read(control, broker)
                 except TimeoutError:
-                    pass
+                    # Kafka does not respond to a client that may not describe SCRAM users. Such a
+                    # client cannot create any either, so there is nothing to restore.
+                    if part is not SCRAM_USERS:
+                        raise
                 except _Unreadable as error:
                     if str(error) != DENIED:
                         text = f"its {part.name} cannot be read: {str(error).upper()}"

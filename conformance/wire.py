@@ -262,7 +262,11 @@ class AsyncClient(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         connecting = loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
         client = (await asyncio.wait_for(connecting, TIMEOUT_SECONDS))[1]
-        await client._authenticate(security)
+        try:
+            await client._authenticate(security)
+        except BaseException:
+            client.close()
+            raise
         return client
 
     async def _authenticate(self, security: Security) -> None:

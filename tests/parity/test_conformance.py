@@ -1,5 +1,6 @@
 """`kohort conformance`: which scenarios it plays on a broker, what it compares, its exit codes."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -9,12 +10,18 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.conformance import _address
 from kohort.cli.main import CONFORMANCE_SETTINGS, main
 from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference
+from kohort.conformance.player import FAILED, Player
+from kohort.conformance.recorder import ScriptFailed
 from kohort.conformance.recordings import needs, recorded
-from kohort.conformance.scenario import load
+from kohort.conformance.scenario import Scenario, load
+from kohort.conformance.script import Script
 from kohort.conformance.settings import DEFAULTS, SETTINGS, of_group, properties, unmet
 from kohort.conformance.transcript import OLDER, without_details
+from kohort.conformance.wire import AsyncClient
 from kohort.java_properties import parse_properties
 from kohort.testing import Kafka
+
+from .brokers import kohort_broker, play_on_kohort
 
 UNKNOWN_GROUP = "heartbeats.a_heartbeat_to_an_unknown_group"
 LIMITED = "limits.a_full_group_rejects_another_member"
@@ -201,6 +208,10 @@ def test_scenarios_with_acls_need_a_listener_for_their_users(run: Run, shared_ka
                 "mean group.max.size?"
             ),
         ),
+        (
+            (*CLOSED, "--assume", f"{DELAY}=abc"),
+            f"invalid --assume {DELAY}=abc: expected a number.",
+        ),
         (("--bootstrap-server", "127.0.0.1:1", "--command-config", "no"), "cannot read no"),
     ],
 )
@@ -296,3 +307,44 @@ def test_a_response_that_does_not_arrive_in_an_older_version_is_a_difference() -
     assert first_difference(kafka, [{**older, "delayed": {**first, **second}}]) is None
     for delayed in ({}, {"delayed": first}, {"delayed": second}):
         assert first_difference(kafka, [{**older, **delayed}]) is not None
+
+
+async def test_a_client_that_cannot_connect_ends_all_scenarios(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the others would change the broker while it is restored."""
+    started = asyncio.Event()
+    ended: list[str] = []
+
+    async def waits(script: Script) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(script.group)
+
+    scenarios = [Scenario(name, "", waits, "heartbeats") for name in ("first", "second")]
+    async with kohort_broker(SETTINGS["quick"]) as broker:
+        connect, results = broker.connect, iter([None, OSError("too many open files")])
+
+        async def connect_one(client_id: str | None) -> AsyncClient:
+            if error := next(results):
+                await started.wait()
+                raise error
+            return await connect(client_id)
+
+        monkeypatch.setattr(broker, "connect", connect_one)
+        with pytest.raises(OSError, match="too many"):
+            await Player(broker, {}).play(scenarios, quiet_ms=1)
+    assert ended == ["first.1"]
+
+
+async def test_acls_that_cannot_be_deleted_are_a_failure_of_their_scenario(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(_script: Script) -> None:
+        raise ScriptFailed("not 0 ACLs")
+
+    monkeypatch.setattr(Script, "delete_acls", fails)
+    found = await play_on_kohort(load()["patterns_apply_to_names"])
+    assert found[-1] == {"step": FAILED, "response": "not 0 ACLs"}

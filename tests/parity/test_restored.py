@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kohort.cli import conformance
 from kohort.cli.main import main
-from kohort.conformance import broker, snapshot
+from kohort.conformance import broker, snapshot, wire
 from kohort.conformance.wire import AsyncClient
 from kohort.testing import Kafka
 from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -204,6 +204,15 @@ def test_nothing_is_played_if_the_state_cannot_be_read(
     assert "cannot be read: REQUEST_TIMED_OUT" in capsys.readouterr().err
     kafka.faults.clear()
     assert described(kafka) == before
+
+
+def test_nothing_is_played_if_the_broker_does_not_list_its_groups(
+    kafka: Kafka, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "TIMEOUT_SECONDS", 1)
+    kafka.faults.never_answer("ListGroups")
+    assert play(kafka, "a_heartbeat_to_an_unknown_group") == 2
+    assert "did not respond in time" in capsys.readouterr().err
 
 
 def test_a_broker_that_has_ended_is_reported(

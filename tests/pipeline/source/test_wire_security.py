@@ -15,6 +15,7 @@ from kohort.client_security import (
     _scram,
     plain_exchange,
 )
+from kohort.conformance import wire
 from kohort.conformance.wire import AsyncClient
 from kohort.pipeline.source.factory import cluster_id, log_ends, open_source, topic_ids
 from kohort.pipeline.source.source import SourceError
@@ -113,6 +114,24 @@ def test_the_client_of_scenarios_authenticates() -> None:
         assert asyncio.run(connect(USERS["alice"])) == 1
         with pytest.raises(PermissionError, match=r"^authentication failed: .*Invalid username"):
             asyncio.run(connect("wrong"))
+
+
+async def test_a_connection_that_is_not_authenticated_in_time_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wire, "TIMEOUT_SECONDS", 0.1)
+    closed = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the client closes the connection
+        writer.close()
+        closed.set()
+
+    security = Security(None, "PLAIN", lambda: plain_exchange("a", "b"))
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        with pytest.raises(TimeoutError):
+            await AsyncClient.connect(server.sockets[0].getsockname()[1], security=security)
+        await asyncio.wait_for(closed.wait(), 10)
 
 
 @pytest.mark.parametrize(
