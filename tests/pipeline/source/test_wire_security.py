@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from kohort.client_security import (
     Security,
     _scram,
     plain_exchange,
+    read_security,
 )
 from kohort.conformance import wire
 from kohort.conformance.wire import AsyncClient
@@ -114,6 +116,42 @@ def test_the_client_of_scenarios_authenticates() -> None:
         assert asyncio.run(connect(USERS["alice"])) == 1
         with pytest.raises(PermissionError, match=r"^authentication failed: .*Invalid username"):
             asyncio.run(connect("wrong"))
+
+
+@pytest.mark.parametrize(
+    ("store", "message"),
+    [
+        ("truststore", r"ssl\.truststore\.location=\S+ has no certificate\."),
+        (
+            "keystore",
+            r"ssl\.keystore\.location=\S+ has no certificate with its private key, or ssl",
+        ),
+    ],
+)
+def test_a_file_without_certificates_is_named(tmp_path: Path, store: str, message: str) -> None:
+    pem, file = tmp_path / "store.pem", tmp_path / "client.properties"
+    pem.write_text("no PEM")
+    file.write_text(f"security.protocol=SSL\nssl.{store}.type=PEM\nssl.{store}.location={pem}\n")
+    with pytest.raises(ValueError, match=f"^invalid client properties in {file}: {message}"):
+        read_security(str(file))
+
+
+def test_nobody_is_asked_for_the_password_of_a_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passwords: list[object] = []
+
+    def load(_context: ssl.SSLContext, _file: str, *, password: object) -> None:
+        passwords.append(password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load)
+    pem, file = tmp_path / "store.pem", tmp_path / "client.properties"
+    pem.touch()
+    properties = f"security.protocol=SSL\nssl.keystore.type=PEM\nssl.keystore.location={pem}\n"
+    for each in ("", "ssl.key.password=secret\n"):
+        file.write_text(properties + each)
+        read_security(str(file))
+    assert passwords == ["", "secret"]
 
 
 async def test_a_connection_that_is_not_authenticated_in_time_is_closed(
