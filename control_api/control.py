@@ -16,6 +16,7 @@ from ..testing.transactions import MarkerHold
 from .schema_registry import SchemaRegistry
 
 T = TypeVar("T")
+E = TypeVar("E", AssignmentHold, Loading, MarkerHold)  # may end before it is removed
 
 
 class Control:
@@ -59,11 +60,12 @@ class Control:
         return number
 
     def add_named(
-        self, objects: dict[str, T], name: str, create: Callable[[], T], taken: str
+        self, objects: dict[str, E], name: str, create: Callable[[], E], taken: str
     ) -> None:
-        """Create an object under a name. Raises ValueError(taken) if the name has an object."""
+        """Create an object under a name. Raises ValueError(taken) if the name has an object that
+        has not ended."""
         with self.lock:
-            if name in objects:
+            if name in objects and objects[name].is_active:
                 raise ValueError(taken)
             objects[name] = create()
 

@@ -209,7 +209,7 @@ def load(control: Control, group: Name) -> Json:
 def finish_loading(control: Control, group: Name) -> Json:
     """Finish loading the group's coordinator, which becomes active."""
     loading = control.loadings.pop(group, None)
-    if loading is None:
+    if loading is None or not loading.is_active:
         raise LookupError(f"the coordinator of group {group} is not loading")
     loading.finish()
     return group_json(control.kafka.group(group))
@@ -237,7 +237,7 @@ def hold_assignment(control: Control, group: Name) -> Json:
 def release_assignment(control: Control, group: Name) -> Json:
     """Let the next heartbeat of a member compute the assignment."""
     held = control.assignment_holds.pop(group, None)
-    if held is None:
+    if held is None or not held.is_active:
         raise LookupError(f"the assignment of group {group} is not held")
     held.release()
     return group_json(control.kafka.group(group))

@@ -190,7 +190,6 @@ def check_faults(control: Control) -> Json:
     with control.lock:
         checked = faults(control)
         control.faults.clear()
-        control.marker_holds.clear()
         control.kafka.faults.check()
     return checked
 

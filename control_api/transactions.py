@@ -72,7 +72,7 @@ def release_markers(control: Control, transactional_id: Name) -> Json:
 
 
 def _existing(held: MarkerHold | None, transactional_id: str) -> MarkerHold:
-    if held is None:
+    if held is None or not held.is_active:
         raise LookupError(f"the markers of {transactional_id} are not held")
     return held
 

@@ -19,7 +19,7 @@ from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
 from .explanation.explanation import explain_group
-from .group_view import Member, context_of, node_of, view_of
+from .group_view import Member, context_of, coordinator_of, node_of, view_of
 from .interceptor import InterceptedRequest
 from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, iterations, timed_out
@@ -127,6 +127,16 @@ class AssignmentHold:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    @property
+    def is_active(self) -> bool:
+        """Whether the hold has not ended."""
+
+        def is_held() -> bool:
+            coordinator = coordinator_of(self._host.broker, self._group_id)
+            return coordinator is not None and self._group_id in coordinator.held_assignments
+
+        return self._host.call(is_held)
+
     def release(self) -> None:
         """Let the next heartbeat of a member compute the assignment."""
 
@@ -137,15 +147,20 @@ class AssignmentHold:
         self._host.call(release)
 
     async def _hold(self) -> None:
-        """Hold back the assignment. Raises TimeoutError if the coordinator does not become
+        """Hold back the assignment. Raises BarrierTimeout if the coordinator does not become
         active."""
         coordinators = node_of(self._host.broker, self._group_id).coordinators
         if context_of(self._host.broker, self._group_id) is None:
             # Otherwise, a coordinator without data is loaded only by a client's first request.
             coordinators.load([coordinators.partition_of(self._group_id)])
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while not self._set(is_held=True):
-                await iterations(1)  # meanwhile, the coordinator loads its log
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                while not self._set(is_held=True):
+                    await iterations(1)  # meanwhile, the coordinator loads its log
+        except TimeoutError:
+            what = f"the coordinator of group {self._group_id} to become active"
+            explanation = explain_group(self._host, self._group_id)
+            raise timed_out(TIMEOUT_SECONDS, what, explanation) from None
 
     def _set(self, *, is_held: bool) -> bool:
         def decide(coordinator: Coordinator, _now_ms: int) -> Outcome:
@@ -162,16 +177,28 @@ class Loading:
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
+        self._group_id = group_id
         self._is_finished = False
         # Without the topic, it is not known which node will have the coordinator.
         host.change_topics(lambda: host.broker.node.topics.ensure_offsets_topic())
-        host.call(lambda: self._begin(group_id))
+        host.call(self._begin)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.finish()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the coordinator is kept loading. A coordinator on another node, or of another
+        broker after a restart, is not."""
+
+        def is_active() -> bool:
+            groups = node_of(self._host.broker, self._group_id).coordinators
+            return not self._is_finished and groups.on_log_read is self._gate
+
+        return self._host.call(is_active)
 
     def finish(self) -> None:
         """Allow the coordinator to become active."""
@@ -183,12 +210,12 @@ class Loading:
 
         self._host.call(finish)
 
-    def _begin(self, group_id: str) -> None:
-        groups = node_of(self._host.broker, group_id).coordinators
+    def _begin(self) -> None:
+        groups = node_of(self._host.broker, self._group_id).coordinators
         gate = groups.on_log_read
         if not isinstance(gate, _LoadingGate):
             gate = groups.on_log_read = _LoadingGate()
-        self._gate, self._partition = gate, groups.partition_of(group_id)
+        self._gate, self._partition = gate, groups.partition_of(self._group_id)
         gate.close(self._partition)
         groups.unload(self._partition)
         groups.load([self._partition])

@@ -46,6 +46,11 @@ class MarkerHold(SuggestsAttributes):
             self.cancel()
 
     @property
+    def is_active(self) -> bool:
+        """Whether the hold has not ended."""
+        return self in self._host.marker_holds
+
+    @property
     def transactional_ids(self) -> list[str]:
         """The transactions whose markers are held back."""
         return list(self._held)
@@ -64,7 +69,7 @@ class MarkerHold(SuggestsAttributes):
     def release(self) -> None:
         """Write the markers that are held back, and end the hold. Raises UnusedFault if it has
         never held back markers."""
-        is_active = self in self._host.marker_holds
+        is_active = self.is_active
         self.cancel()
         if is_active and self.is_unused:
             raise UnusedFault(f"unused marker hold\n{self.report()}")

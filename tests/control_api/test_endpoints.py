@@ -245,6 +245,19 @@ def test_only_one_of_several_concurrent_requests_succeeds(
     assert removed.count(LookupError) == 7
 
 
+@pytest.mark.parametrize("kind", ["loading", "assignment-hold"])
+def test_what_a_restart_has_ended_does_not_exist(api: ApiClient, kind: str) -> None:
+    for restart in ("/restart", "/crash"):
+        assert api("POST", f"/groups/g/{kind}").status == 200
+        assert api.error("POST", f"/groups/g/{kind}")[0] == 400
+        api("POST", restart)
+        assert api.error("DELETE", f"/groups/g/{kind}")[0] == 404
+        assert api("POST", f"/groups/g/{kind}").status == 200
+        api("POST", restart)
+        assert api("POST", f"/groups/g/{kind}").status == 200
+        assert api("DELETE", f"/groups/g/{kind}").status == 200
+
+
 def test_a_transaction_is_described_and_waited_for(api: ApiClient, producer: Producer) -> None:
     waited = api("POST", "/transactions/billing-1/wait", until="open").body
     assert waited["partitions"] == [{"topic": "orders", "partition": 0}]

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from confluent_kafka import TopicPartition
 from kohort.broker.runtime.context import CoordinatorState
-from kohort.testing import BarrierTimeout, Kafka
+from kohort.testing import BarrierTimeout, Kafka, group_control
 from kohort.testing.group import Group
 from kohort.testing.group_control import Loading, evict
 from kohort.testing.loop_thread import TIMEOUT_SECONDS, iterations
@@ -155,6 +155,15 @@ def test_a_loading_coordinator_rejects_an_eviction(kafka: Kafka) -> None:
         evict(kafka._host, "billing", member, "while it is loading")
     group.wait_stable(members=1)
     assert group.exits == []
+
+
+def test_an_assignment_cannot_be_held_before_the_coordinator_is_active(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_control, "TIMEOUT_SECONDS", 0.1)
+    group = kafka.group("billing")
+    with group.loading(), pytest.raises(BarrierTimeout, match=r"become active\n.* is loading its"):
+        group.hold_assignment()
 
 
 def test_clients_wait_for_a_loading_coordinator(kafka: Kafka, committer: Committer) -> None:
