@@ -3,7 +3,7 @@ consumer."""
 
 from typing import Literal
 
-from ..assignors.resolve import AssignorNotFound, NotAnAssignor
+from ..assignors.resolve import AssignorNameTaken, AssignorNotFound, NotAnAssignor, resolve
 from ..testing.fake_members.fake_member import GroupProtocol
 from ..testing.loop_thread import TIMEOUT_SECONDS
 from .control import Control, lookup
@@ -33,22 +33,32 @@ def add_fake_member(
     computes the assignment if it is the leader. The response is sent when the member has joined, or
     when its JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the
     status is 409 with the broker's error, unless `may_be_rejected` is true."""
-    try:
-        member = control.kafka.fake_member(
-            group,
-            topics,
-            protocol=protocol,
-            assignor=assignor,
-            client_id=client_id,
-            instance_id=instance_id,
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=rebalance_timeout_ms,
-            may_be_rejected=may_be_rejected,
-            timeout=timeout,
-        )
-    except (AssignorNotFound, NotAnAssignor) as error:
-        raise ValueError(str(error)) from error
+    if protocol == "classic" and assignor is not None:
+        _check_assignor(assignor)
+    member = control.kafka.fake_member(
+        group,
+        topics,
+        protocol=protocol,
+        assignor=assignor,
+        client_id=client_id,
+        instance_id=instance_id,
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_ms,
+        may_be_rejected=may_be_rejected,
+        timeout=timeout,
+    )
     return fake_member_json(control.add(control.fake_members, member), member)
+
+
+def _check_assignor(name: str) -> None:
+    """Raise ValueError if there is no such assignor, or if its module cannot be imported."""
+    try:
+        resolve(name)
+    except (AssignorNotFound, AssignorNameTaken, NotAnAssignor) as error:
+        raise ValueError(str(error)) from error
+    except (Exception, SystemExit) as error:  # raised by the user's module
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{name} cannot be imported: {reason}") from error
 
 
 def fake_member(control: Control, fake_member: Count) -> Json:

@@ -51,7 +51,8 @@ class Schema(NamedTuple):
         if kind != "PROTOBUF":
             try:
                 # Equal schemas have the same id, regardless of their formatting.
-                text = json.dumps(json.loads(text), separators=(",", ":"))
+                # Infinite numbers, such as 1e999, cannot be written as JSON.
+                text = json.dumps(json.loads(text), separators=(",", ":"), allow_nan=False)
             except (ValueError, RecursionError) as error:
                 raise RegistryError(42201, f"Invalid schema: {error}") from error
         references = body.get("references") or []

@@ -386,6 +386,9 @@ def test_fake_members_share_a_group_and_follow_a_script(api: ApiClient) -> None:
     status, why = api.error("POST", "/groups/g/fake-members", topics=["orders"], assignor="rnage")
     assert status == 400
     assert "rnage" in why
+    status, why = api.error("POST", "/groups/g/fake-members", topics=["orders"], assignor="./x:Y")
+    assert status == 400
+    assert why.startswith("./x:Y cannot be imported: TypeError: ")
 
 
 def test_a_fake_member_has_joined_in_the_response_or_is_rejected(api: ApiClient) -> None:

@@ -198,6 +198,8 @@ def test_a_referenced_schema_must_exist_and_cannot_be_deleted(
         (lambda client: client.lookup_schema("orders", Schema('"int"', "AVRO")), 40403),
         (lambda client: client.register_schema("orders", Schema(NESTED, "AVRO")), 42201),
         (lambda client: client.register_schema("orders", Schema("{", "AVRO")), 42201),
+        (lambda client: client.register_schema("orders", Schema("[1e999]", "AVRO")), 42201),
+        (lambda client: client.register_schema("orders", Schema("[NaN]", "JSON")), 42201),
         (lambda client: client.register_schema("orders", Schema("x", "XML")), 42201),
         (lambda client: client.register_schema("orders", referring([])), 42201),
         (lambda client: client.register_schema("orders", referring({})), 42201),
