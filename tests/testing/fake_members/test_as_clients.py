@@ -1,7 +1,7 @@
 """History, holds and faults apply to fake members as to clients."""
 
 import pytest
-from kohort.testing import Kafka
+from kohort.testing import Kafka, clock
 
 
 def test_the_requests_of_fake_members_are_in_the_history(kafka: Kafka) -> None:
@@ -169,6 +169,17 @@ def test_permanent_errors_cost_the_session(kafka: Kafka) -> None:
     fault.cancel()
     fake.wait_owned(1)
     kafka.group("billing").wait_stable(members=1)
+
+
+def test_the_clock_advances_over_years_while_all_nodes_are_down(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "ADVANCE_TIMEOUT_SECONDS", 5)
+    kafka.topic("orders", partitions=1)
+    fake = kafka.fake_member("billing", topics=["orders"])
+    with kafka.broker_down():
+        kafka.clock.advance(days=3660)
+    assert fake.wait_owned(1) == [("orders", 0)]
 
 
 def test_the_clock_advances_over_years_without_each_heartbeat(
