@@ -13,14 +13,14 @@ from ..scenario import scenario
 from ..script import Script
 
 
-async def transactional_id_of(s: Script, user: str) -> tuple[Producer, str]:
+def transactional_id_of(s: Script, user: str) -> tuple[Producer, str]:
     """Return a producer of the user, and its transactional id as the resource of an ACL."""
     return s.producer(user), f"transactional_id {s.group}.{user}"
 
 
 @scenario("InitProducerId needs WRITE on the transactional id", settings="acls")
 async def init_producer_id_needs_write(s: Script) -> None:
-    p, resource = await transactional_id_of(s, "alice")
+    p, resource = transactional_id_of(s, "alice")
     for version in (0, 3, 5):
         await p.init(version)
     await s.allow("alice", "DESCRIBE", resource)
@@ -36,7 +36,7 @@ async def init_producer_id_needs_write(s: Script) -> None:
 )
 async def requests_of_a_transaction_need_write(s: Script) -> None:
     topic = await s.topic(1)
-    p, resource = await transactional_id_of(s, "alice")
+    p, resource = transactional_id_of(s, "alice")
     await s.allow("alice", "WRITE", resource)
     await s.allow("alice", "WRITE", f"topic {topic}")
     await s.allow("alice", "READ", "topic orders")
@@ -60,7 +60,7 @@ async def requests_of_a_transaction_need_write(s: Script) -> None:
 )
 async def added_topics_need_write(s: Script) -> None:
     topic = await s.topic(1)
-    p, resource = await transactional_id_of(s, "alice")
+    p, resource = transactional_id_of(s, "alice")
     await s.allow("alice", "WRITE", resource)
     await s.allow("alice", "WRITE", f"topic {topic}")
     await p.init()
@@ -74,7 +74,7 @@ async def added_topics_need_write(s: Script) -> None:
 @scenario("AddPartitionsToTxn of brokers needs CLUSTER_ACTION", settings="acls")
 async def brokers_need_cluster_action(s: Script) -> None:
     topic = await s.topic(1)
-    p, resource = await transactional_id_of(s, "alice")
+    p, resource = transactional_id_of(s, "alice")
     await s.allow("alice", "WRITE", resource)
     await p.init()
     for version in (4, 5):
@@ -93,7 +93,7 @@ async def brokers_need_cluster_action(s: Script) -> None:
 
 @scenario("Transactional offsets need READ on the group and the topics", settings="acls")
 async def transactional_offsets_need_read(s: Script) -> None:
-    p, resource = await transactional_id_of(s, "alice")
+    p, resource = transactional_id_of(s, "alice")
     await s.allow("alice", "WRITE", resource)
     await p.init()
     await p.add_offsets()
