@@ -5,6 +5,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -78,7 +79,7 @@ def send(
     except urllib.error.HTTPError as error:
         with error:
             raise _failure(error.code, error.read()) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise UserError(
             f"cannot reach {control} ({reason}): start `kohort serve --control-port …` and use the "

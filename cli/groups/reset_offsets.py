@@ -18,6 +18,7 @@ from .tables import Output, ResetRow, reset_table
 
 Offsets: TypeAlias = dict[Partition, int]
 
+INT_MAX: Final = 2**31 - 1
 INT_DIGITS_MAX: Final = 10
 LONG_MAX: Final = 2**63 - 1
 LONG_DIGITS_MAX: Final = 19
@@ -164,7 +165,8 @@ def partitions_of(topic_argument: str) -> list[Partition]:
             f"Invalid topic arg '{topic_argument}', expected topic name and partitions"
         )
     for number in numbers.split(","):
-        if not (number.isascii() and number.isdecimal() and len(number) <= INT_DIGITS_MAX):
+        is_number = number.isascii() and number.isdecimal() and len(number) <= INT_DIGITS_MAX
+        if not is_number or int(number) > INT_MAX:
             raise UsageError(
                 f"Invalid partition '{number}' specified in topic arg '{topic_argument}''"
             )
@@ -275,10 +277,10 @@ def parse_datetime(text: str) -> int:
     match = DATETIME.fullmatch(zoned)
     if match is None:
         raise invalid
-    year, month, day, hour, minute, second, ms = map(int, match.groups()[:7])
     try:
+        year, month, day, hour, minute, second, ms = map(int, match.groups()[:7])
         parsed = datetime(year, month, day, hour, minute, second, tzinfo=_zone(match[8]))
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise invalid from error
     return (parsed - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) + ms
 

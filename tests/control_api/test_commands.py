@@ -268,6 +268,7 @@ def test_a_mistyped_command_or_flag_suggests_a_similar_one(
         ),
         (["--control", "http://127.0.0.1:1"], "cannot reach http://127.0.0.1:1 ("),
         (["--control", "http://[oops"], "cannot reach http://[oops ("),
+        (["--control", "http://127.0.0.1:x"], "cannot reach http://127.0.0.1:x (nonnumeric port"),
     ],
 )
 def test_an_unreachable_control_api_is_reported(

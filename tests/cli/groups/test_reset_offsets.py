@@ -49,6 +49,7 @@ def test_partitions_of_a_topic_argument() -> None:
     ("argument", "message"),
     [
         ("a:x", "Invalid partition 'x' specified in topic arg 'a:x''"),
+        ("a:2147483648", "Invalid partition '2147483648' specified in topic arg 'a:2147483648''"),
         ("a:0,", "Invalid partition '' specified in topic arg 'a:0,''"),
         ("a:", "Invalid topic arg 'a:', expected topic name and partitions"),
         ("a:0:1", "Invalid topic arg 'a:0:1', expected topic name and partitions"),
@@ -119,6 +120,7 @@ def test_a_datetime_is_utc_unless_a_zone_follows(text: str, expected: int) -> No
         ("2020-01-01T", f"Error parsing timestamp. {NO_T}"),
         ("2020-01-01T00:00:00", 'Unparseable date: "2020-01-01T00:00:00Z"'),
         ("2020-13-01T00:00:00.000", 'Unparseable date: "2020-13-01T00:00:00.000Z"'),
+        ("99999999999-01-01T00:00:00.000", 'Unparseable date: "99999999999-01-01T00:00:00.000Z"'),
         ("2020-01-01T00:00:00.000+99", 'Unparseable date: "2020-01-01T00:00:00.000+99"'),
     ],
 )
