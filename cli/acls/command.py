@@ -12,17 +12,13 @@ from kafka.protocol import admin as kafka_messages
 from ...printable import printable
 from ...topics.acls import AclOperation, AclPermission, AclResourceType, PatternType
 from ..groups.cluster import client_arguments
-from ..groups.connecting import admin_client
+from ..groups.connecting import TIMEOUT_MS, admin_client, error_class
 from ..groups.errors import CommandError, RequestFailed, UsageError, broker_error
 from . import arguments
 from .arguments import Entry, Pattern
 
-# The timeout for a connection and for each response.
-TIMEOUT_MS: Final = 30_000
-
-# kafka-python's messages and errors have no type annotations.
+# kafka-python's messages have no type annotations.
 _acls: Any = kafka_messages
-_error_class: Any = kafka_errors.for_code
 
 EVERYTHING: Final = Pattern(AclResourceType.ANY, None, PatternType.ANY)
 
@@ -123,7 +119,7 @@ def _entry(acl: Any) -> Entry:
 def _check(result: Any) -> None:
     """Raise RequestFailed if the broker returned an error."""
     if result.error_code:
-        raise _failed(_error_class(result.error_code), result.error_message)
+        raise _failed(error_class(result.error_code), result.error_message)
 
 
 def _failed(error: Any, message: str | None = None) -> RequestFailed:

@@ -18,7 +18,7 @@ from ...testing.kafka_python.consumer_group_describe import (
     describe_consumer_group,
     forget_coordinators,
 )
-from .connecting import admin_client, timed_out
+from .connecting import ERRORS, admin_client, error_class, timed_out
 from .errors import (
     GROUP_ID_NOT_FOUND,
     BrokerError,
@@ -237,21 +237,26 @@ class Cluster:
         self.retry(commit)
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
-        """Delete groups; return the error of each group, or None."""
+        """Delete groups; return the error of each group, or None. A retriable error is returned if
+        it does not end before the timeout."""
         remaining = list(dict.fromkeys(groups))
         results: dict[str, BrokerError | None] = {}
 
         def delete() -> None:
             for name, status in self._admin.delete_groups(list(remaining)).items():
                 error = kafka_errors.NoError if status == "OK" else getattr(kafka_errors, status)
+                results[name] = None if status == "OK" else error_of(error.errno)
                 if not issubclass(error, RETRIABLE):
-                    results[name] = None if status == "OK" else error_of(error.errno)
                     remaining.remove(name)
             if remaining:
                 raise kafka_errors.NotCoordinatorError  # retry with the remaining groups
 
         if remaining:
-            self.retry(delete)
+            try:
+                self.retry(delete)
+            except CommandError:
+                if not results:
+                    raise
         return results
 
     def delete_offsets(
@@ -274,7 +279,7 @@ class Cluster:
                 return request()
             except RETRIABLE as error:
                 if time.monotonic() > deadline:
-                    raise self._timed_out() from error
+                    raise self._timed_out(error) from error
                 forget_coordinators(self._admin)
             except kafka_errors.BrokerResponseError as error:
                 raise RequestFailed(error_of(error.errno or -1)) from error
@@ -284,7 +289,10 @@ class Cluster:
                 raise CommandError(str(error)) from error
             time.sleep(RETRY_SECONDS)
 
-    def _timed_out(self) -> NotConnected:
+    def _timed_out(self, error: Exception | None = None) -> NotConnected:
+        if isinstance(error, kafka_errors.BrokerResponseError):
+            text = f"{error_of(error.errno or -1).message} (for {self._timeout_ms} ms)"
+            return NotConnected(f"{ERRORS}.TimeoutException: {text}")
         return timed_out(self._bootstrap, self._timeout_ms, self._admin._manager.reason)
 
 
@@ -362,7 +370,7 @@ def _consumer_member(description: Mapping[str, Any]) -> Member:
 
 
 def _error_or_retry(code: int, message: str | None) -> BrokerError:
-    error = _error_type(code)
+    error = error_class(code)
     if issubclass(error, RETRIABLE):
         raise error(message)
     # The broker's own message may contain the group and its type.
@@ -370,10 +378,5 @@ def _error_or_retry(code: int, message: str | None) -> BrokerError:
 
 
 def error_of(code: int) -> BrokerError:
-    error = _error_type(code)
+    error = error_class(code)
     return broker_error(code, error.message or "UNKNOWN", error.description or "")
-
-
-def _error_type(code: int) -> Any:
-    by_code: Any = kafka_errors.for_code
-    return by_code(code)

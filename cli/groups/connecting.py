@@ -17,10 +17,13 @@ from kafka.net.selector import NetworkSelector
 
 from .errors import CommandError, NotConnected
 
+# The timeout of acls and transactions for a connection and for each response.
+TIMEOUT_MS: Final = 30_000
 PORT_MAX: Final = 65535
 ERRORS: Final = "org.apache.kafka.common.errors"
 
-# kafka-python's classes have no type annotations.
+# kafka-python's classes and functions have no type annotations.
+error_class: Any = kafka_errors.for_code
 _ADMIN: Any = KafkaAdminClient
 _CLIENT: Any = KafkaNetClient
 _SELECTOR: Any = NetworkSelector

@@ -10,22 +10,18 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from kafka import TopicPartition
-from kafka import errors as kafka_errors
 from kafka.admin._transactions import AbortTransactionSpec, ProducerState
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import InitProducerIdRequest
 
 from ...printable import printable
 from ..groups.cluster import Cluster, Partition, client_arguments
-from ..groups.connecting import admin_client
+from ..groups.connecting import TIMEOUT_MS, admin_client, error_class
 from ..groups.errors import CommandError, RequestFailed, UsageError
 
-# The timeout for a connection and for each response.
-TIMEOUT_MS: Final = 30_000
 _TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Final = 53
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 _NO_TRANSACTION: Final = -1
-_error_class: Any = kafka_errors.for_code
 _MINUTE_MS: Final = 60_000
 
 
@@ -74,6 +70,12 @@ def _check(args: argparse.Namespace) -> None:
 class _Failed(CommandError):
     """A request failed."""
 
+    @property
+    def code(self) -> int | None:
+        """The broker's error code; None if no broker responded."""
+        cause = self.__cause__
+        return cause.error.code if isinstance(cause, RequestFailed) else None
+
 
 class OpenTransaction(NamedTuple):
     partition: TopicPartition
@@ -97,11 +99,16 @@ class Transactions:
             for each in transactions
         )
 
-    def describe(self, what: str, transactional_ids: Sequence[str]) -> dict[str, Any]:
-        """Return kafka-python's descriptions."""
-        describe = partial(self._admin.describe_transactions, transactional_ids)
-        described: dict[str, Any] = self._send(what, describe)
-        return described
+    def describe(self, what: str, transactional_id: str) -> Any | None:
+        """Return kafka-python's description, or None if the id does not exist."""
+        # For several ids, kafka-python would describe none if one of them does not exist.
+        describe = partial(self._admin.describe_transactions, [transactional_id])
+        try:
+            return self._send(what, describe)[transactional_id]
+        except _Failed as error:
+            if error.code == _TRANSACTIONAL_ID_NOT_FOUND:
+                return None
+            raise
 
     def producers(
         self, what: str, partitions: Sequence[TopicPartition], broker_id: int | None = None
@@ -125,7 +132,7 @@ class Transactions:
             node_id = manager.run(find, transactional_id, CoordinatorType.TRANSACTION)
             response = manager.run(partial(manager.send, request, node_id=node_id))
             if response.error_code:
-                raise _error_class(response.error_code)
+                raise error_class(response.error_code)
 
         self._send(what, initialize)
 
@@ -134,10 +141,17 @@ class Transactions:
     ) -> list[TopicPartition]:
         """Return the partitions of a topic, or of all topics, that have a replica on the broker."""
         names = None if topic is None else [topic]
-        described = self._send(what, partial(self._admin.describe_topics, names))
+
+        def describe() -> Any:
+            topics = self._admin.describe_topics(names)
+            for each in topics:
+                if each["error_code"]:
+                    raise error_class(each["error_code"])
+            return topics
+
         return sorted(
             TopicPartition(each["name"], partition["partition_index"])
-            for each in described
+            for each in self._send(what, describe)
             for partition in each["partitions"]
             if broker_id is None or broker_id in partition["replica_nodes"]
         )
@@ -166,16 +180,12 @@ def list_transactions(args: argparse.Namespace, transactions: Transactions) -> N
 def describe(args: argparse.Namespace, transactions: Transactions) -> None:
     name = args.transactional_id
     what = f"Failed to describe transaction state of transactional-id `{name}`"
-    try:
-        found = transactions.describe(what, [name])[name]
-    except _Failed as error:
-        cause = error.__cause__
-        if isinstance(cause, RequestFailed) and cause.error.code == _TRANSACTIONAL_ID_NOT_FOUND:
-            raise _Failed(
-                f"{what}: DescribeTransactions request for transactionalId `{name}` failed because "
-                "the ID could not be found"
-            ) from error
-        raise
+    found = transactions.describe(what, name)
+    if found is None:
+        raise _Failed(
+            f"{what}: DescribeTransactions request for transactionalId `{name}` failed because "
+            "the ID could not be found"
+        )
     start_ms = found.transaction_start_time_ms
     row = (
         found.coordinator_id,
@@ -246,10 +256,9 @@ def terminate(args: argparse.Namespace, transactions: Transactions) -> None:
     try:
         transactions.fence(what, name)
     except _Failed as error:
-        cause = error.__cause__
-        if not isinstance(cause, RequestFailed):
+        if error.code is None:
             raise
-        is_denied = cause.error.code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        is_denied = error.code == _TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         reason = "transactional ID authorization failure" if is_denied else "unexpected error"
         text = f"{what}: InitProducerId request for transactionalId `{name}` failed due to {reason}"
         raise _Failed(text) from error
@@ -301,9 +310,11 @@ def _hanging(
     listed = transactions.listed(what, producer_id_filters=producer_ids)
     names = {producer_id: name for name, _, producer_id, _ in listed}
     what = f"Failed to describe {len(names)} transactions"
-    described = transactions.describe(what, sorted(names.values())) if names else {}
+    described = {
+        producer_id: transactions.describe(what, name) for producer_id, name in names.items()
+    }
     for each in candidates:
-        found = described.get(names.get(each.producer.producer_id, ""))
+        found = described.get(each.producer.producer_id)
         if found is None or each.partition not in found.topic_partitions:
             yield each
 

@@ -226,6 +226,30 @@ def test_a_successful_deletion_is_reported(groups: Kohort, group: str) -> None:
     assert groups("--delete", "--group", group) == (0, message, "")
 
 
+def test_a_group_whose_coordinator_is_loading_is_not_deleted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Kafka() as kafka:
+        kafka.topic("orders", partitions=1)
+        flags = ["groups", "--bootstrap-server", kafka.bootstrap_servers, "--timeout", "300"]
+        both = ["--group", "billing", "--group", "orders-service"]
+        main([*flags, "--reset-offsets", *both, "--topic", "orders", "--to-latest", "--execute"])
+        capsys.readouterr()
+        with kafka.group("billing").loading():
+            assert main([*flags, "--describe", "--group", "billing"]) == 1
+            assert capsys.readouterr().out == (
+                f"{FAILED}{EXCEPTION}TimeoutException: "
+                "The coordinator is loading and hence can't process requests. (for 300 ms)\n"
+            )
+            main([*flags, "--delete", *both])
+    assert capsys.readouterr().out == (
+        "\nError: Deletion of some consumer groups failed:\n"
+        f"* Group 'billing' could not be deleted due to: {EXCEPTION}CoordinatorLoadInProgress"
+        "Exception: The coordinator is loading and hence can't process requests.\n"
+        "\nThese consumer groups were deleted successfully: 'orders-service'\n"
+    )
+
+
 def test_offsets_are_deleted_partition_by_partition(groups: Kohort, group: str) -> None:
     topics = ("--topic", "orders:2,8", "--topic", "nix")
     code, out, err = groups("--delete-offsets", "--group", group, *topics)

@@ -116,6 +116,18 @@ def test_a_hanging_transaction_is_found_and_aborted(transactions: Tool, cluster:
     cluster.call(lambda _broker: hang(cluster))
 
 
+def test_the_transaction_of_an_expired_transactional_id_is_hanging(
+    transactions: Tool, cluster: Kafka
+) -> None:
+    flags = ("find-hanging", "--topic", "orders", "--partition", "1")
+    everything = ("--max-transaction-timeout", "-1")
+    assert table(transactions(*flags, *everything)[1])[1:] == []
+    # It expires after it was listed.
+    cluster.faults.answer("DescribeTransactions", "TRANSACTIONAL_ID_NOT_FOUND")
+    found = table(transactions(*flags, *everything)[1])
+    assert [row[:3] for row in found[1:]] == [["orders", "1", "2"]]
+
+
 @pytest.mark.filterwarnings("ignore:zombie producer")
 def test_an_open_transaction_is_terminated(capsys: pytest.CaptureFixture[str]) -> None:
     with Kafka() as kafka:
@@ -177,6 +189,13 @@ def test_an_open_transaction_is_terminated(capsys: pytest.CaptureFixture[str]) -
             (
                 "Failed to describe producers for partition nope-0 on leader: This server does not "
                 "host this topic-partition. Enable debug logging for additional detail."
+            ),
+        ),
+        (
+            "find-hanging --topic nope",
+            (
+                "Failed to describe 1 topics: This server does not host this topic-partition. "
+                "Enable debug logging for additional detail."
             ),
         ),
         (  # Kafka's tool: "request sent to broker 1 failed with an unexpected exception"
