@@ -3,7 +3,6 @@
 Unknown fields are errors, because a misspelled `owned` would silently change the result.
 """
 
-import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
@@ -59,9 +58,13 @@ def assign(case: Case, before: Assignment | None = None) -> Result:
     """Return the sorted assignment and its moves. Raises CaseError if the assignor fails."""
     with _errors_of(case.assignor):
         assigned = case.assignor.assign(case.topics, case.members)
-    if problem := _problem(assigned, case):
+        problem = _problem(assigned, case)
+        assignment = {
+            member: sorted((topic, partition) for topic, partition in assigned[member])
+            for member in sorted(assigned)
+        }
+    if problem:
         raise CaseError(f"assignor {case.assignor.name} {problem}")
-    assignment = {member: sorted(assigned[member]) for member in sorted(assigned)}
     if before is None:
         return Result(case, assignment, None, (), ())
     kept, _ = compare(before, assignment)
@@ -269,7 +272,7 @@ def _bytes(content: Any, what: str) -> bytes | None:
         return None
     try:
         return b64decode(content, validate=True)
-    except (TypeError, ValueError, binascii.Error):
+    except (TypeError, ValueError):
         _invalid(content, what, "base64")
 
 
@@ -287,6 +290,9 @@ def _invalid(content: Any, what: str, expected: str) -> NoReturn:
 
 def _quoted(content: Any) -> str:
     """Return names unchanged and other values as JSON, truncated if long."""
-    text = content if type(content) is str and content else json.dumps(content)
+    try:
+        text = content if type(content) is str and content else json.dumps(content)
+    except RecursionError as error:
+        raise CaseError("invalid case: nested too deeply") from error
     short = text[:QUOTED_CHARS_MAX]
     return short + "…" * (len(text) > len(short))

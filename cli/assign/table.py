@@ -177,7 +177,7 @@ class _Renderer:
         digits = max((len(str(row.count)) for row in rows), default=1)
         margin = widest + GAP + digits + GAP
         cell = 1 + max((len(str(numbers[-1])) for numbers in columns.values()), default=1)
-        bands = self._grid.bands(self._width - margin, cell, GAP - 1, cell_len)
+        bands = self._grid.bands(self._width - margin, cell, GAP - 1, _label_width)
         for number, band in enumerate(bands):
             if number:
                 yield Text()
@@ -208,7 +208,11 @@ def _header(band: list[Block], cell: int) -> Iterator[Text]:
 
 
 def _width(block: Block, cell: int) -> int:
-    return max(cell_len(shortened(block.topic)), cell * len(block.partitions)) + GAP - 1
+    return max(_label_width(block.topic), cell * len(block.partitions)) + GAP - 1
+
+
+def _label_width(topic: str) -> int:
+    return cell_len(shortened(topic))
 
 
 def _stripped(left: str, line: Text) -> Text:

@@ -246,6 +246,12 @@ def test_each_name_is_resolved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert resolved == ["one", "none"]
 
 
+def test_no_nesting_is_too_deep_for_an_error() -> None:
+    for depth in range(500, 1000):
+        nested = b'{"assignor": ' + b"[" * depth + b"]" * depth + b"}"
+        assert set(json.loads(run_case(nested))) == {"error"}
+
+
 def test_long_values_are_cut_in_errors() -> None:
     error = assigned(member(rack=list(range(1_000))))["error"]
     assert error.startswith("invalid rack of C0: [0, 1, 2,")
@@ -257,6 +263,11 @@ def test_long_values_are_cut_in_errors() -> None:
     [
         (ValueError("no weights"), "assignor spy failed: ValueError: no weights"),
         (ZeroDivisionError(), "assignor spy failed: ZeroDivisionError"),
+        (
+            None,
+            "assignor spy failed: AttributeError: 'NoneType' object has no attribute 'keys'",
+        ),
+        ({"C0": None}, "assignor spy failed: TypeError: 'NoneType' object is not iterable"),
         ({}, "assignor spy omitted member C0"),
         ({"C0": [], "C9": []}, "assignor spy returned unknown member C9"),
         ({"C0": [("t0", 3)]}, "assignor spy assigned t0-3, which does not exist"),

@@ -32,6 +32,14 @@ def test_a_wide_grid_continues_below(assign, monkeypatch: pytest.MonkeyPatch) ->
     ]
 
 
+def test_topics_whose_names_are_cut_share_a_line(assign, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    first, second = "a" * 50, "b" * 50
+    _, out, _ = assign(f"--assignor range --topic {first}=1 --topic {second}=1 --member C0={first}")
+    cut = f"{'a' * 17}…{'a' * 18} {'b' * 17}…{'b' * 18}"
+    assert out.splitlines()[2].strip() == cut
+
+
 def test_on_a_narrow_terminal_each_partition_has_a_line(
     assign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
