@@ -240,10 +240,10 @@ class Cursor:
         """Set the segment to read. Return True if the position in it must be found by offset."""
         began = self.path is not None
         unchanged = began and self._inode_of(segments.get(self._base)) == self._inode
-        if unchanged and not finished:
-            return False
         if unchanged:
-            base = min(base for base in segments if base > self._base)
+            base = min((base for base in segments if base > self._base), default=None)
+            if not finished or base is None:  # None: the following segments were truncated
+                return False
         else:
             base = max((base for base in segments if base <= self.offset), default=min(segments))
             if began and base > self.offset:

@@ -106,17 +106,19 @@ def describe_impact(
 def _impact(log: PartitionLog, lost: Record, before: Record | None) -> str:
     # The kind is in the key, so it can be decoded even if the value cannot.
     kind = decode_content(log, lost._replace(value=None), is_control=False).kind
-    older = None if before is None else decode_content(log, before, is_control=False).value
-    if before is None or older is None:
+    older = None if before is None else decode_content(log, before, is_control=False)
+    if before is None or older is None or older.value is None:
         if lost.value is None:
             return "it was deleted, and remains deleted."
         return NO_OLDER_RECORD.get(kind, "it is lost, because no older record exists.")
     if lost.value is None:
         return "it was deleted, and its previous value is valid again."
-    if kind == "OffsetCommit":
+    # The kind of a value that cannot be decoded differs.
+    value = older.value
+    if older.kind == kind == "OffsetCommit":
         content = decode_content(log, lost, is_control=False)
         source = f" from offset {content.value['offset']}" if content.kind == kind else ""
-        return f"the group falls back{source} to {older['offset']} and reads those records again."
-    if kind == "GroupMetadata":
-        return f"the group is in generation {older['generation']} again, so its members rejoin."
+        return f"the group falls back{source} to {value['offset']} and reads those records again."
+    if older.kind == kind == "GroupMetadata":
+        return f"the group is in generation {value['generation']} again, so its members rejoin."
     return f"the record at offset {before.offset} is valid again."

@@ -41,6 +41,8 @@ RETRY_SECONDS: Final = 0.2
 READS_MAX: Final = 25
 # More keys for one problem would fill the screen.
 KEYS_MAX: Final = 10
+# Kafka renames the files of a segment before it removes or replaces them.
+UNFINISHED: Final = (".cleaned", ".swap", ".deleted")
 # Kafka's files in a partition's folder that do not belong to a segment.
 FOLDER_FILES: Final = {"leader-epoch-checkpoint", "partition.metadata", "quorum-state"}
 
@@ -253,7 +255,7 @@ def other_files(log: PartitionLog) -> Iterator[str]:
         match = SEGMENT.fullmatch(path.name)
         if match and path.suffix == ".cut":
             yield f"{path.name}: kept by a recovery or a repair; not read."
-        elif match and path.suffix != ".log":
+        elif path.suffix in UNFINISHED and Path(path.stem).suffix in (".log", *KAFKA_FILES):
             yield f"{path.name}: left by an unfinished compaction or deletion."
         elif (
             not match

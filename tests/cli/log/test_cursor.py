@@ -136,6 +136,19 @@ def test_a_truncated_log_continues_at_its_new_end(watched: Watched) -> None:
     assert watched.reports[1:] == ["orders-0 was truncated to offset 2"]
 
 
+def test_a_log_truncated_between_two_segments_ends_at_its_new_end(watched: Watched) -> None:
+    watched.append(6)
+    first, second, *_ = watched.segments()
+    items = watched.cursor.read()
+    while watched.cursor.offset < int(second.stem):
+        next(items)
+    watched.log.truncate_to(1)
+    assert watched.segments() == [first]
+    assert list(items) == []
+    assert watched.reports == ["orders-0 was truncated to offset 1"]
+    assert watched.append(1) == watched.read()
+
+
 def test_records_removed_before_they_were_read_are_reported(watched: Watched) -> None:
     watched.append(1)
     watched.read()

@@ -299,6 +299,25 @@ def test_the_impact_of_a_lost_record_is_printed(
     assert any(re.fullmatch(rf"    \w+ group=g.*: {re.escape(meaning)}", line) for line in lines)
 
 
+def test_an_older_record_that_cannot_be_decoded_does_not_stop_a_repair(
+    tmp_path: Path, repair_log: Repair
+) -> None:
+    folder = tmp_path / f"{OFFSETS_TOPIC}-0"
+    ((key, _, at_ms, *_),) = new_records(commit("g", 1))
+    newer_version = NewRecord(key, b"\x00\x63", at_ms)
+    batches = write_log(
+        folder,
+        [
+            lambda at: build([newer_version], base_offset=at),
+            lambda at: batch_of(at, commit("g", 2)),
+            lambda at: batch_of(at, commit("h", 3)),
+        ],
+    )
+    corrupt(folder / FIRST, len(batches[0]) + 17)  # the checksum
+    _, output = repair_log(folder)
+    assert "partition=0: the record at offset 0 is valid again.\n" in output
+
+
 def test_the_impact_of_a_lost_transaction_marker_is_printed(
     tmp_path: Path, repair_log: Repair, capsys: pytest.CaptureFixture[str]
 ) -> None:

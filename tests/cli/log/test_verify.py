@@ -131,6 +131,7 @@ def test_a_missing_segment_and_other_files_are_mentioned_but_no_problem(
     for name in ("notes.txt", f"{FIRST}.105.0.cut", f"{FIRST}.deleted", "partition.metadata"):
         (folder / name).write_bytes(b"x")
     (folder / f"{0:020d}.index").write_bytes(bytes(8))
+    (folder / f"{0:020d}.timeindex.deleted").write_bytes(bytes(8))
     code, output = verify_log(folder)
     assert code == 0
     assert "offsets 4..5, before 00000000000000000006.log, are in no segment" in output
@@ -139,6 +140,7 @@ def test_a_missing_segment_and_other_files_are_mentioned_but_no_problem(
     assert f"{FIRST}.deleted: left by an unfinished compaction or deletion" in output
     assert "metadata" not in output
     assert ".index" not in output
+    assert f"{0:020d}.timeindex.deleted: left by an unfinished compaction or deletion" in output
 
 
 def test_inconsistent_batches_with_a_valid_checksum_are_found(
