@@ -23,8 +23,8 @@ Mode = Literal["assign", "subscribe", "final"]
 WAIT: Final = timedelta(milliseconds=100)
 # About fifty records, so that polls begin at many positions, and a history fits into memory.
 PARTITION_BYTES: Final = 4 * 1024
-EARLIEST, LATEST = -2, -1
-"""Special timestamps of ListOffsets."""
+LATEST: Final = -1
+"""The timestamp of ListOffsets that selects the log end."""
 
 
 class Reader:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import TypeVar
 
+from ..printable import printable
 from .history import Operation, Outcome
 
 Recorded = TypeVar("Recorded", bound=Operation)
@@ -51,6 +52,7 @@ class History:
         return self._events, time.monotonic() - self._start
 
     def text(self, encoded: bytes) -> str:
-        """Decode a value. Equal values are one object, because each is read many times."""
-        value = encoded.decode("utf-8", "backslashreplace")
+        """Decode a value, which is printable in all outputs even if no client sent it. Equal values
+        are one object, because each is read many times."""
+        value = printable(encoded.decode("utf-8", "backslashreplace"))
         return self._texts.setdefault(value, value)

@@ -20,7 +20,7 @@ from .nemesis import Nemesis
 from .producer import Producer
 from .reader import Reader
 from .recorder import History
-from .workload import Settings, Workload
+from .workload import Settings, Workload, groups
 
 A = TypeVar("A")
 
@@ -32,7 +32,6 @@ STABLE_SECONDS: Final = 10.0
 DELETE_SECONDS: Final = 10.0
 """The wait for a group to become empty. Members whose ids are not in the history cannot be removed,
 so their sessions have to expire."""
-PROTOCOLS: Final = ("classic", "consumer")
 _NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
 # Records that a broker deletes or compacts by its own defaults would look like lost writes.
 KEEP_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -154,8 +153,7 @@ async def _final_reads(cluster: Cluster, workload: Workload, history: History) -
             reader = Reader(cluster, history, FINAL, mode="final", is_committed=is_committed)
             reader.positions = {partition: 0}
             await final.complete(f"reading partition {partition}", final.read, reader)
-    for protocol in PROTOCOLS:
-        group = workload.settings.group(protocol)
+    for group in groups(cluster.topic).values():
         await final.complete(f"reading the offsets of {group}", final.read_offsets, group)
 
 
@@ -239,17 +237,12 @@ class _FinalReads:
         return await member.read_committed(partitions, is_final=True) is not None
 
 
-def groups(topic: str) -> list[str]:
-    """Return the ids of a run's groups. `topic`: the topic of the run."""
-    return [f"{topic}-{each}" for each in PROTOCOLS]
-
-
 async def clean_up(options: Options, history: History) -> None:
     """Delete the topic and the groups of a run. Failures are ignored, because they do not change
     the verdict, and the names of remaining groups and topics show their origin."""
     cluster = Cluster(options.bootstrap, options.security, history.topic)
     with suppress(Disconnected, Unsupported):
-        classic, consumer = groups(history.topic)
+        classic, consumer = groups(history.topic).values()
         # The operations of the clean-up are not part of the run.
         await _delete_group(cluster, history, ClassicMember(cluster, History(), FINAL, classic, 0))
         await _delete_group(cluster, history, ConsumerMember(cluster, History(), FINAL, consumer))

@@ -87,7 +87,11 @@ class _Drawing:
         in_order = sorted(marked, key=lambda each: each.began)
         self._marked = {each: number for number, each in enumerate(in_order, 1)}
         """The number of an operation in the drawing."""
-        self._crashes = {each.client: each.began_s for each in history if isinstance(each, Event)}
+        self._crashes = {
+            each.client: each.began_s
+            for each in history
+            if isinstance(each, Event) and not each.nemesis
+        }
         self._end_s = max((each.began_s for each in history), default=0.0)
         self._begin, self._end = self._window()
         shown = [

@@ -1,8 +1,8 @@
 """The clients of a run. A seed determines the random choices of each client. The times of the
 requests, and so their order and their responses, differ from run to run.
 
-Every worker replaces its client repeatedly. Half of the clients crash: their connections are cut,
-possibly during a request.
+Every worker replaces its client repeatedly. Half of the clients crash unless they end before: their
+connections are cut, possibly during a request.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from .recorder import History
 
 PRODUCERS: Final = 3
 READERS: Final = 2
+PROTOCOLS: Final = ("classic", "consumer")
 MEMBERS: Final = 3
 """The number of members of each group."""
 RECORDS_MAX: Final = 4
@@ -66,11 +67,13 @@ class Settings(NamedTuple):
     implicit: bool
     session_timeout_ms: int
 
-    def group(self, protocol: str) -> str:
-        return f"{self.topic}-{protocol}"
-
     def cluster(self, client: str) -> Cluster:
         return Cluster(self.bootstrap, self.security, self.topic, client)
+
+
+def groups(topic: str) -> dict[str, str]:
+    """Return the ids of a run's groups by protocol. `topic`: the topic of the run."""
+    return {each: f"{topic}-{each}" for each in PROTOCOLS}
 
 
 class Workload:
@@ -145,13 +148,10 @@ class Workload:
             # An operation takes about as long as the pause after it.
             life_s = LIFE_SECONDS_MIN + chance.expovariate(1 / (steps * self.settings.pause_s * 2))
             try:
-                if will_crash:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(life_s):
-                            await work(client, cluster, chance)
-                    self._crashed(client)
-                else:
+                async with asyncio.timeout(life_s if will_crash else None):
                     await work(client, cluster, chance)
+            except TimeoutError:
+                self._crashed(client)
             except Disconnected:
                 self._crashed(client)
                 await self.wait(RECONNECT_SECONDS)
@@ -169,9 +169,7 @@ class Workload:
         await cluster.refresh()
         kind = chance.choice(["plain", "idempotent", "transactional", "transactional"])
         is_transactional = kind == "transactional"
-        producer = self.new_producer(client, cluster, chance, is_transactional=is_transactional)
-        if kind == "plain":
-            producer = Producer(cluster, self.history, client)
+        producer = self.new_producer(client, cluster, chance, kind)
         await producer.init()
         reader = Reader(cluster, self.history, client, mode="assign", is_committed=True)
         if is_transactional:
@@ -230,12 +228,12 @@ class Workload:
         return await producer.end(commit=chance.random() < 0.7)
 
     def new_producer(
-        self, client: str, cluster: Cluster, chance: random.Random, *, is_transactional: bool
+        self, client: str, cluster: Cluster, chance: random.Random, kind: str
     ) -> Producer:
-        """Return an idempotent producer, possibly a transactional one with the transactional id of
-        its worker, so that it fences the previous one."""
+        """Return a producer. If transactional, it has the transactional id of its worker, so that
+        it fences the previous one."""
         transactional_id = None
-        if is_transactional:
+        if kind == "transactional":
             transactional_id = f"{self.settings.topic}-{client.partition('.')[0]}"
             self.transactional_ids.add(transactional_id)
         return Producer(
@@ -243,7 +241,7 @@ class Workload:
             self.history,
             client,
             transactional_id=transactional_id,
-            is_idempotent=True,
+            is_idempotent=kind != "plain",
             implicit=self.settings.implicit and chance.random() < 0.7,
         )
 
@@ -299,7 +297,7 @@ class _Consumer:
 
     def __init__(self, workload: Workload, protocol: str) -> None:
         self._workload = workload
-        self._group = workload.settings.group(protocol)
+        self._group = groups(workload.settings.topic)[protocol]
         self._is_classic = protocol == "classic"
 
     async def run(self, client: str, cluster: Cluster, chance: random.Random) -> None:
@@ -314,7 +312,7 @@ class _Consumer:
             is_committed=chance.random() < 0.7,
         )
         reader.group = self._group
-        producer = workload.new_producer(client, cluster, chance, is_transactional=True)
+        producer = workload.new_producer(client, cluster, chance, "transactional")
         if uses_transactions := chance.random() < 0.4:
             await producer.init()
         revoked: dict[int, Commit] = {}

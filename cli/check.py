@@ -21,7 +21,7 @@ from ..check.cluster import FINAL
 from ..check.nemesis import Nemesis
 from ..check.recorder import History
 from ..check.report import Report
-from ..check.run import CannotJudge, Options, clean_up, groups
+from ..check.run import CannotJudge, Options, clean_up
 from ..check.run import run as run_clients
 from ..check.targets import (
     OWN_NEMESES,
@@ -33,6 +33,7 @@ from ..check.targets import (
     Process,
 )
 from ..check.timeline import draw
+from ..check.workload import groups
 from ..client_security import Security, read_security
 from ..printable import shortened
 from ..protocol.bootstrap import Address, addresses
@@ -42,6 +43,7 @@ from .output import StatusLine
 
 SESSION_TIMEOUT_MS: Final = 6000
 """The default of Kafka's group.min.session.timeout.ms."""
+SESSION_TIMEOUT_MS_MAX: Final = 2**31 - 1  # int32 in Kafka's protocol
 START_SECONDS: Final = 10.0
 """How long to wait until the broker responds and has created the topic."""
 STATUS_SECONDS: Final = 0.5
@@ -77,9 +79,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _validate(args: argparse.Namespace) -> None:
-    if args.session_timeout is not None and args.session_timeout <= 0:
-        value = args.session_timeout
-        raise UserError(f"invalid --session-timeout {value}: expected a positive number of ms.")
+    value = args.session_timeout
+    if value is not None and not 0 < value <= SESSION_TIMEOUT_MS_MAX:
+        raise UserError(
+            f"invalid --session-timeout {value}: expected 1 to {SESSION_TIMEOUT_MS_MAX} ms."
+        )
     if args.bootstrap_server is None and args.broker_command is not None:
         raise UserError("--command needs --bootstrap-server, the address of the broker it starts.")
     try:
@@ -156,7 +160,7 @@ def _print_remaining_on_interrupt(
     except KeyboardInterrupt:
         status.clear()
         if history.topic and args.bootstrap_server is not None:
-            ids = " and ".join(groups(history.topic))
+            ids = " and ".join(groups(history.topic).values())
             print(f"The topic {history.topic} and the groups {ids} are kept.", file=sys.stderr)
         raise
 

@@ -46,6 +46,24 @@ def test_disturbances_are_behind_all_bars() -> None:
     assert [each.get("fill") == DISTURBANCE for each in rects] == [True, False, False, False]
 
 
+def test_a_disturbance_that_never_ended_lasts_until_the_end() -> None:
+    history = _lost_write()
+    *_, event = history
+    event.ended_s = None
+    drawing = ElementTree.fromstring(draw(history, analyze(history), "a run"))
+    bands = [each for each in drawing.iter(f"{SVG}rect") if each.get("fill") == DISTURBANCE]
+    assert max(float(each.get("width", "")) for each in bands) > 100
+
+
+def test_any_value_of_a_record_is_drawn_as_xml() -> None:
+    history = History()
+    for each in (send("v1", 0), final((1, history.text(b"\x00\x01bad")))):
+        history.end(history.begin(each), "ok")
+    drawing = draw(history, analyze(history), "a run")
+    assert ElementTree.fromstring(drawing) is not None
+    assert r"\x00\x01bad" in drawing
+
+
 def test_row_names_are_explained() -> None:
     texts = [each.text or "" for each in _drawn().iter(f"{SVG}text")]
     (names,) = (each for each in texts if each.startswith("rows: "))

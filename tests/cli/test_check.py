@@ -137,7 +137,7 @@ AT_9 = ["--bootstrap-server", "127.0.0.1:9"]
     ("flags", "message"),
     [
         (["--timeline", "x.png"], "invalid --timeline x.png: expected a name ending in .svg."),
-        (["--session-timeout", "0"], "invalid --session-timeout 0: expected a positive number"),
+        (["--session-timeout", "0"], "invalid --session-timeout 0: expected 1 to 2147483647 ms."),
         ([*AT_9, "--command", "x 'y"], "invalid --command x 'y: No closing quotation."),
         ([*AT_9, "--command", " "], "--command is empty: expected the command that starts"),
         (["--bootstrap-server", "x:y"], "invalid address 'x:y': expected HOST:PORT."),
@@ -162,6 +162,10 @@ AT_9 = ["--bootstrap-server", "127.0.0.1:9"]
         (
             ["--bootstrap-server", "127.0.0.1:9", "--command", "false"],
             "127.0.0.1:9 cannot be judged: false has ended with exit code 1.",
+        ),
+        (
+            ["--session-timeout", "99999999999"],
+            "invalid --session-timeout 99999999999: expected 1 to 2147483647 ms.",
         ),
         (["--timeline", "/nothing/x.svg"], "cannot write /nothing/x.svg: No such file"),
         (["--command-config", "/nothing"], "--command-config needs --bootstrap-server"),
