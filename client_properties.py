@@ -3,6 +3,7 @@
 kohort's own clients use the same arguments (client_security.py).
 """
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -66,8 +67,16 @@ def _check_store(store: str, properties: Mapping[str, str]) -> None:
         # Java's default is JKS, which only Java can read.
         raise ValueError(f"ssl.{store}.location needs ssl.{store}.type=PEM")
     path = properties[f"ssl.{store}.location"]
-    if not Path(path).is_file():
-        raise ValueError(f"ssl.{store}.location={path} is not a file")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        if store == "truststore":
+            context.load_verify_locations(path)
+        else:
+            # Without a password, OpenSSL would ask for that of an encrypted key.
+            context.load_cert_chain(path, password=properties.get("ssl.key.password", ""))
+    except OSError as error:  # kafka-python would retry until a timeout
+        reason = getattr(error, "reason", None) or error.strerror
+        raise ValueError(f"cannot load ssl.{store}.location={path}: {reason}") from error
 
 
 def _check_login(arguments: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import trustme
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import CoordinatorNotAvailableError
@@ -148,7 +149,7 @@ def test_retriable_errors_are_raised() -> None:
 
 def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> None:
     file, authority = tmp_path / "client.properties", tmp_path / "ca.pem"
-    authority.touch()
+    trustme.CA().cert_pem.write_to_path(authority)
     file.write_text(
         "# a comment\n"
         "security.protocol=SASL_SSL\n"
@@ -183,7 +184,15 @@ def test_java_properties_become_arguments_of_kafka_python(tmp_path: Path) -> Non
         ),
         (
             {"ssl.truststore.type": "PEM", "ssl.truststore.location": "no.pem"},
-            "ssl.truststore.location=no.pem is not a file",
+            "cannot load ssl.truststore.location=no.pem: No such file",
+        ),
+        (
+            {"ssl.truststore.type": "PEM", "ssl.truststore.location": __file__},
+            f"cannot load ssl.truststore.location={__file__}: NO_CERTIFICATE_OR_CRL_FOUND",
+        ),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.location": __file__},
+            f"cannot load ssl.keystore.location={__file__}: ",
         ),
     ],
 )
