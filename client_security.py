@@ -112,20 +112,10 @@ def _security(arguments: Mapping[str, Any]) -> Security:
 
 def _tls(arguments: Mapping[str, Any]) -> ssl.SSLContext:
     truststore, keystore = arguments.get("ssl_cafile"), arguments.get("ssl_certfile")
-    try:
-        context = ssl.create_default_context(cafile=truststore)
-    except ssl.SSLError:
-        raise ValueError(f"ssl.truststore.location={truststore} has no certificate") from None
+    context = ssl.create_default_context(cafile=truststore)
     context.check_hostname = arguments.get("ssl_check_hostname", True)
     if keystore is not None:
-        try:
-            # Without a password, OpenSSL would ask for it on the terminal.
-            context.load_cert_chain(keystore, password=arguments.get("ssl_password", ""))
-        except ssl.SSLError:
-            raise ValueError(
-                f"ssl.keystore.location={keystore} has no certificate with its private key, or "
-                "ssl.key.password is wrong"
-            ) from None
+        context.load_cert_chain(keystore, password=arguments.get("ssl_password"))
     return context
 
 

@@ -237,7 +237,10 @@ def _type(name: str) -> "argparse._ActionType":
 
 
 def _number(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"invalid {text!r}: expected a number")
     return value

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kohort.broker.security import quotas
 from kohort.coordinator.commands import ConsumerGroupHeartbeat
+from kohort.log import codecs
 from kohort.log.batch import HEADER_BYTES, assemble, read_header
 from kohort.log.codecs import compress
 from kohort.log.tasks import in_thread
@@ -16,7 +17,6 @@ from kohort.protocol.budgets import (
     HOST_LOOKUPS_MAX,
     REGEX_MATCHES_MAX,
 )
-from kohort.topics import produce
 from support.broker import BrokerHarness, batch
 from support.coordinator import FixedTopics
 from support.runtime import RuntimeHarness
@@ -51,11 +51,11 @@ def concurrency() -> Concurrency:
     return Concurrency()
 
 
+@pytest.mark.interpreted
 def test_large_batches_are_decompressed_a_few_at_a_time(
     concurrency: Concurrency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted = concurrency.of(produce._decompress_many)
-    monkeypatch.setattr(produce, "_decompress_many", counted)
+    monkeypatch.setattr(codecs, "in_thread", concurrency.of(in_thread))
     broker = BrokerHarness()
     partitions = DECOMPRESSIONS_MAX + 1
     broker.create_topic("table", partitions, cleanup_policy="compact")
