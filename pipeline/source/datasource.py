@@ -167,7 +167,9 @@ class Reader(_LogReader, DataSourceReader):
         for rows in super().read(partition):
             for name, values in self._wanted.items():
                 type_ = rows.schema.field(name).type
-                rows = rows.filter(pc.is_in(rows[name], pa.array(sorted(values), type_)))
+                # Null, which no row equals, would match null.
+                wanted = pa.array(values - {None}, type_)
+                rows = rows.filter(pc.is_in(rows[name], wanted))
             yield rows
 
 
@@ -268,7 +270,7 @@ def _parse_json(options: Mapping[str, str], name: str, key: Any) -> dict[Any, in
 def _positive(options: Mapping[str, str], name: str, default: int) -> int:
     """Return a positive integer option. Raises SourceError."""
     text = options.get(name, str(default))
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise SourceError(f"invalid {name} {text!r}: expected a positive integer.")
     return int(text)
 

@@ -67,6 +67,9 @@ def test_supported_filters_are_applied_and_others_are_left_to_spark(data: Path) 
         == []
     )
     assert {partition for partition, _ in offsets(reader, reader.partitions())} == {3}
+    reader = Reader(options)
+    assert not list(reader.pushFilters([In(("group",), ("group-3", None))]))
+    assert {partition for partition, _ in offsets(reader, reader.partitions())} == {3}
 
 
 def test_without_push_filters_all_filters_are_left_to_spark(data: Path) -> None:
@@ -123,6 +126,7 @@ def test_a_new_partition_is_read_from_its_start(data: Path) -> None:
         {"startingOffsets": "[1]"},
         {"splitBytes": "-1"},
         {"splitBytes": "x"},
+        {"splitBytes": "²"},
     ],
 )
 def test_an_invalid_option_is_an_error_with_its_name(option: dict[str, str]) -> None:
