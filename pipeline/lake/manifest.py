@@ -51,7 +51,7 @@ class Manifest:
 def load(folder: Path) -> Manifest:
     """Load the manifest. Raises LakeNotFound, LakeTooNew, LakeError (unreadable), OSError."""
     try:
-        text = (folder / MANIFEST).read_text()
+        text = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:
         if (folder / LOCK_NAME).exists():
             raise LakeNotFound(
@@ -66,7 +66,7 @@ def load(folder: Path) -> Manifest:
         raise LakeNotFound(f"{folder} is a file: pass the folder of a lake.") from None
     try:
         return _from_json(json.loads(text), folder)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LakeError(
             f"{folder / MANIFEST} is corrupted ({error}): pass another --lake, or remove this one "
             "and run the pipeline again."

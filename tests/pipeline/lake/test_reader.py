@@ -161,8 +161,14 @@ def test_a_lake_of_a_newer_version_is_rejected(tmp_path: Path) -> None:
         Lake(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"version": 1, "batch_id": 0}', "[]"])
-def test_a_corrupted_manifest_is_an_error_with_its_path(text: str, tmp_path: Path) -> None:
-    (tmp_path / MANIFEST).write_text(text)
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{}", b'{"version": 1, "batch_id": 0}', b"[]", b"\xff"),
+        b'{"version": 1, "batch_id": 0, "cluster": "c", "as_of": null, "tables": []}',
+    ],
+)
+def test_a_corrupted_manifest_is_an_error_with_its_path(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_bytes(content)
     with pytest.raises(LakeError, match=f"{MANIFEST} is corrupted"):
         Lake(tmp_path)
