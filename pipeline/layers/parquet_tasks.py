@@ -7,7 +7,7 @@ Passing a record through Spark's rows and back into columns would take seven tim
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -59,6 +59,9 @@ class PartFiles:
             for table in self._folders if kind is None else ():
                 self._complete(table)
         finally:
+            for file in self._open.values():
+                with suppress(OSError):  # such as the one that is being raised
+                    file.close()
             for folder in self._folders.values():
                 (folder / self._temporary_name).unlink(missing_ok=True)
 

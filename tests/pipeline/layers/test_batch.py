@@ -4,10 +4,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from kohort.pipeline.lake.schema import SchemaMismatch
 from kohort.pipeline.lake.spark_frames import spark_schema
 from kohort.pipeline.lake.writer import Writer
+from kohort.pipeline.layers import parquet_tasks
 from kohort.pipeline.layers.batch import Batch
 from kohort.pipeline.tables import TABLES
 
@@ -66,3 +69,27 @@ def test_rows_of_the_batch_are_new_and_rows_of_earlier_batches_old(
             second.write({APPEND: other.withColumnRenamed("log_end", "more")})
         with pytest.raises(SchemaMismatch, match=r"bronze_log_end.cluster is null in 1 rows"):
             second.write({APPEND: other.replace("c", None, "cluster")})
+
+
+def test_a_failed_task_leaves_no_file_open_or_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[pq.ParquetWriter] = []
+    new_writer = pq.ParquetWriter
+
+    def open_writer(*args: Any, **options: Any) -> pq.ParquetWriter:
+        opened.append(new_writer(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(pq, "ParquetWriter", open_writer)
+    monkeypatch.setattr(parquet_tasks, "ROW_GROUP_ROWS", 1)
+    rows = pa.Table.from_pylist([sample("a", 1)], TABLES[APPEND].schema)
+
+    def work(_share: None, files: parquet_tasks.PartFiles) -> None:
+        files.write(APPEND, rows)
+        raise OSError
+
+    with Writer(tmp_path) as writer, pytest.raises(OSError):
+        parquet_tasks.write_in_process(writer, [APPEND], None, work)
+    assert [file.is_open for file in opened] == [False]
+    assert not list((tmp_path / APPEND).rglob("*parquet*"))
