@@ -129,6 +129,13 @@ def test_the_end_of_all_offsets_is_an_end_of_the_group(
     assert lifecycle(history.build()).end_kind == kind
 
 
+def test_a_tombstone_whose_event_has_another_cause_is_an_end_of_the_group() -> None:
+    history = emptied()
+    history.tombstone(at=3 * MINUTE)
+    history.event("group_deleted", 3 * MINUTE, cause="MEMBER_JOINED")
+    assert lifecycle(history.build()).end_kind == "DELETED_OR_EXPIRED"
+
+
 def test_a_group_with_a_remaining_offset_is_live() -> None:
     history = HistoryBuilder()
     history.generation(A, B)
