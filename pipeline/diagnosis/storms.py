@@ -1,7 +1,8 @@
 """Rebalance storms (gold_rebalance_storm): three or more rebalances within five minutes.
 
-Storms less than five minutes apart are one storm. All counts of rebalances include generations that
-never reached an assignment, but not the second phase of a cooperative rebalance.
+Storms less than five minutes apart are one storm, but after a day a new one begins, so that a batch
+needs only the rebalances of one day to extend a storm. All counts of rebalances include generations
+that never reached an assignment, but not the second phase of a cooperative rebalance.
 """
 
 import re
@@ -13,26 +14,35 @@ from .rows import MemberExit, Rebalance, Storm, TimelineEntry
 
 WITHIN_MS: Final = 5 * 60_000
 REBALANCES_MIN: Final = 3
+_LASTS_MAX_MS: Final = 24 * 3_600_000
 
 
-def storms(rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = ()) -> list[Storm]:
-    """Return the storms of one group, by time."""
+def storms(
+    rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = (), since_ms: int = 0
+) -> list[Storm]:
+    """Return the storms of one group that begin at `since_ms` or later, by time. Earlier rebalances
+    may belong to earlier storms."""
     timed = sorted(
         ((time_of(row), row) for row in rebalances if _is_counted(row)),
         key=lambda item: (item[0], item[1].log_offset),
     )
     found: list[list[Rebalance]] = []
-    first = count = ended_ms = end = 0
+    first = count = ended_ms = 0
+    end = sum(time_ms < since_ms for time_ms, _ in timed)
     for last, (time_ms, row) in enumerate(timed):
         count += _weight(row)
         while time_ms - timed[first][0] > WITHIN_MS:
             count -= _weight(timed[first][1])
             first += 1
-        if count < REBALANCES_MIN:
+        if count < REBALANCES_MIN or last < end:
             continue
-        if not found or timed[first][0] - ended_ms >= WITHIN_MS:
+        if (
+            not found
+            or timed[first][0] - ended_ms >= WITHIN_MS
+            or time_ms - time_of(found[-1][0]) >= _LASTS_MAX_MS
+        ):
             found.append([])
-        # Rows before `end` are in a storm already.
+        # Rows before `end` do not belong to this storm.
         found[-1] += [row for _, row in timed[max(first, end) : last + 1]]
         end, ended_ms = last + 1, time_ms
     return [_storm(rows, exits) for rows in found]

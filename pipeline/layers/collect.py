@@ -12,12 +12,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ..diagnosis.storms import WITHIN_MS
 from ..tables import STATE_TABLES, TABLES
 from .batch import Batch
 from .generations import GROUP_KEY, newest_rows, with_topic_names
 
-# Rows of earlier rebalances and exits, for storms that last longer than the kept history.
-_EARLIER: Final = timedelta(hours=6)
 # Samples are collected from these minutes before a record. All samples of the minutes up to
 # _WHOLE_MINUTES are collected, because only a sample from late in a silence shows that there was
 # nothing to read. Of the other minutes, only the first sample is collected.
@@ -71,14 +70,15 @@ def affected_groups(batch: Batch) -> DataFrame:
     return union_parts([frame.select(*GROUP_KEY) for frame in frames]).distinct()
 
 
-def collect_parts(batch: Batch, groups: DataFrame) -> DataFrame:
-    """Return the parts of the histories of `groups`, which histories.py reads."""
+def collect_parts(batch: Batch, groups: DataFrame, since: datetime) -> DataFrame:
+    """Return the parts of the histories of `groups`, which histories.py reads. `since`: the time of
+    the batch's first record."""
     activity = activity_parts(batch.old("state_activity"), batch.new("silver_activity"))
     activity = sum_activity(activity.join(groups, GROUP_KEY, "left_semi"))
     generations = with_topic_names(batch, batch.old("state_generation"))
     generations = generations.withColumn("from_state", F.lit(True))
     new = batch.new("silver_generation").withColumn("from_state", F.lit(False))
-    generations = generations.unionByName(new)
+    generations = generations.unionByName(new).join(groups, GROUP_KEY, "left_semi")
     generation = f"struct({GENERATION}, prev_log_offset IS NULL AS is_first, from_state)"
     frames = [
         generations.select(*GROUP_KEY, F.expr(generation).alias("generation")),
@@ -86,14 +86,10 @@ def collect_parts(batch: Batch, groups: DataFrame) -> DataFrame:
         removals(batch).select(*GROUP_KEY, F.expr(f"struct({_REMOVAL})").alias("removal")),
         batch.old("gold_group_lifecycle").select(*GROUP_KEY, row_in_ms("gold_group_lifecycle")),
     ]
-    oldest = new.agg(F.min(F.coalesce("synced_at", "joined_at"))).first()
-    since = (oldest and oldest[0]) or batch.now
-    for table, time in (("gold_rebalance", "synced_at"), ("gold_member_exit", "left_at")):
-        recent = batch.old(table).where(F.col(time) >= F.lit(since - _EARLIER))
-        frames.append(recent.select(*GROUP_KEY, row_in_ms(table)))
+    frames += _earlier_rows(batch, generations)
     if batch.rows("bronze_log_end") or batch.lake.folders("state_log_end"):
         samples = batch.old("state_log_end").unionByName(batch.new("bronze_log_end"), True)
-        ends = samples_near(samples, generations.join(groups, GROUP_KEY, "left_semi"), activity)
+        ends = samples_near(samples, generations, activity)
         frames.append(ends.select(*GROUP_KEY, F.expr(f"struct({_LOG_END})").alias("log_end")))
     if batch.rows("bronze_event") or batch.lake.folders("bronze_event"):
         frames.append(_events(batch, groups, since))
@@ -177,9 +173,33 @@ def samples_near(samples: DataFrame, generations: DataFrame, activity: DataFrame
     )
 
 
+def _earlier_rows(batch: Batch, generations: DataFrame) -> list[DataFrame]:
+    """Return what earlier batches found about the records in state_generation, and about the storms
+    that these records may extend or that ended shortly before them."""
+    margin = F.expr(f"INTERVAL {WITHIN_MS} MILLISECONDS")
+    oldest = F.min(F.coalesce("synced_at", "joined_at")).alias("kept_from")
+    kept = generations.where("from_state").groupBy(*GROUP_KEY).agg(oldest)
+    storms = batch.old("gold_rebalance_storm").join(kept, GROUP_KEY)
+    storms = storms.where(F.col("to_ts") >= F.col("kept_from") - margin)
+    first = storms.groupBy(*GROUP_KEY).agg(F.min("from_ts").alias("storm_from"))
+    since = F.least("kept_from", "storm_from") - margin  # least ignores null
+    limits = kept.join(first, GROUP_KEY, "left").select(*GROUP_KEY, since.alias("since"))
+    rebalances = batch.old("gold_rebalance").join(limits, GROUP_KEY).where("synced_at >= since")
+    # By log offset, because a member may have left long before the rebalance ended.
+    offsets = rebalances.select(*GROUP_KEY, "log_offset")
+    exits = batch.old("gold_member_exit").join(offsets, [*GROUP_KEY, "log_offset"], "left_semi")
+    found = {
+        "gold_rebalance": rebalances,
+        "gold_member_exit": exits,
+        "gold_rebalance_storm": storms,
+    }
+    return [rows.select(*GROUP_KEY, row_in_ms(table)) for table, rows in found.items()]
+
+
 def _events(batch: Batch, groups: DataFrame, since: datetime) -> DataFrame:
-    """Return events starting two hours before the batch's first generation, since a history goes
-    back one hour. This constant limit lets Spark skip older files by their statistics."""
+    """Return events from two hours before the batch on: the causes of records that are more than an
+    hour older than the batch are known, and histories go back one hour. This constant limit lets
+    Spark skip older files by their statistics."""
     events = (
         batch.all("bronze_event")
         .where("type not in ('commit_accepted', 'transaction_changed')")

@@ -7,7 +7,7 @@ the tables.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -52,7 +52,7 @@ RESULT: Final = pa.schema(
         *columns("""cluster string!, group string!,
             -- Rows of records up to this log offset are copied; null: all of them.
             final_offset long,
-            -- The first rebalance that storms were computed from; earlier storms are copied.
+            -- Storms that began earlier are copied; null: all of them.
             storms_since time
         """),
         *map(
@@ -76,11 +76,14 @@ def tables(batch: Batch) -> dict[str, DataFrame]:
         rows = _with_last_commit(batch.old(_LIFECYCLE), batch.new("silver_activity"))
         return found | {_LIFECYCLE: rows.select(*TABLES[_LIFECYCLE].schema.names)}
     as_of_ms, retention_ms = int(batch.now.timestamp() * 1000), batch.offsets_retention_ms
+    since, _ = batch.span() or (batch.now, None)
+    since_ms = int(since.timestamp() * 1000)
     results = batch.cache(
-        collect_parts(batch, groups)
+        collect_parts(batch, groups, since)
         .groupBy(*GROUP_KEY)
         .applyInArrow(
-            lambda parts: explain_group(parts, as_of_ms, retention_ms), spark_schema(RESULT)
+            lambda parts: explain_group(parts, as_of_ms, since_ms, retention_ms),
+            spark_schema(RESULT),
         )
     )
     for name in filter(TABLES.__contains__, RESULT.names):
@@ -144,26 +147,39 @@ def merged_activity(old: DataFrame, new: DataFrame, kept: DataFrame) -> DataFram
 
 
 def explain_group(
-    parts: pa.Table, as_of_ms: int, offsets_retention_ms: int = OFFSETS_RETENTION_MS
+    parts: pa.Table, as_of_ms: int, since_ms: int, offsets_retention_ms: int = OFFSETS_RETENTION_MS
 ) -> pa.Table:
-    """Return the rows of the group that `parts` belong to, as a table of schema RESULT."""
+    """Return the rows of the group that `parts` belong to, as a table of schema RESULT. `since_ms`:
+    the time of the batch's first record."""
     history = _history_of(parts, as_of_ms)._replace(offsets_retention_ms=offsets_retention_ms)
     until = final_offset(parts)
     after = -1 if until is None else until
     explained = explain(history)
-    rebalances = [row for row in explained.rebalances if row.log_offset > after]
-    exits = [row for row in explained.exits if row.log_offset > after]
-    # A storm may begin in rows that are final.
-    old_rebalances = _final_rows(Rebalance, parts, "gold_rebalance", until)
-    old_exits = _final_rows(MemberExit, parts, "gold_member_exit", until)
-    all_rebalances = sorted([*old_rebalances, *rebalances], key=lambda row: row.log_offset)
-    all_exits = sorted([*old_exits, *exits], key=lambda row: row.log_offset)
-    times = [row.synced_at if row.joined_at is None else row.joined_at for row in all_rebalances]
-    first_ms = min((time for time in times if time is not None), default=None)
+    # The group's newest record is never final, but the events and samples that explained an old one
+    # are no longer collected.
+    known = {
+        row.log_offset: row
+        for row in (Rebalance(**row) for row in parts_of(parts, "gold_rebalance"))
+        if row.log_offset <= after or (row.synced_at or 0) < since_ms - KEPT_MS
+    }
+    new = {row.log_offset: row for row in explained.rebalances if row.log_offset > after}
+    # Only the first commits after a rebalance, which end its pause, may come at any time.
+    known |= {
+        log_offset: known[log_offset]._replace(pause_ms=row.pause_ms)
+        for log_offset, row in new.items()
+        if log_offset in known and known[log_offset].pause_ms is None
+    }
+    old_exits = (MemberExit(**row) for row in parts_of(parts, "gold_member_exit"))
+    exits = [row for row in old_exits if row.log_offset in known]
+    exits += [row for row in explained.exits if row.log_offset in new.keys() - known.keys()]
+    exits.sort(key=lambda row: row.log_offset)
+    rebalances = sorted((new | known).values(), key=lambda row: row.log_offset)
+    began_ms = [row["from_ts"] for row in parts_of(parts, "gold_rebalance_storm")]
+    storms_since_ms = min(began_ms, default=None)
     rows: Mapping[str, Sequence[NamedTuple]] = {
-        "gold_rebalance": rebalances,
-        "gold_rebalance_storm": storms(all_rebalances, all_exits),
-        "gold_member_exit": exits,
+        "gold_rebalance": [row for row in rebalances if row.log_offset > after],
+        "gold_rebalance_storm": storms(rebalances, exits, storms_since_ms or 0),
+        "gold_member_exit": [row for row in exits if row.log_offset > after],
         "gold_skew": [row for row in skews(history) if row.log_offset > after],
         _LIFECYCLE: [_extended(lifecycle(history), parts)],
     }
@@ -171,7 +187,7 @@ def explain_group(
         "cluster": history.cluster,
         "group": history.group,
         "final_offset": until,
-        "storms_since": None if first_ms is None else first_ms * 1000,
+        "storms_since": None if storms_since_ms is None else storms_since_ms * 1000,
         **{name: table_rows(name, found) for name, found in rows.items()},
     }
     return pa.Table.from_pylist([row], schema=RESULT)
@@ -201,14 +217,6 @@ def final_offset(parts: pa.Table) -> int | None:
 
 def _time_ms(row: dict[str, Any]) -> int:
     return row["append_ms"] or row["state_ms"] or 0
-
-
-Row = TypeVar("Row", Rebalance, MemberExit)
-
-
-def _final_rows(kind: type[Row], parts: pa.Table, table: str, until: int | None) -> list[Row]:
-    rows = parts_of(parts, table)
-    return [kind(**row) for row in rows if until is None or row["log_offset"] <= until]
 
 
 def _extended(row: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:

@@ -63,6 +63,7 @@ class LogBuilder:
         self.commits: list[dict[str, Any]] = []
         self.others: list[dict[str, Any]] = []
         self.ends: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self.next_offset = 0
 
     def _position(self, at: float) -> dict[str, Any]:
@@ -160,6 +161,12 @@ class LogBuilder:
                 )
             at += 10
 
+    def event(self, group: str, at: float, type_: str, **fields: Any) -> None:
+        """Add a line of the event log."""
+        time = {"ts": START + timedelta(seconds=at), "seq": len(self.events), "node": 0}
+        of_group = {"cluster": self.cluster, "group": group, "type": type_}
+        self.events.append(of_group | time | fields)
+
     def sorted_by_time(self) -> "LogBuilder":
         """Order the records of all groups by time, as a broker would have written them."""
         records = sorted(self._records(), key=lambda row: row["append_ts"])
@@ -180,7 +187,7 @@ class LogBuilder:
     def bronze(
         self, from_offset: int = 0, to_offset: int | None = None
     ) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows of bronze between two log offsets, and the samples of that time span."""
+        """Return the rows of bronze between two log offsets, and what belongs to that time."""
         end = self.next_offset if to_offset is None else to_offset
 
         def within(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -191,17 +198,21 @@ class LogBuilder:
             return max(times, default=START)
 
         since, until = time_of(from_offset), time_of(end)
-        ends = [
-            row
-            for row in self.ends
-            if (row["sampled_at"] > since or not from_offset)
-            and (row["sampled_at"] <= until or end == self.next_offset)
-        ]
+
+        def in_time(rows: list[dict[str, Any]], time: str) -> list[dict[str, Any]]:
+            return [
+                row
+                for row in rows
+                if (row[time] > since or not from_offset)
+                and (row[time] <= until or end == self.next_offset)
+            ]
+
         return {
             "bronze_group": within(self.groups),
             "bronze_commit": within(self.commits),
             "bronze_other": within(self.others),
-            "bronze_log_end": ends,
+            "bronze_log_end": in_time(self.ends, "sampled_at"),
+            "bronze_event": in_time(self.events, "ts"),
         }
 
 

@@ -6,7 +6,7 @@ from kohort.pipeline.diagnosis.group_history import Member
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Storm
 from kohort.pipeline.diagnosis.status import group_status
-from kohort.pipeline.diagnosis.storms import storms
+from kohort.pipeline.diagnosis.storms import WITHIN_MS, storms
 
 C = member("c")
 
@@ -60,6 +60,22 @@ def test_the_status_of_a_group_counts_rebalances_like_its_storms() -> None:
 def test_storms_less_than_five_minutes_apart_are_merged() -> None:
     assert [storm.rebalances for storm in storms_of(10, 11, 12, 16.9, 17, 18)] == [6]
     assert [storm.rebalances for storm in storms_of(10, 11, 12, 17.1, 17.5, 18)] == [3, 3]
+
+
+def test_a_storm_is_extended_from_its_own_rebalances_and_divided_after_a_day() -> None:
+    history = HistoryBuilder()
+    history.generation(A)
+    for number in range(1, 30 * 60, 2):
+        history.generation(A, *[B] * (number % 4 == 1), at=number * MINUTE)
+    rebalances, exits = explain(history.build())
+    whole = storms(rebalances, exits)
+    day = 24 * 60 * MINUTE
+    assert [storm.from_ts - whole[0].from_ts for storm in whole] == [0, day]
+    assert sum(storm.rebalances for storm in whole) == 900
+    for storm in whole:
+        since = storm.from_ts - WITHIN_MS
+        recent = [row for row in rebalances if (row.joined_at or 0) >= since]
+        assert storms(recent, exits, storm.from_ts)[0] == storm
 
 
 def test_a_cooperative_second_phase_does_not_count() -> None:

@@ -145,3 +145,36 @@ def test_gold_tables_do_not_depend_on_batches_and_interruptions(
     cut = Lake(tmp_path / "cut")
     for table in GOLD:
         assert rows(cut, table) == rows(lake, table)
+
+
+def a_long_storm_and_an_old_exit() -> LogBuilder:
+    log = LogBuilder()
+    minute, hour = 60, 3600
+    log.generation("exit", 0, 1, M(1, [0]), M(2, [1]))
+    log.consume("exit", [0, 1], 5, 100)
+    log.event("exit", 101, "leave_received", member_id=M(2).id, detail={"cause": "LEFT_CLEANLY"})
+    log.generation("exit", 102, 2, M(1, [0, 1]))
+    log.consume("exit", [0, 1], 105, 200)
+    log.generation("exit", 7.6 * hour, 3, M(1, [0]), M(3, [1]))
+    joined = {"cause": "MEMBER_JOINED", "triggered_by": M(3).id}
+    log.event("exit", 7.6 * hour, "join_completed", generation=3, detail=joined)
+    for number in range(8 * 30):
+        members = [M(1, [0, 1]), *[M(2)] * (number % 2)]
+        log.generation("storm", 2 * minute * number, 1 + number, *members)
+    return log.sorted_by_time()
+
+
+@pytest.mark.spark
+def test_hours_later_storms_are_extended_and_exact_causes_kept(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    log = a_long_storm_and_an_old_exit()
+    make_lake(spark, tmp_path / "whole", log)
+    whole = Lake(tmp_path / "whole")
+    (exit_,) = (row for row in rows(whole, "gold_member_exit") if row["group"] == "exit")
+    assert (exit_["cause"], exit_["confidence"]) == ("LEFT_CLEANLY", "exact")
+    (storm,) = rows(whole, "gold_rebalance_storm")
+    assert storm["rebalances"] == 239
+    make_lake(spark, tmp_path / "cut", log, [log.log_offset_at(7 * 3600)])
+    for table in GOLD:
+        assert rows(Lake(tmp_path / "cut"), table) == rows(whole, table)

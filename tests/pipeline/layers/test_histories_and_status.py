@@ -78,14 +78,14 @@ def test_expiration_is_distinguished_by_the_offsets_retention_of_the_cluster() -
         (4 * MINUTE, "GROUP_EXPIRED", "EXPIRED"),
         (5 * MINUTE, "GROUP_DELETED", "DELETED"),
     ):
-        row = histories.explain_group(group, T0 + 9 * MINUTE, retention_ms).to_pylist()[0]
+        row = histories.explain_group(group, T0 + 9 * MINUTE, T0, retention_ms).to_pylist()[0]
         assert row["gold_rebalance"][-1]["cause"] == cause
         assert row["gold_group_lifecycle"][0]["end_kind"] == end_kind
 
 
 def test_settled_rows_are_not_written_again_but_count_in_storms() -> None:
     records = [record(n, T0 + n * MINUTE, member(1, 0), member(n + 1, 1)) for n in range(1, 6)]
-    whole = histories.explain_group(parts(generation=records), T0 + 9 * MINUTE).to_pylist()[0]
+    whole = histories.explain_group(parts(generation=records), T0 + 9 * MINUTE, T0).to_pylist()[0]
     assert [row["log_offset"] for row in whole["gold_rebalance"]] == [1, 2, 3, 4, 5]
     assert [row["rebalances"] for row in whole["gold_rebalance_storm"]] == [4]
 
@@ -97,21 +97,64 @@ def test_settled_rows_are_not_written_again_but_count_in_storms() -> None:
                 *(r | {"from_state": True} for r in records[2:]),
                 record(6, T0 + 6 * MINUTE, member(1, 0, 1)),
             ],
-            gold_rebalance=[in_ms(row) for row in whole["gold_rebalance"][:3]],
-            gold_member_exit=[in_ms(row) for row in whole["gold_member_exit"][:2]],
+            gold_rebalance=[in_ms(row) for row in whole["gold_rebalance"]],
+            gold_member_exit=[in_ms(row) for row in whole["gold_member_exit"]],
+            gold_rebalance_storm=[in_ms(row) for row in whole["gold_rebalance_storm"]],
             gold_group_lifecycle=[in_ms(life) | {"last_commit": T0}],
         ),
         T0 + 9 * MINUTE,
+        T0 + 6 * MINUTE,
     ).to_pylist()[0]
     assert [row["log_offset"] for row in later["gold_rebalance"]] == [4, 5, 6]
     assert [row["log_offset"] for row in later["gold_skew"]] == [4, 4, 5, 5, 6, 6]
     (storm,) = later["gold_rebalance_storm"]
     assert storm["rebalances"] == 5
     assert storm["from_ts"] == whole["gold_rebalance_storm"][0]["from_ts"]
-    assert later["storms_since"] <= storm["from_ts"]
+    assert later["storms_since"] == storm["from_ts"]
     (later_life,) = later["gold_group_lifecycle"]
     assert later_life["first_seen"] == life["first_seen"]
     assert later_life["last_commit"] == datetime.fromtimestamp(T0 / 1000, UTC)
+
+
+def test_an_old_record_keeps_its_cause_but_its_pause_ends_with_the_first_commits() -> None:
+    records = [
+        record(1, T0, member(1, 0), member(2, 1)),
+        record(2, T0 + MINUTE, member(1, 0, 1)),
+    ]
+    exited = {"cause": "SESSION_TIMEOUT"}
+    left = {"ts_ms": T0 + MINUTE, "seq": 1, "type": "member_expired", "member_id": "m2"}
+    nothing = dict.fromkeys(("generation", "error_code", "reason", "duration_ms"))
+    commits = {"topic": "t", "partition": 0, "commits": 2, "repeats": 2, "last_log_offset": 1}
+    commits |= dict.fromkeys(("last_advance_ms", "last_offset", "median_gap_ms"))
+
+    def activity(log_offset: int, at_ms: int) -> dict[str, Any]:
+        times = {"first_commit_ms": at_ms, "last_commit_ms": at_ms}
+        of_generation = {"generation_log_offset": log_offset, "history_complete": True}
+        return commits | times | of_generation
+
+    old = [activity(1, T0 + 50_000)]
+    event = nothing | left | {"detail": list(exited.items())}
+    first = histories.explain_group(
+        parts(generation=records, activity=old, event=[event]), T0 + 2 * MINUTE, T0
+    ).to_pylist()[0]
+    assert [row["cause"] for row in first["gold_member_exit"]] == ["SESSION_TIMEOUT"]
+    assert first["gold_rebalance"][1]["pause_ms"] is None
+
+    # Three hours later, the event is no longer collected.
+    later_ms = T0 + 180 * MINUTE
+    found = parts(
+        generation=[
+            *(r | {"from_state": True} for r in records),
+            record(3, later_ms, member(1, 0), member(3, 1)),
+        ],
+        activity=[*old, activity(2, T0 + 90 * MINUTE)],
+        **{name: [in_ms(row) for row in first[name]] for name in first if name in TABLES},
+    )
+    later = histories.explain_group(found, later_ms, later_ms).to_pylist()[0]
+    causes = [(row["cause"], row["confidence"]) for row in later["gold_rebalance"]]
+    assert causes[:2] == [(row["cause"], row["confidence"]) for row in first["gold_rebalance"]]
+    assert later["gold_member_exit"] == first["gold_member_exit"]
+    assert later["gold_rebalance"][1]["pause_ms"] == 90 * MINUTE - 50_000
 
 
 def window(ends: list[int], last_ms: int, **more: Any) -> dict[str, Any]:
