@@ -64,7 +64,9 @@ def count_apis(address: tuple[str, int], timeout_seconds: float) -> int:
     except OSError as error:
         raise Unhealthy(f"cannot be reached: {error.strerror or error}.") from error
     correlation_id, error_code, apis = struct.unpack_from(">ihi", response)
-    if correlation_id != CORRELATION_ID or error_code != 0:
+    if correlation_id != CORRELATION_ID:
+        raise Unhealthy("did not respond in Kafka's protocol.")
+    if error_code != 0:
         raise Unhealthy(f"responded with error code {error_code}.")
     return int(apis)
 

@@ -214,7 +214,8 @@ class Recorder:
         self, offset: int, partitions: Iterable[tuple[str, int | None, str | None]] | None
     ) -> Sequence[Mapping[str, Any]]:
         """Return the topics for OffsetCommit. `partitions` are (name, partition, metadata); a topic
-        with the partition None has no partitions. None is partition 0 of `orders`."""
+        with the partition None has no partitions. If `partitions` is None, the topics are partition
+        0 of `orders`."""
         topics: dict[str, Any] = {}
         for name, index, metadata in [("orders", 0, "note")] if partitions is None else partitions:
             topic: dict[str, Any] = {

@@ -33,7 +33,7 @@ def event_loop(control: Control) -> Json:
 
 
 def reset(control: Control) -> Json:
-    """Replace the broker with a new one at the same address, without topics, groups, faults and
+    """Replace the broker with a new one at the same address, without topics, groups, faults or
     history. Connections are closed; clients that are still open reconnect."""
     control.reset()
     return cluster(control)
@@ -78,7 +78,7 @@ def take_snapshot(control: Control) -> Json:
 
 def restore_snapshot(control: Control, snapshot: Count) -> Json:
     """Replace the broker with one that uses the snapshot's disk, at the same address.
-    Connections are closed. Clock and history continue."""
+    Connections are closed. The clock and the history continue."""
     found = lookup(control.snapshots, snapshot, "snapshot")
     with control.restart_lock:
         control.kafka.restore(found)

@@ -14,8 +14,8 @@ Json = dict[str, Any]
 _STATUSES: Final = {
     400: "invalid parameters",
     401: "the token is missing or wrong",
-    403: "sent by a web page",
-    404: "the object does not exist",
+    403: "sent by a web page, or to an unknown host name",
+    404: "the path or the object does not exist",
     405: "wrong method",
     408: "a wait timed out; the error explains the state",
     409: "a fault or a marker hold is unused, or a fake member cannot join; the error explains why",

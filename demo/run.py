@@ -200,7 +200,7 @@ def shares(demo: Demo) -> str:
 def print_results(
     demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]
 ) -> bool:
-    """Print the tables. Return True if nothing was lost."""
+    """Print the tables and the checks. Return True if all checks pass."""
     table = Table(title="Committed offsets and counted lines")
     for heading in ("partition", "before the kill", "after it", "at the end", "counted lines"):
         table.add_column(heading, justify="right")
@@ -232,7 +232,7 @@ def words_of(lines: list[str]) -> Counter[str]:
 def check_results(
     demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]
 ) -> bool:
-    """Compare the counts with the text."""
+    """Print the checks. Return True if all of them pass."""
     total = len(demo.lines)
     sizes = [{len(share) for share in owned.values()} for owned in demo.assignments]
     checks = {

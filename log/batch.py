@@ -172,7 +172,7 @@ def check_crc(buffer: bytes, position: int, size: int) -> None:
     stored: int = _CRC.unpack_from(buffer, position + _CRC_AT)[0]
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + size])
     if stored != computed:
-        raise CorruptBatch(position, f"checksum {computed:08x} instead of {stored:08x}")
+        raise CorruptBatch(position, f"checksum {computed:08x}, but {stored:08x} is stored")
 
 
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# Small, because the last chunk of each log is partly unused.
+# Small, because appends and reads copy the last chunk of a file.
 CHUNK_BYTES = 32 * 1024
 
 

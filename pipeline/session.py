@@ -49,7 +49,7 @@ _FOR_FEW = {
 
 
 class SparkUnavailable(Exception):
-    """Spark or Java is missing or does not start; the message contains what to install."""
+    """Spark or Java is missing or does not start; the message says what to install."""
 
 
 def new_session(

@@ -212,7 +212,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
         OWNER,
     ),
     "state_delta": current(
-        "how many deltas per second of a group and topic are in [2^(magnitude-1), 2^magnitude)",
+        "commits of a group and topic with a pace in [2^(magnitude-1), 2^magnitude) records/s",
         "cluster string!, offsets_partition int!, group string!, topic string!",
         "magnitude int!, deltas long!",
     ),
@@ -222,7 +222,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
     ),
     # --- groups
     "state_generation": current(
-        "one of a group's newest records: those of the last hour, and always the last three",
+        "one of a group's newest records: those of the hour before the newest, and the last three",
         list(TABLES["silver_generation"].schema),
     ),
     "state_topic_id": current(
@@ -238,7 +238,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
         list(TABLES["silver_activity"].schema),
     ),
     "state_removal": current(
-        "a tombstone of a commit, of the last hour",
+        "a tombstone of a commit, from the last hour",
         OF_PARTITION,
         "log_offset long!, removed_at time!",
     ),

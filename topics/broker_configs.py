@@ -121,8 +121,8 @@ def _reject(problem: str, names: Iterable[str]) -> None:
 
 
 def _fixed(keys: ConfigDef, overrides: Collection[str], named: Iterable[str]) -> Iterator[str]:
-    """Yield the keys that cannot change while a broker runs. A key with a listener's prefix can
-    always change, even if Kafka does not know it."""
+    """Yield the keys that cannot change while a broker runs. A key with a listener's prefix is
+    never yielded, even if Kafka does not know it."""
     for name in named:
         key = keys.get(name)
         if name in overrides and key is not None and key.read_only:
@@ -139,7 +139,7 @@ def key_of(keys: ConfigDef, name: str) -> ConfigKey | None:
 
 def _parsed(keys: ConfigDef, overrides: Mapping[str, str]) -> dict[str, Value]:
     """Return the parsed values by name. As in Kafka, unknown keys and read-only keys of a listener
-    may have any value, so they are omitted."""
+    are not validated here, so they are omitted."""
     values: dict[str, Value] = {}
     for name, text in overrides.items():
         key = key_of(keys, name)
@@ -269,8 +269,8 @@ def _problems_of_value(key: ConfigKey, text: str) -> Iterator[str]:
 def _problems_of_listeners(
     before: Configs, overrides: Mapping[str, str], values: Mapping[str, Value]
 ) -> Iterator[str]:
-    """Yield problems with limits and thread counts that are set for all listeners or for an
-    existing listener. Zero is allowed only at startup."""
+    """Yield problems with limits of all listeners, and with limits, thread counts and read-only
+    keys of an existing listener. A limit of zero is allowed only at startup."""
     for name, text in overrides.items():
         match = _OF_LISTENER.fullmatch(name)
         if match is not None and match[1] not in before.listener_names:

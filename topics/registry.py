@@ -1,9 +1,10 @@
 """The topic registry, and the view of it that clients have.
 
-The registry's log is the source of truth. `_apply` is the only writer of the state, both live and
-on replay. Changes are appended and applied synchronously, and become durable later (`on_durable`).
-Folders of a deleted topic are kept until the deletion is durable, so a failed write loses no data.
-The name becomes available once all of the topic's data has been removed.
+The registry's log is the source of truth. `_apply` makes every change of the state, both live and
+on replay; only failed writes are undone elsewhere. Changes are appended and applied synchronously,
+and become durable later (`on_durable`). Folders of a deleted topic are kept until the deletion is
+durable, so a failed write loses no data. The name becomes available once all of the topic's data
+has been removed.
 """
 
 import logging
@@ -60,8 +61,8 @@ RETRY_FAILED_MS: Final = 1_000
 
 
 class TopicRegistry:
-    """All topics, in order of creation. `folder` is the data directory, `new_id` generates topic
-    ids, and `call_soon` runs a callback in a later iteration of the event loop. Raises OSError,
+    """All topics, in order of creation. `folder` is the data folder, `new_id` generates topic ids,
+    and `call_soon` runs a callback in a later iteration of the event loop. Raises OSError,
     LogError, UndecodableRegistryRecord."""
 
     def __init__(
@@ -111,7 +112,8 @@ class TopicRegistry:
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
-        # Increases across restarts, because groups store it (KIP-848), except after failed writes.
+        # Groups store the version (KIP-848), so it increases across restarts, except after failed
+        # writes.
         self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
 

@@ -115,7 +115,8 @@ class Partition:
 
     @property
     def folder(self) -> Path:
-        # Not an attribute, which would take half the time of creating 10,000 partitions.
+        # Not an attribute, because joining the paths would take half of the time to create 10,000
+        # partitions.
         return self._data_folder / self.name
 
     @property
@@ -185,7 +186,7 @@ class Partition:
         self, offset: int, max_bytes: int, *, minimum_one: bool, up_to: int
     ) -> bytes | FileSlice:
         """Return complete batches before `up_to`, the high watermark or the last stable offset. A
-        large read returns a FileSlice. Also raises OffsetOutOfRange."""
+        large read returns a FileSlice. Raises OffsetOutOfRange, a LogError."""
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
     def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:

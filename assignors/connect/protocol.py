@@ -3,7 +3,7 @@
 Version 0 is for the eager protocol `default`, 1 for `compatible`, 2 for `sessioned`. Workers that
 support all three vote for `sessioned`. Since version 1, metadata contains the worker's current
 assignment, and assignments contain revocations and the delay. Versions 1 and 2 have the same
-fields. All numbers are big-endian; a string is an int16 length, -1 for null, and UTF-8.
+fields. All numbers are big-endian; a string is an int16 length and UTF-8.
 """
 
 from collections.abc import Iterable

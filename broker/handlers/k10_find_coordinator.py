@@ -97,8 +97,8 @@ def _respond_with_leaders(
     is_new: bool,
     error: OSError | None,
 ) -> None:
-    """Respond once the topic is durable. `is_new` means that this request has created the topic,
-    which Kafka does only after the response."""
+    """Respond once the topic is durable. `is_new` means that the topic did not exist before this
+    request. Kafka creates it only after the response."""
     if error is not None or (is_new and not node.config.bool("kohort.auto.create.immediate")):
         # Clients retry.
         _respond(context, node, lambda _key: None)

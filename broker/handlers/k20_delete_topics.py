@@ -5,7 +5,7 @@ v6 topics by name or by id (KIP-516).
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -42,14 +42,9 @@ class _Requested(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     requested = list(_requested(context))
     counts = Counter(requested)
-    if milliseconds(context.request.timeout) <= 0 and any(
-        count == 1 and each.is_valid for each, count in counts.items()
-    ):
-        # As in CreateTopics, nothing is done after the timeout.
-        late = [
-            TopicResponse(each.name, each.id, ErrorCode.request_timed_out) for each in requested
-        ]
-        context.respond(Message(responses=late))
+    error = _error_of_all(context, node, counts)
+    if error is not None:
+        context.respond(Message(responses=[TopicResponse(*each, error) for each in requested]))
         return
     allows_all = allows_cluster(context, node, AclOperation.DELETE, reports=False)
     responses: list[TopicResponse] = []
@@ -72,7 +67,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                     ErrorCode.invalid_request,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
-            _check_deletion(context, node, topic)
+            _check_deletion(context, topic)
         except ApiError as rejection:
             response = TopicResponse(each.name, each.id, rejection.error, rejection.message)
             responses += [response] * copies
@@ -85,6 +80,18 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         node.topics.on_durable(lambda _error: context.respond(Message(responses=responses)))
         return
     yield from _delete(context, node, responses, deleted)
+
+
+def _error_of_all(
+    context: RequestContext, node: Node, counts: Mapping[_Requested, int]
+) -> ErrorCode | None:
+    if not node.config.bool("delete.topic.enable"):
+        is_known = context.version >= 3
+        return ErrorCode.topic_deletion_disabled if is_known else ErrorCode.invalid_request
+    deletes = any(count == 1 and each.is_valid for each, count in counts.items())
+    if deletes and milliseconds(context.request.timeout) <= 0:
+        return ErrorCode.request_timed_out  # as in CreateTopics, nothing is done afterwards
+    return None
 
 
 def _delete(
@@ -113,10 +120,8 @@ def _requested(context: RequestContext) -> Iterator[_Requested]:
     return (_Requested(name, None) for name in context.request.topic_names)
 
 
-def _check_deletion(context: RequestContext, node: Node, topic: Topic) -> None:
+def _check_deletion(context: RequestContext, topic: Topic) -> None:
     """Raise ApiError if the topic cannot be deleted at all or at this time."""
-    if not node.config.bool("delete.topic.enable"):
-        raise ApiError(ErrorCode.topic_deletion_disabled, "delete.topic.enable is false.")
     check_not_reserved(topic.name)
     if context.meter is not None:
         count = len(topic.partitions)

@@ -42,12 +42,12 @@ def _attribute(encoded: bytes) -> str:
     dotted = _dotted(oid)
     if dotted in KEYWORDS:
         return f"{KEYWORDS[dotted]}={_escaped(text.decode(errors='replace'))}"
-    # The bytes after the identifier: tag, size and content of the value.
+    # The bytes after the identifier (of less than 128 bytes): tag, size and content of the value.
     return f"{dotted}=#{encoded[2 + len(oid) :].hex()}"
 
 
 def _dotted(oid: bytes) -> str:
-    """Return an object identifier of less than 128 bytes in dotted notation."""
+    """Return an object identifier in dotted notation."""
     numbers, number = [], 0
     for byte in oid:
         number = number << 7 | byte & 0x7F

@@ -126,7 +126,7 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     until.add_argument("--once", action="store_true", help="process one batch only")
     text = "with --follow: the interval, such as 500ms, 30s, 5m (default: 30s)"
     add("--every", metavar="TIME", type=_seconds, help=text)
-    text = "smaller batches need less memory and stop sooner at Ctrl-C (default: 1000000)"
+    text = "smaller batches need less memory and stop sooner on Ctrl-C (default: 1000000)"
     add("--max-records-per-batch", metavar="N", type=_count, help=text)
     text = "Spark master, such as spark://HOST:7077 (default: the master of spark-submit, or this "
     text += "machine with all cores)"
@@ -138,7 +138,7 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text, re.ASCII)
     if match is None or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"invalid time {text!r}: expected 500ms, 30s, 5m, 1h")
+        raise argparse.ArgumentTypeError(f"invalid time {text!r}: expected 500ms, 30s or 5m, say")
     return float(match[1]) * _UNITS_S[match[2]]
 
 

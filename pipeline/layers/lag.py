@@ -14,7 +14,7 @@ import pyarrow as pa
 from ..diagnosis.lag import TIME_LAG_MAX_MS
 from .ordering import NEVER, Bools, Ints, Runs, ints, keys, newest_before
 
-# Two periods of 30 s, the sampling interval of exporters (Burrow's offset-refresh).
+# Two periods of 30 s, a usual sampling interval of lag exporters.
 TOLERANCE_MS: Final = 60_000
 
 _TOPIC: Final = ["topic", "partition"]
@@ -89,7 +89,7 @@ def _valid(rows: pa.Array) -> Bools:
 
 
 def _whole(values: Any) -> Ints:
-    # Values beyond 2^62 are meaningless and are clipped later.
+    # Larger values would overflow. They are meaningless, and the time lag is clipped again later.
     found: Ints = np.trunc(np.clip(values, -(2.0**62), 2.0**62)).astype(np.int64)
     return found
 

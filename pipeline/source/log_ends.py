@@ -23,7 +23,7 @@ from ..tables import TABLES
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
 SCHEMA: Final = TABLES["bronze_log_end"].schema
-# The period of Burrow (offset-refresh) and of kminion. Reading a folder puts no load on a broker,
+# A usual period of lag exporters. Reading a folder puts no load on a broker,
 # so the period is shorter.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000

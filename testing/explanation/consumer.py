@@ -78,7 +78,8 @@ class ConsumerExplanation:
             return f"Member {viewed.name} is fenced: {self._wait_of_fenced(member_id)}."
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             left = self._left("revocation", member_id)
-            return f"Member {viewed.name} is revoking {self._revoked(viewed)}, at most {left}."
+            revoked = self._revoked(viewed)
+            return f"Member {viewed.name} is revoking {revoked} and has to finish within {left}."
         if member.epoch < epoch:
             return (
                 f"Member {viewed.name} gets its assignment of epoch {epoch} with its next "

@@ -29,7 +29,7 @@ from .transactions import pending_commits
 # The number of requests in an explanation: two or three rebalances of a small group. Older requests
 # without a response are shown as well, because the group may be waiting for one of them.
 LAST_REQUESTS = 12
-# Older expired members are probably replaced by others.
+# Members that expired earlier have probably been replaced by others.
 EXPIRED_MAX = 3
 # After these errors a client may rejoin with another member id.
 _RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})

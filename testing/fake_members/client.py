@@ -176,7 +176,8 @@ def _find_api(profile: str, name: str) -> _Api:
 
 class RequestError(NamedTuple):
     """An error that a fake member received, with Kafka's name for it. NETWORK_EXCEPTION means that
-    the connection was lost before the response, REQUEST_TIMED_OUT that no response came in time."""
+    no coordinator was found or that the connection was lost before the response, REQUEST_TIMED_OUT
+    that no response came in time."""
 
     api: str
     error: str
@@ -202,7 +203,8 @@ class Identity:
 
 class CoordinatorClient:
     """Sends requests to the coordinator of a group. `broker` returns the running broker. `on_error`
-    is called with each error, `on_lost` when the broker has closed the connection."""
+    is called after each error has been added to `errors`, `on_lost` when the broker has closed the
+    connection."""
 
     def __init__(
         self,

@@ -145,8 +145,9 @@ class _SkewedClock:
 
 @dataclass(slots=True)
 class Pace:
-    """How fast a PacedTransport sends: one chunk per interval, a part of it in a part of the
-    interval. With a chunk of None, it sends everything immediately; with 0, it sends nothing."""
+    """How fast a PacedTransport sends: one chunk per interval, and less than a chunk in
+    proportionally less time. With a chunk of None, it sends everything immediately; with 0, it
+    sends nothing."""
 
     chunk_bytes: int | None
     interval_s: float = 0

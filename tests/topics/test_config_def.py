@@ -55,7 +55,7 @@ KINDS = {kind: ConfigKey("some.key", kind, None, nullable=True) for kind in Conf
         (ConfigType.LIST, "a,\u00a0b", ("a", "\u00a0b")),
         (ConfigType.LIST, " ", ()),
         (ConfigType.LIST, "", ()),
-        (ConfigType.PASSWORD, "x", "x"),
+        (ConfigType.PASSWORD, " x ", "x"),
     ],
 )
 def test_values_are_parsed_as_by_kafka(kind: ConfigType, text: str, value: Value) -> None:

@@ -152,9 +152,7 @@ class ConfigKey:
 
     def parse(self, text: str) -> Value:
         """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""
-        # Kafka does not strip blanks from passwords.
-        is_password = self.type is ConfigType.PASSWORD
-        value = text if is_password else self._typed(text, text.strip(BLANK))
+        value = self._typed(text, text.strip(BLANK))
         self.check(value)
         return value
 

@@ -127,11 +127,15 @@ def test_the_offsets_topic_cannot_be_deleted(broker: BrokerHarness) -> None:
     assert rejected.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_topic_deletion_can_be_disabled() -> None:
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [(2, ErrorCode.invalid_request), (6, ErrorCode.topic_deletion_disabled)],
+)
+def test_topic_deletion_can_be_disabled(version: int, error: ErrorCode) -> None:
     broker = BrokerHarness({"delete.topic.enable": "false"})
     broker.create_topic("orders")
-    (rejected,) = delete(broker, ("orders", None))
-    assert rejected.error_code is ErrorCode.topic_deletion_disabled
+    topics = ("orders", None), ("unknown", None)
+    assert [each.error_code for each in delete(broker, *topics, version=version)] == [error] * 2
 
 
 def test_a_deletion_that_does_not_become_durable_is_an_error(broker: BrokerHarness) -> None:
