@@ -503,6 +503,7 @@ class TopicRegistry:
         """Remove the new topics while the log cannot be recovered. Otherwise, records could be
         acknowledged in them, which a restart would lose. Other changes are undone later."""
         creating, self._creating = self._creating, {}
+        self.version += 1
         for topic in creating.values():
             if topic.id in self._by_id:
                 self._remove_topic(topic.name)
