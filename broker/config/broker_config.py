@@ -217,7 +217,7 @@ class BrokerConfig(Mapping[str, Value]):
         ignored = self.list("controller.listener.names")
         protocols = self.str("listener.security.protocol.map")
         where = f"{key} (from {self.origin(key)})"
-        nodes = self.int("kohort.nodes")
+        nodes = self.int("kohort.nodes") if key == "listeners" else 0
         return parse_listeners(self.list(key), ignored, protocols, nodes, where)
 
     # --- problems

@@ -65,8 +65,9 @@ def parse_listeners(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, nodes: int, where: str
 ) -> tuple[Listener, ...]:
     """Parse the client listeners, of which there must be at least one. `ignored` contains the names
-    of controller listeners. `nodes` listen on consecutive ports. `where` names the key and its
-    origin in errors. Names are in upper case, as in Kafka. Raises ConfigError."""
+    of controller listeners. `nodes` listen on consecutive ports; 0 if the addresses are only
+    advertised. `where` names the key and its origin in errors. Names are in upper case, as in
+    Kafka. Raises ConfigError."""
     protocols = _parse_protocols(protocol_map)
     parsed = [
         _parse_endpoint(endpoint.strip(), protocols, ignored, where) for endpoint in endpoints
@@ -88,6 +89,9 @@ def _check_ports(listeners: Iterable[Listener], nodes: int, where: str) -> None:
     fixed = [each for each in listeners if each.port]
     for one, other in combinations(fixed, 2):
         distance = abs(one.port - other.port)
+        hosts = {one.host, other.host}
+        if distance and len(hosts) > 1 and hosts.isdisjoint(ALL_INTERFACES):
+            continue  # but, as in Kafka, the same port is an error even on different hosts
         if distance < nodes and (":" in one.host) == (":" in other.host):
             of = " (of different nodes)" if distance else ""
             raise ConfigError(

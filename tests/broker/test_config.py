@@ -454,9 +454,30 @@ def test_a_listener_has_its_own_values_and_otherwise_those_for_all() -> None:
         config.changed("listener.name.ssl.ssl.client.auth", "x", "-o")
 
 
-def test_the_ports_of_several_nodes_must_not_overlap() -> None:
-    settings = {"kohort.nodes": "3", "listeners": "SSL://:1,PLAINTEXT://:4,SASL_SSL://:0"}
-    assert len(BrokerConfig(settings).listeners) == 3
-    settings["listeners"] = "SSL://:3,PLAINTEXT://:1"
+@pytest.mark.parametrize(
+    "listeners", ["SSL://:3,PLAINTEXT://:1", "SSL://10.0.0.1:3,PLAINTEXT://:1"]
+)
+def test_the_ports_of_several_nodes_must_not_overlap(listeners: str) -> None:
     with pytest.raises(ConfigError, match=r"have the same port 3 \(of different nodes\) in"):
-        BrokerConfig(settings)
+        BrokerConfig({"kohort.nodes": "3", "listeners": listeners})
+
+
+@pytest.mark.parametrize(
+    "listeners",
+    ["SSL://:1,PLAINTEXT://:4,SASL_SSL://:0", "SSL://10.0.0.1:3,PLAINTEXT://10.0.0.2:1"],
+)
+def test_several_nodes_may_listen_on_other_ports_or_hosts(listeners: str) -> None:
+    config = BrokerConfig({"kohort.nodes": "3", "listeners": listeners})
+    assert len(config.listeners) == len(listeners.split(","))
+
+
+@pytest.mark.parametrize("port", [1, 3])
+def test_advertised_ports_may_overlap_because_nothing_listens_on_them(port: int) -> None:
+    config = BrokerConfig(
+        {
+            "kohort.nodes": "3",
+            "listeners": "SSL://:1,PLAINTEXT://:4",
+            "advertised.listeners": f"SSL://a:1,PLAINTEXT://b:{port}",
+        }
+    )
+    assert [each.port for each in config.advertised_listeners] == [1, port]
