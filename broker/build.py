@@ -1,6 +1,7 @@
 """Constructs a broker's components: first the shared components, then those of each node."""
 
 import asyncio
+import logging
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
@@ -54,6 +55,8 @@ from .topic_metadata import ClusterTopics
 # Preallocated size of logs that are synced for each commit, enough for about 500 commits. A sync
 # within preallocated space takes two thirds as long as other syncs.
 PREALLOCATED_BYTES: Final = 64 * 1024
+
+_log: Final = logging.getLogger("kohort.topics")
 
 
 def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupConfig:
@@ -137,12 +140,22 @@ def new_transactions(
         timers=timers,
         scheduler=scheduler,
         new_coordinator=lambda: TransactionCoordinator(settings, topics.allocate_producer_id),
-        leads=lambda index: stored(index).leader_id == node_id,
+        leads=partial(leads_partition, node_id, stored),
         markers=markers,
         producer_ids=topics,
         expiration_interval_ms=number("transaction.remove.expired.transaction.cleanup.interval.ms"),
     )
     return markers, runtime
+
+
+def leads_partition(node_id: int, partition: Callable[[int], Partition], index: int) -> bool:
+    """Whether a node leads a partition of a coordinators' topic. As in Kafka, no node does while
+    the topic cannot be created."""
+    try:
+        return partition(index).leader_id == node_id
+    except OSError as error:
+        _log.warning("The coordinators' topic was not created: %s", error)
+        return False
 
 
 NodeListener = Callable[[int, CoordinatorEvent], None]
@@ -336,7 +349,7 @@ class BrokerComponents:
             scheduler=self.scheduler,
             new_context=new_context,
             new_coordinator=new_coordinator,
-            leads=lambda index: partition(index).leader_id == node_id,
+            leads=partial(leads_partition, node_id, partition),
             deleted_topics=cluster.deleted_topics,
             retention_check_interval_ms=self._config.int("offsets.retention.check.interval.ms"),
         )

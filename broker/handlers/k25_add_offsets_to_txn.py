@@ -21,7 +21,6 @@ def handle(context: RequestContext, node: Node) -> None:
     if not allows_group(context, node, AclOperation.READ, request.group_id):
         context.respond(Message(error_code=ErrorCode.group_authorization_failed))
         return
-    node.topics.ensure_offsets_topic()
     partition = OFFSETS_TOPIC, node.coordinators.partition_of(request.group_id)
     command = AddPartitions(
         request.transactional_id, request.producer_id, request.producer_epoch, (partition,)

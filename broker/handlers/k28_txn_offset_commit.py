@@ -103,7 +103,7 @@ def _verify(
         return
     command = TxnOffsetCommit(commit, *producer)
     index = node.coordinators.partition_of(commit.group_id)
-    partition = node.topics.ensure_offsets_topic().partition(index)
+    partition = node.topics.partition(OFFSETS_TOPIC, index)
     log = None if partition is None else partition.opened_log
     if log is not None:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from kohort.broker.build import group_config as new_group_config
-from kohort.broker.build import new_quotas, new_transactions
+from kohort.broker.build import leads_partition, new_quotas, new_transactions
 from kohort.broker.client_telemetry import ClientTelemetry
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
@@ -278,7 +278,7 @@ class VirtualBroker:
             delayed_fetches=lambda index: self.offsets_partition(index).delayed_fetches,
             deleted_topics=self.cluster.deleted_topics,
             publisher=partial(self.publisher, node_id),
-            leads=lambda index: self.offsets_partition(index).leader_id == node_id,
+            leads=partial(leads_partition, node_id, self.offsets_partition),
             check_interval_ms=self._retention_check_interval_ms,
         )
         runtime.on_cleaned_up = self.cluster.check_cleaned_up

@@ -3,6 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode as E
 from support.broker import BrokerHarness
+from support.transactions import Producer
 
 GROUP, TRANSACTION = 0, 1
 TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state"}
@@ -41,6 +42,33 @@ def test_a_topic_that_cannot_be_created_has_no_coordinator(
     assert response.topics[0].error_code is E.unknown_topic_or_partition
     assert caplog.text.count(f"Topic {topic} was not created: ") == 2
     assert find(broker, 4, key_type) is E.none
+
+
+@pytest.mark.parametrize(
+    ("key_type", "api"),
+    [(GROUP, "Heartbeat"), (TRANSACTION, "InitProducerId"), (TRANSACTION, "AddOffsetsToTxn")],
+)
+def test_requests_to_a_coordinator_whose_topic_cannot_be_created_are_rejected(
+    key_type: int, api: str
+) -> None:
+    broker = BrokerHarness()
+    broker.files.make_folder(broker.topics.folder / f"{TOPICS[key_type]}-0")
+    broker.files.fail("rename")
+    keys = {"group_id": "k", "transactional_id": "k"}
+    assert broker.call(api, 3, **keys).error_code is E.not_coordinator
+    assert broker.call(api, 3, **keys).error_code is not E.not_coordinator
+
+
+def test_transactions_offsets_are_rejected_if_the_topic_cannot_be_created() -> None:
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    broker.files.make_folder(broker.topics.folder / f"{TOPICS[GROUP]}-0")
+    producer = Producer(broker)
+    assert find(broker, 4, TRANSACTION) is E.none
+    assert producer.init() is E.none
+    broker.files.fail("rename")
+    assert producer.commit_offset(1) is E.not_coordinator
+    assert producer.commit_offset(1) is E.none
 
 
 @pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
