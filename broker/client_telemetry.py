@@ -12,7 +12,6 @@ from operator import is_
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-import re2
 from crc32c import crc32c
 
 from ..assignors.ordering import UINT32_MASK, bucket, bucket_count, string_hash
@@ -21,9 +20,9 @@ from ..protocol.primitives import uuid_text
 from ..topics.configs.client_metrics import (
     CLIENT_METRICS_KEYS,
     INTERVAL_MS_DEFAULT,
-    compile_pattern,
     parse_patterns,
 )
+from ..topics.configs.config_def import InvalidConfigValue
 from ..topics.configs.effective import Configs
 from .event_loop.timers import Clock
 
@@ -42,7 +41,7 @@ Attributes = Mapping[str, str]
 
 class Subscription(NamedTuple):
     """A client metrics subscription. `patterns` are compiled regular expressions by attribute, all
-    of which must match, or None if an expression cannot be compiled."""
+    of which must match, or None if an expression is invalid."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -61,12 +60,9 @@ def _parsed(texts: Mapping[str, str]) -> Subscription:
         for name, key in CLIENT_METRICS_KEYS.items()
     }
     patterns: Mapping[str, Any] | None = None
-    # Java's lookaheads and backreferences are not supported (docs/not-implemented.md).
-    with contextlib.suppress(re2.error):
-        patterns = {
-            attribute: compile_pattern(expression)
-            for attribute, expression in parse_patterns(values["match"] or ()).items()
-        }
+    # Kafka may have stored patterns that kohort rejects (docs/not-implemented.md).
+    with contextlib.suppress(InvalidConfigValue):
+        patterns = parse_patterns(values["match"] or ())
     return Subscription(values["metrics"] or (), values["interval.ms"], patterns)
 
 

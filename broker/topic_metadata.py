@@ -15,6 +15,7 @@ from ..assignors.server.model import TopicId
 from ..coordinator.commands import TopicFilter
 from ..coordinator.outcome import RegexMatcher
 from ..log.tasks import CooperativeTask, at_once, in_thread
+from ..topics.configs.regexes import compile_regex, regex_options
 from ..topics.registry import TopicsView
 from ..topics.topic import Topic
 
@@ -25,10 +26,9 @@ _ID: Final = Struct("<QQ")
 _INT32: Final = Struct("<i")
 _INT64: Final = Struct("<q")
 
-# The maximum memory of one compiled pattern (RE2's default is 8 MiB), and of a set of patterns.
-_PATTERN_BYTES_MAX: Final = 1 << 20
+# The maximum memory of a set of compiled patterns.
 _PATTERNS_BYTES_MAX: Final = 64 << 20
-# Compiling a pattern, unlike matching, holds the interpreter lock (1.4 ms for a hostile pattern).
+# Compiling a pattern, unlike matching, holds the interpreter lock (0.1 s for a hostile one).
 _PATTERNS_AT_ONCE_MAX: Final = 16
 # Maximum number of pairs (pattern, name) that are matched without threads. A pair takes 10 µs, or
 # half a millisecond with a hostile pattern.
@@ -146,7 +146,7 @@ class ClusterTopics:
     def _compile(self, regexes: Sequence[str]) -> tuple[list[str], Any]:
         """Return the valid expressions and their compiled patterns."""
         valid = [regex for regex in regexes if regex_problem(regex) is None]
-        patterns = re2.Set.FullMatchSet(_options(_PATTERNS_BYTES_MAX))
+        patterns = re2.Set.FullMatchSet(regex_options(_PATTERNS_BYTES_MAX))
         for regex in valid:
             patterns.Add(regex)
         patterns.Compile()
@@ -167,11 +167,6 @@ def _filter(topics: Sequence[str], describes_topic: TopicFilter) -> CooperativeT
 
 def _matches(patterns: Any, names: Sequence[str]) -> list[tuple[int, str]]:
     return [(index, name) for name in names for index in patterns.Match(name) or ()]
-
-
-def compile_regex(regex: str) -> Any:
-    """Return the compiled pattern. The most recent patterns are cached. Raises re2.error."""
-    return re2.compile(regex, _options(_PATTERN_BYTES_MAX))
 
 
 def regex_problem(regex: str) -> str | None:
@@ -200,15 +195,6 @@ def _problem_of_re2j(regex: str) -> str | None:
         if name:
             names.add(name)
     return None
-
-
-def _options(bytes_max: int) -> Any:
-    """Return options for patterns of clients. RE2 matches in linear time, and rejects patterns that
-    need more than `bytes_max` bytes of memory."""
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = bytes_max
-    return options
 
 
 def _signed(number: int) -> int:

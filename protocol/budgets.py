@@ -63,6 +63,11 @@ takes seconds, and further lookups wait. Kafka looks up one name at a time."""
 HOSTS_MAX: Final = 1_000
 """Host names whose addresses are cached. Other names are looked up again."""
 
+REGEX_BYTES_MAX: Final = 4096
+"""Bytes of a regular expression of a client, and of all in a client metrics subscription. Parsing
+and compiling this many takes up to 0.1 s on the event loop, and 32 KB would take a second. Kafka
+has no such limit."""
+
 RECORD_HEADERS_MAX: Final = 100_000
 """Headers of one validated record. Validating this many takes 50 ms; producers add a handful. Above
 this limit, the client gets INVALID_RECORD. Kafka has no such limit."""

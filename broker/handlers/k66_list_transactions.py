@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from ...coordinator.transactions.states import Transaction, TransactionState
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation, AclResourceType
+from ...topics.configs.regexes import compile_regex
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from ..topic_metadata import compile_regex, regex_problem
+from ..topic_metadata import regex_problem
 from .authorization import allows
 
 # Upstream: TransactionState.

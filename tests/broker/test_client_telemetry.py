@@ -10,7 +10,9 @@ from kohort.broker import client_telemetry
 from kohort.broker.broker import Broker
 from kohort.broker.client_telemetry import EXPIRY_MS_MIN
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.protocol.budgets import REGEX_BYTES_MAX
 from kohort.topics.configs.client_metrics import validate_subscription
+from kohort.topics.configs.config_def import InvalidConfigValue
 from support.broker import BrokerHarness
 from support.wire import AsyncClient
 
@@ -95,8 +97,20 @@ def test_javas_syntax_for_patterns_is_valid(broker: BrokerHarness, pattern: str)
     assert instance.push_interval_ms == 1000
 
 
-def test_a_pattern_that_re2_cannot_compile_matches_no_client(broker: BrokerHarness) -> None:
-    match = "client_id=(?!x).*"
+@pytest.mark.parametrize(
+    "match",
+    [
+        "client_id=(?!x).*",
+        "client_id=((a{100}){100}){100}",
+        ",".join(f"client_id={'x' * count}|.*" for count in range(REGEX_BYTES_MAX // 40)),
+    ],
+    ids=["lookahead", "memory", "length"],
+)
+def test_a_rejected_pattern_that_is_stored_matches_no_client(
+    broker: BrokerHarness, match: str
+) -> None:
+    with pytest.raises(InvalidConfigValue):
+        validate_subscription({"match": match})
     broker.topics.configure_client_metrics("a", {"interval.ms": "1000", "match": match})
     assert interval_ms(broker, A) == INTERVAL_MS
 

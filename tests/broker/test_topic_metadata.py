@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from kohort.broker.topic_metadata import ClusterTopics
 from kohort.log.tasks import run_synchronously
+from kohort.protocol.budgets import REGEX_BYTES_MAX
 
 
 class StoredTopic(NamedTuple):
@@ -160,9 +161,15 @@ def test_an_expression_that_needs_too_much_memory_is_rejected() -> None:
     assert topics_of(View()).regex_problem("((a{100}){100}){100}") is not None
 
 
+def test_an_expression_that_is_too_long_is_rejected() -> None:
+    longest = "é" * (REGEX_BYTES_MAX // 2)
+    assert topics_of(View()).regex_problem(longest) is None
+    assert topics_of(View()).regex_problem(longest + "a") == "pattern too large"
+
+
 @pytest.mark.parametrize("part", [r"\d", r"\.", "[a]", "a{1}", "{0", r"\Q.\E"])
 def test_a_long_pattern_is_checked_in_a_few_steps(part: str) -> None:
-    """A step is a call in Python. A pattern of 32 KB would stop the event loop for 0.4 s."""
+    """A step is a call in Python. A pattern of 4 KB would stop the event loop for 50 ms."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -173,7 +180,7 @@ def test_a_long_pattern_is_checked_in_a_few_steps(part: str) -> None:
     topics.regex_problem("")  # compiles the patterns that are compiled only once
     sys.setprofile(count)
     try:
-        problem = topics.regex_problem(part * (32_000 // len(part)))
+        problem = topics.regex_problem(part * (REGEX_BYTES_MAX // len(part)))
     finally:
         sys.setprofile(None)
     assert problem is None

@@ -4,6 +4,7 @@ config_def.py      typed keys, with parsing and validation, also for the broker'
 topic_keys.py      all topic keys: type, default, limits and broker synonyms
 group_configs.py   all group keys, and the validation of a group's overrides
 client_metrics.py  the keys of client metrics subscriptions
+regexes.py         compiles clients' regular expressions
 effective.py       the effective configuration: overrides, broker values, defaults
 changes.py         changes of single keys, for every kind of resource
 broker_loggers.py  levels of the broker's loggers

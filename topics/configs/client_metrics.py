@@ -3,15 +3,15 @@
 Upstream: ClientMetricsConfigs. broker/client_telemetry.py applies subscriptions.
 """
 
-import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 import re2
 
+from ...protocol.budgets import REGEX_BYTES_MAX
 from ...protocol.errors import ApiError, ErrorCode
 from .config_def import ConfigKey, ConfigType, InvalidConfigValue, Value, config_def, no_empty_items
+from .regexes import compile_regex
 
 INTERVAL_MS_MIN: Final = 100
 INTERVAL_MS_MAX: Final = 3_600_000
@@ -71,31 +71,22 @@ def validate_subscription(overrides: Mapping[str, str]) -> None:
     parse_patterns(values.get("match", ()))
 
 
-def parse_patterns(patterns: Value) -> dict[str, str]:
-    """Return the regular expression for each attribute. Raises InvalidConfigValue."""
+def parse_patterns(patterns: Value) -> dict[str, Any]:
+    """Return the compiled regular expression for each attribute. Raises InvalidConfigValue."""
     assert isinstance(patterns, tuple)
-    parsed: dict[str, str] = {}
+    parsed: dict[str, tuple[str, str]] = {}
     for pattern in patterns:
         attribute, _, expression = (part.strip() for part in pattern.partition("="))
-        is_complete = attribute in ATTRIBUTES and expression and "=" not in expression
-        if not is_complete or not _is_valid(expression):
+        if attribute not in ATTRIBUTES or not expression or "=" in expression:
             raise InvalidConfigValue(f"Illegal client matching pattern: {pattern}")
-        parsed[attribute] = expression
-    return parsed
+        parsed[attribute] = pattern, expression
+    if sum(len(pattern.encode()) for pattern in patterns) > REGEX_BYTES_MAX:
+        raise InvalidConfigValue(f"Client matching patterns exceed {REGEX_BYTES_MAX} bytes")
+    return {attribute: _compiled(*each) for attribute, each in parsed.items()}
 
 
-def compile_pattern(expression: str) -> Any:
-    """Return the compiled expression, which matches in linear time. Raises re2.error."""
-    options = re2.Options()
-    options.log_errors = False
-    return re2.compile(expression, options)
-
-
-def _is_valid(expression: str) -> bool:
-    """Whether RE2 can match the expression, or Python accepts it. Both accept parts of Java's
-    syntax: only RE2 `\\p{L}`, only Python lookaheads and backreferences."""
-    for compile_expression in (compile_pattern, re.compile):
-        with suppress(re2.error, re.error, OverflowError, RecursionError):
-            compile_expression(expression)
-            return True
-    return False
+def _compiled(pattern: str, expression: str) -> Any:
+    try:
+        return compile_regex(expression)
+    except re2.error:
+        raise InvalidConfigValue(f"Illegal client matching pattern: {pattern}") from None
