@@ -106,19 +106,28 @@ class ClientQuotas:
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
-        """Apply changed quotas of an entity, or of all if it is None. The rates are kept."""
+        """Apply changed quotas of an entity, or of all if it is None. The rates are kept. Names are
+        looked up again only for a single entity, whose request has just looked it up in a thread.
+        """
         self._limits.clear()
+        known: Mapping[str | None, Sequence[str | None]] = {None: (None,)}
         if entity is None:
+            known = {**known, **self._addresses}
             self._of_clients.clear()
             self._counts.clear()
             self._addresses.clear()
             self._of_addresses.clear()
         entities = self._stored if entity is None else (entity,)
         for each in entities:
-            self._adopt(each, self._stored.get(each))
+            self._adopt(each, self._stored.get(each), known)
         self.is_active = bool(self._of_clients)
 
-    def _adopt(self, entity: QuotaEntity, quotas: Mapping[str, float] | None) -> None:
+    def _adopt(
+        self,
+        entity: QuotaEntity,
+        quotas: Mapping[str, float] | None,
+        known: Mapping[str | None, Sequence[str | None]],
+    ) -> None:
         ((kind, name), *_) = entity
         if kind != IP:
             types = tuple(kind for kind, _ in entity)
@@ -133,7 +142,11 @@ class ClientQuotas:
             if not of_address:
                 del self._of_addresses[address]
         if quotas:
-            found = self._addresses[name] = (None,) if name is None else addresses_of(name)
+            found = known.get(name)
+            if found is None:
+                assert name is not None
+                found = addresses_of(name)
+            self._addresses[name] = found
             for address in found:
                 self._of_addresses.setdefault(address, {})[name] = quotas
 

@@ -309,6 +309,20 @@ def test_a_name_that_could_not_be_looked_up_is_looked_up_again(
     assert quotas_module.addresses_of("recovered.test") == ("10.0.0.1",), "cached"
 
 
+def test_unknown_names_are_not_looked_up_again_when_a_change_is_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """This would stop the event loop for seconds per name while the name server is unreachable."""
+    looked_up: list[str] = []
+    entity = entity_of({"ip": "unknown.test"})
+    monkeypatch.setattr(quotas_module, "addresses_of", lambda name: looked_up.append(name) or ())
+    adopted = quotas({entity: {"connection_creation_rate": 1.0}})
+    adopted.changed()
+    assert looked_up == ["unknown.test"]
+    adopted.changed(entity)
+    assert len(looked_up) == 2
+
+
 def test_addresses_whose_quotas_were_removed_take_no_memory() -> None:
     stored: dict[Any, dict[str, float]] = {}
     adopted = quotas(stored)
