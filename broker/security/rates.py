@@ -122,7 +122,7 @@ class TokenBucket:
         return _rounded_ms(missing / limit * 1000) if missing > 0 else 0
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether the bucket is full again."""
+        """Whether the bucket is full again, unless the limit has been lowered since."""
         return not now_ms < self._full_ms  # including a time of NaN
 
     def _refilled(self, limit: float, now_ms: int) -> float:
@@ -140,7 +140,7 @@ R = TypeVar("R", Rate, TokenBucket)
 
 class Rates(Generic[R]):
     """Rates by key. When there are too many, idle rates are removed; nothing is lost, because an
-    idle rate is equal to a new one."""
+    idle rate is equal to a new one, except for buckets whose limit has been lowered since."""
 
     def __init__(self, new: Callable[[], R]) -> None:
         self._new: Callable[[], R] = new
