@@ -112,8 +112,7 @@ class TopicRegistry:
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
         self._replay(stored)
-        # Groups store the version (KIP-848), so it increases across restarts, except after failed
-        # writes.
+        # Groups store the version (KIP-848), so only failed writes may set it back.
         self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
 
