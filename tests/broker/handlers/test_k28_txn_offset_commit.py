@@ -1,5 +1,6 @@
-"""TxnOffsetCommit: topics that change during a request."""
+"""TxnOffsetCommit: topics that change during a request, and transactions that end."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -63,3 +64,19 @@ def test_the_only_topic_is_deleted_during_the_request() -> None:
     assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
     broker.before_run = partial(broker.topics.delete, orders)
     assert producer.commit_offset(5) is ErrorCode.unknown_topic_or_partition
+
+
+def test_a_fenced_producer_cannot_commit_before_its_marker_is_written() -> None:
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    producer, successor = Producer(broker), Producer(broker)
+    assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
+    assert producer.commit_offset(1) is ErrorCode.none
+    resume: list[Callable[[], None]] = []
+    broker.node.markers.holds = lambda _markers, write: resume.append(write) is None
+    assert successor.init() is ErrorCode.concurrent_transactions
+    resume.pop()()  # appended to the next flush
+    assert producer.commit_offset(2) is ErrorCode.concurrent_transactions
+    assert producer.commit_offset(2) is ErrorCode.invalid_producer_epoch
+    assert successor.init() is ErrorCode.none
+    assert committed_offset(broker) == -1
