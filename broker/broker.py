@@ -179,7 +179,10 @@ class Broker:
         self.cluster.nodes[node_id].telemetry.clear()
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node at its previous addresses. Raises OSError if one is in use."""
+        """Start a stopped node at its previous addresses. Raises OSError if one is in use, and
+        ValueError if the node is up."""
+        if self.cluster.nodes[node_id] in self.cluster.up:
+            raise ValueError(f"node {node_id} is already up")
         servers = self._servers[node_id]
         try:
             for name, address in self.listener_addresses[node_id].items():

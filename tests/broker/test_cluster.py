@@ -219,6 +219,13 @@ async def test_no_node_leads_while_all_nodes_are_stopped(three: ThreeNodes) -> N
     assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
 
 
+@with_three_nodes
+async def test_a_node_that_is_up_is_not_started_again(three: ThreeNodes) -> None:
+    with pytest.raises(ValueError, match="node 2 is already up"):
+        await three.broker.start_node(2)
+    assert [each.node_id for each in three.broker.cluster.up] == [1, 2, 3]
+
+
 async def test_a_node_whose_address_was_in_use_can_be_started_later() -> None:
     listeners = "SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0"
     broker = Broker(BrokerConfig({"kohort.nodes": "2", "listeners": listeners}))
