@@ -178,9 +178,9 @@ def decide_delete_group(
         OffsetTombstone(group_id, record.topic, record.partition)
         for record in partition.offsets.records(group_id)
     ]
-    pending = (OffsetTombstone(*each) for each in partition.pending_offsets)
+    pending = (OffsetTombstone(*each) for each in partition.pending_offsets.of_group(group_id))
     committed = set(records)
-    records += [each for each in pending if each.group_id == group_id and each not in committed]
+    records += [each for each in pending if each not in committed]
     count = len(records)
     records += group_tombstones(partition, group_id)
     events = (

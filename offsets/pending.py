@@ -5,7 +5,7 @@ The coordinator applies the records in the order of the log, both live and when 
 Upstream: OffsetMetadataManager.replay, replayEndTransactionMarker.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TypeAlias
 
@@ -34,6 +34,10 @@ class PendingOffsets:
 
     def __iter__(self) -> Iterator[OffsetKey]:
         return chain.from_iterable(self._groups.values())
+
+    def of_group(self, group_id: str) -> Iterable[OffsetKey]:
+        """Return the partitions with pending commits of a group."""
+        return self._groups.get(group_id, ())
 
     def has_group(self, group_id: str) -> bool:
         return group_id in self._groups

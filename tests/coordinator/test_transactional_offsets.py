@@ -1,7 +1,7 @@
 """TxnOffsetCommit in each state of a group, and pending offsets until the marker."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 from hypothesis import settings
@@ -212,8 +212,12 @@ def test_a_group_and_its_pending_partitions_do_not_expire_during_a_transaction(
 
 
 class CountedTombstone(OffsetTombstone):
-    comparisons = 0
+    comparisons = created = 0
     __hash__ = OffsetTombstone.__hash__
+
+    def __new__(cls, *args: Any) -> Self:
+        cls.created += 1
+        return super().__new__(cls, *args)
 
     def __eq__(self, other: object) -> bool:
         CountedTombstone.comparisons += 1
@@ -234,6 +238,18 @@ def test_a_group_with_many_pending_offsets_is_deleted_in_linear_time(
     assert CountedTombstone.comparisons < 10 * count
     tombstones = [OffsetTombstone(GROUP, "t", partition) for partition in range(count + 1)]
     assert harness.log[written:] == [*tombstones, GroupTombstone(GROUP)]
+
+
+def test_a_deletion_does_not_read_the_pending_offsets_of_other_groups(
+    harness: CoordinatorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending = offset_commit("other", [("t", partition, 2) for partition in range(10)])
+    harness.call(TxnOffsetCommit(pending, PRODUCER, 0))
+    harness.commit(("t", 0, 1))
+    monkeypatch.setattr(admin, "OffsetTombstone", CountedTombstone)
+    CountedTombstone.created = 0
+    assert harness.delete() is E.none
+    assert CountedTombstone.created == 1
 
 
 # --- random histories
