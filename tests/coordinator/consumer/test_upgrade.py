@@ -160,3 +160,19 @@ def test_an_empty_consumer_group_becomes_classic(harness: CoordinatorHarness) ->
     assert harness.group.generation == 1
     assert harness.fetch().topics
     assert assigned(sync(harness, b, 1)) == HALF
+
+
+@pytest.mark.parametrize("has_offsets", [False, True])
+def test_a_rejected_join_deletes_an_empty_consumer_group(
+    harness: CoordinatorHarness, has_offsets: bool
+) -> None:
+    if has_offsets:
+        harness.commit(("orders", 0, 7))
+    harness.consumer_join("a")
+    harness.consumer("a", -1)
+    events = len(harness.events)
+    ticket = harness.join("unknown", protocols=consumer_protocols())
+    assert harness.results[ticket].error_code is E.unknown_member_id
+    expected = EventType.GROUP_CONVERTED if has_offsets else EventType.GROUP_DELETED
+    assert harness.events[events].type is expected
+    assert bool(harness.list_groups()) is has_offsets
