@@ -6,6 +6,7 @@ usually short enough to be read in one step.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
@@ -37,7 +38,7 @@ from ...protocol.errors import ErrorCode
 from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timer, Timers
 from .context import RETRY_FAILED_MS, CoordinatorState, Respond
-from .loader import EAGER_RECORDS, STEP_RECORDS
+from .loader import STEP_RECORDS
 from .transaction_markers import MarkerWriter
 
 _log = logging.getLogger("kohort.transactions")
@@ -115,6 +116,7 @@ class TransactionRuntime:
         self._producer_ids = producer_ids
         self._expiration_interval_ms = expiration_interval_ms
         self._contexts: dict[int, TransactionContext] = {}
+        self._unopened: deque[int] = deque()  # still to be loaded
         self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
         self._last_ticket = 0
         # Called with the events of each decision.
@@ -157,6 +159,8 @@ class TransactionRuntime:
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
         transactions: list[Transaction] = []
+        if any(each not in self._contexts and self._leads(each) for each in self._unopened):
+            return ErrorCode.coordinator_load_in_progress
         for context in self._contexts.values():
             if context.state is CoordinatorState.LOADING:
                 return ErrorCode.coordinator_load_in_progress
@@ -360,10 +364,23 @@ class TransactionRuntime:
     # --- loading and unloading partitions
 
     def load(self, partitions: Iterable[int]) -> None:
-        """Load partitions, so that their transactions can time out or be completed."""
-        for partition in partitions:
-            if partition not in self._contexts and self._leads(partition):
-                self._open(partition)
+        """Load partitions, so that their transactions can time out or be completed. A few records
+        are loaded immediately. A request loads its partition earlier."""
+        self._unopened.extend(partitions)
+        self._scheduler.spawn(self._open_all(), eager=True)
+
+    def _open_all(self) -> CooperativeTask[None]:
+        count = 0
+        while self._unopened:
+            partition = self._unopened.popleft()
+            if partition in self._contexts or not self._leads(partition):
+                continue
+            log = self._open(partition).log
+            if log is not None:
+                count += log.end_offset - log.start_offset
+            if count >= STEP_RECORDS:
+                count = 0
+                yield None
 
     def unload(self, partition: int) -> None:
         """Unload a partition that another node leads now."""
@@ -379,6 +396,7 @@ class TransactionRuntime:
         for context in self._contexts.values():
             self._close(context)
         self._contexts.clear()
+        self._unopened.clear()
         self._waiting.clear()
 
     def _close(self, context: TransactionContext) -> None:
@@ -410,16 +428,13 @@ class TransactionRuntime:
             return
         log = context.log
         assert log is not None
-        is_short = log.end_offset - log.start_offset <= EAGER_RECORDS
-        step = EAGER_RECORDS if is_short else STEP_RECORDS
-        task = self._read(context, context.coordinator, log, step)
-        self._scheduler.spawn(task, eager=is_short)
+        task = self._read(context, context.coordinator, log)
+        # Eager, so that a short log is loaded before the next request.
+        self._scheduler.spawn(task, eager=True)
 
     def _read(
-        self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log, step: int
+        self, context: TransactionContext, coordinator: TransactionCoordinator, log: Log
     ) -> CooperativeTask[None]:
-        if not context.is_still(CoordinatorState.LOADING, coordinator):
-            return  # unloaded before the first step
         count = 0
         try:
             for header, batch in log.batches():
@@ -430,12 +445,12 @@ class TransactionRuntime:
                     record = decode_transaction(each.key, each.value)
                     if record is not None:
                         coordinator.apply(record)
-                count += header.count
-                if count >= step:
-                    count = 0
-                    yield None
-                    if not context.is_still(CoordinatorState.LOADING, coordinator):
-                        return
+                    count += 1
+                    if count >= STEP_RECORDS:
+                        count = 0
+                        yield None
+                        if not context.is_still(CoordinatorState.LOADING, coordinator):
+                            return
         except (OSError, LogError, UndecodableRecord) as error:
             self._fail(context, error)
             return

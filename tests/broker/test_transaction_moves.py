@@ -111,10 +111,10 @@ def test_ids_no_longer_expire_after_their_partition_has_moved(
     assert expired == ["expired"]
 
 
-def test_a_partition_that_moves_before_its_load_begins_has_one_coordinator(
+def test_a_partition_that_moves_during_its_load_has_one_coordinator(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kohort.broker.runtime.transactions.EAGER_RECORDS", 0)
+    monkeypatch.setattr("kohort.broker.runtime.transactions.STEP_RECORDS", 1)
     harness = ClusterHarness("os")
     producer = Producer(harness)
     assert producer.find_coordinators() is E.none

@@ -112,6 +112,33 @@ def test_transactions_that_were_prepared_before_a_restart_are_ended_in_turns(
     assert states(restarted) == {"CompleteCommit"}
 
 
+def test_stored_transactions_are_loaded_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.runtime.transactions.STEP_RECORDS", 4)
+    broker = BrokerHarness({"transaction.state.log.num.partitions": "5"}, durability="os")
+    for number in range(20):
+        producer = Producer(broker, f"id-{number}")
+        assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
+    restarted, applied, turn = broker.restart("os"), Counter[int](), 0
+    apply = TransactionCoordinator.apply
+
+    def count(coordinator: TransactionCoordinator, record: TransactionRecord) -> None:
+        applied[turn] += 1
+        apply(coordinator, record)
+
+    monkeypatch.setattr(TransactionCoordinator, "apply", count)
+    transactions = restarted.node.transactions
+    transactions.load(range(5))
+    assert transactions.list() is ErrorCode.coordinator_load_in_progress
+    while restarted.callbacks:
+        turn += 1
+        restarted.callbacks.pop(0)()
+    assert applied.total() == 20
+    assert max(applied.values()) <= 2 * 4
+    found = transactions.list()
+    assert not isinstance(found, ErrorCode)
+    assert len(found) == 20
+
+
 # --- producer ids
 
 
