@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -171,7 +171,7 @@ class Broker:
 
     async def stop_node(self, node_id: int) -> None:
         """Hand the node's partitions over to the other nodes, then close its connections."""
-        self.cluster.node_stopping(node_id)
+        await _in_turns(self.cluster.node_stopping(node_id))
         # Clients must receive NOT_COORDINATOR before their connections close.
         self._parts.outbox.send()
         await asyncio.gather(*(each.stop() for each in self._servers[node_id].values()))
@@ -187,7 +187,7 @@ class Broker:
         try:
             for name, address in self.listener_addresses[node_id].items():
                 await servers[name].bind(*address)
-            self.cluster.node_started(node_id)
+            await _in_turns(self.cluster.node_started(node_id))
             for name, server in servers.items():
                 await server.listen(self.tls.get(name))
         except BaseException:
@@ -425,3 +425,9 @@ class Broker:
             opened=opened,
             closed=closed,
         )
+
+
+async def _in_turns(steps: Iterator[None]) -> None:
+    """Run each step in a separate iteration of the event loop."""
+    for _ in steps:
+        await asyncio.sleep(0)

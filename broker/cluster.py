@@ -40,8 +40,6 @@ _log = logging.getLogger("kohort.coordinator")
 Address: TypeAlias = tuple[str, int]
 """A host and a port."""
 
-TopicAndPartition = tuple[Topic, Partition]
-
 
 class Coordinators(Protocol):
     """The part of CoordinatorRuntime that handlers, the cluster and the test harness use."""
@@ -150,31 +148,32 @@ class Cluster:
         if node_id not in self._topics.nodes.up:
             raise ValueError(f"node {node_id} is down and cannot lead a partition")
         if partition.leader_id != node_id:
-            self._elect([((found, partition), node_id)])
+            self._topics.elect_leader(found, partition, node_id)
 
-    def node_stopping(self, node_id: int) -> None:
+    def node_stopping(self, node_id: int) -> Iterator[None]:
         """Elect new leaders for the partitions of a stopping node. The partitions have no leader if
-        no other node is up."""
+        no other node is up. One election per step, because a partition may have many groups."""
         nodes = self._topics.nodes
         nodes.up.discard(node_id)
-        led = [each for each in self._partitions() if each[1].leader_id == node_id]
-        self._elect((each, nodes.elect(each[1].index)) for each in led)
+        for topic, partition in self._led_by(node_id):
+            self._topics.elect_leader(topic, partition, nodes.elect(partition.index))
+            yield
 
-    def node_started(self, node_id: int) -> None:
-        """Make the node the leader of the partitions without a leader. Other partitions keep their
-        leaders until a preferred leader election, which Kafka runs after five minutes."""
+    def node_started(self, node_id: int) -> Iterator[None]:
+        """Make the node the leader of the partitions without a leader, one per step. Other
+        partitions keep their leaders until a preferred leader election, which Kafka runs after five
+        minutes."""
         self._topics.nodes.up.add(node_id)
-        leaderless = [each for each in self._partitions() if each[1].leader_id == NO_LEADER]
-        self._elect((each, node_id) for each in leaderless)
-
-    def _partitions(self) -> Iterator[TopicAndPartition]:
-        for topic in self._topics:
-            for partition in topic.partitions:
-                yield topic, partition
-
-    def _elect(self, leaders: Iterable[tuple[TopicAndPartition, int]]) -> None:
-        for (topic, partition), node_id in leaders:
+        for topic, partition in self._led_by(NO_LEADER):
             self._topics.elect_leader(topic, partition, node_id)
+            yield
+
+    def _led_by(self, node_id: int) -> Iterator[tuple[Topic, Partition]]:
+        """Yield the partitions of a leader. Topics and leaders may change meanwhile."""
+        for topic in list(self._topics):
+            for partition in topic.partitions:
+                if partition.leader_id == node_id and self._topics.get(topic.name) is topic:
+                    yield topic, partition
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the coordinator of an offsets or transaction partition to its leader's node. Called

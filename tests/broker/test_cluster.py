@@ -380,10 +380,10 @@ async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
         after.on_log_read = lambda _partition, resume: loading.set_result(resume)
         if without_leader:
             for node_id in (2, 1):
-                broker.cluster.node_stopping(node_id)
+                list(broker.cluster.node_stopping(node_id))
             await until_idle(broker)
             assert not deleted.done()
-            broker.cluster.node_started(2)
+            list(broker.cluster.node_started(2))
         else:
             broker.cluster.move(OFFSETS_TOPIC, 0, 2)
         continue_loading = await asyncio.wait_for(loading, 10)

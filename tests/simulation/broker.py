@@ -170,7 +170,7 @@ class SimulatedBroker(ScheduledBroker):
 
     def stop_node(self, node_id: int) -> None:
         """Like Broker.stop_node: waiting requests get NOT_COORDINATOR before connections close."""
-        self.cluster.node_stopping(node_id)
+        list(self.cluster.node_stopping(node_id))
         self._check()
         for connection in [c for c in self._simulation.connections if c.node_id == node_id]:
             connection.cut()
@@ -178,7 +178,7 @@ class SimulatedBroker(ScheduledBroker):
     def start_node(self, node_id: int) -> None:
         if not self.is_stopped and node_id not in self.topics.nodes.up:
             self._simulation.record("=", f"node {node_id}", "starts again")
-            self.cluster.node_started(node_id)
+            list(self.cluster.node_started(node_id))
             self._check()
 
     def _check(self) -> None:

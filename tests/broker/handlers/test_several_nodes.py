@@ -53,7 +53,7 @@ def test_metadata_returns_every_node_and_all_leaders(broker: BrokerHarness) -> N
 
 
 def test_a_node_that_is_down_is_not_listed_and_out_of_sync(broker: BrokerHarness) -> None:
-    broker.node.cluster.node_stopping(2)
+    list(broker.node.cluster.node_stopping(2))
     assert [b.node_id for b in metadata(broker).brokers] == [1, 3]
     second = partitions(broker)[1]
     assert (second.leader_id, second.leader_epoch) == (3, 1)
@@ -64,9 +64,20 @@ def test_a_node_that_is_down_is_not_listed_and_out_of_sync(broker: BrokerHarness
     assert described.topics[0].partitions[1].offline_replicas == (2,)
 
 
+def test_the_partitions_of_a_stopping_node_move_one_by_one(broker: BrokerHarness) -> None:
+    kept, deleted = broker.create_topic("kept", 6), broker.create_topic("deleted", 3)
+    steps = broker.node.cluster.node_stopping(2)
+    while kept.partitions[1].leader_id == 2:
+        next(steps)
+    assert [each.leader_id for each in kept.partitions] == [1, 3, 3, 1, 2, 3]
+    broker.topics.delete(deleted)
+    assert len(list(steps)) == 1
+    assert [each.leader_id for each in kept.partitions] == [1, 3, 3, 1, 3, 3]
+
+
 def test_a_partition_has_no_leader_while_all_nodes_are_down(broker: BrokerHarness) -> None:
     for node_id in (1, 2, 3):
-        broker.node.cluster.node_stopping(node_id)
+        list(broker.node.cluster.node_stopping(node_id))
     assert {(p.leader_id, p.error_code) for p in partitions(broker)} == {
         (-1, E.leader_not_available)
     }
@@ -76,7 +87,7 @@ def test_a_group_has_no_coordinator_while_its_partition_has_no_leader(
     broker: BrokerHarness,
 ) -> None:
     for node_id in (1, 2, 3):
-        broker.node.cluster.node_stopping(node_id)
+        list(broker.node.cluster.node_stopping(node_id))
     missing = E.coordinator_not_available
     older = broker.call("FindCoordinator", 3, key="g", key_type=0)
     assert (older.error_code, older.error_message) == (
@@ -229,14 +240,14 @@ def test_after_the_timeout_no_leader_is_elected(broker: BrokerHarness, timeout: 
 
 
 def test_an_election_of_all_partitions_returns_only_changed_ones(broker: BrokerHarness) -> None:
-    broker.node.cluster.node_stopping(3)
-    broker.node.cluster.node_started(3)
+    list(broker.node.cluster.node_stopping(3))
+    list(broker.node.cluster.node_started(3))
     assert elect(broker, None) == {("t", 2): E.none}
     assert elect(broker, None) == {}
 
 
 def test_a_preferred_leader_that_is_down_cannot_be_elected(broker: BrokerHarness) -> None:
-    broker.node.cluster.node_stopping(3)
+    list(broker.node.cluster.node_stopping(3))
     assert elect(broker, [("t", [2])]) == {("t", 2): E.preferred_leader_not_available}
     assert elect(broker, [("t", [2])], election=1) == {("t", 2): E.election_not_needed}
     assert elect(broker, [("t", [2])], election=5) == {("t", 2): E.invalid_request}
@@ -282,6 +293,6 @@ def test_a_stopped_node_leads_nothing_even_if_storing_that_fails(
     broker: BrokerHarness,
 ) -> None:
     broker.files.fail("append")
-    broker.node.cluster.node_stopping(2)
+    list(broker.node.cluster.node_stopping(2))
     broker.run_loop()
     assert [p.leader_id for p in partitions(broker)] == [1, 3, 3]

@@ -141,7 +141,7 @@ def test_partitions_keep_their_replicas(broker: BrokerHarness) -> None:
 
 
 def test_nodes_that_are_down_are_replicas(broker: BrokerHarness) -> None:
-    broker.node.cluster.node_stopping(3)
+    list(broker.node.cluster.node_stopping(3))
     assert reassign(broker, 1, 2, 3, 1) == (E.none, None)
 
 
@@ -163,7 +163,7 @@ def test_the_first_node_is_the_voter_and_others_are_observers(broker: BrokerHarn
 
 
 def test_the_voter_remains_while_its_node_is_down(broker: BrokerHarness) -> None:
-    broker.node.cluster.node_stopping(1)
+    list(broker.node.cluster.node_stopping(1))
     broker.run_loop()
     after = quorum(broker)
     assert after.leader_id == 1
@@ -172,7 +172,7 @@ def test_the_voter_remains_while_its_node_is_down(broker: BrokerHarness) -> None
 
 
 def test_nodes_cannot_be_unregistered(broker: BrokerHarness) -> None:
-    broker.node.cluster.node_stopping(3)
+    list(broker.node.cluster.node_stopping(3))
     for node_id in (1, 3):
         response = broker.call("UnregisterBroker", 0, broker_id=node_id)
         assert response.error_code is E.invalid_request
