@@ -23,7 +23,7 @@ def handle(context: RequestContext, node: Node) -> None:
         respond = RequestContext.respond
     else:
         respond = partial(_respond_with_described, node)
-    node.coordinators.submit_to_all(command, respond, context)
+    run_in_slices(context, node, node.coordinators.submit_to_all(command, respond, context))
 
 
 def _respond_with_described(node: Node, context: RequestContext, result: ListResult) -> None:

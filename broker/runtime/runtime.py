@@ -7,7 +7,7 @@ reads data that a crash could undo (upstream: CoordinatorRuntime.append).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -135,21 +135,25 @@ class CoordinatorRuntime:
             context.offsets.load(command.group_id)  # may have been evicted after it was replayed
         return self._decide(context, command, respond, request)
 
-    def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> None:
-        """Decide `command` in every partition and respond with the merged result. While a partition
-        is loading, the whole command fails."""
+    def submit_to_all(self, command: ListGroups, respond: Respond, request: Any) -> Iterator[None]:
+        """Decide `command` in each partition, one per step, and respond with the merged result. The
+        whole command fails while a partition is loading."""
         # All partitions with data begin to load at startup; other partitions have no groups.
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
-        errors = [self._error_unless_active(context, command) for context in contexts]
+        for context in contexts:
+            self._is_active(context)  # reloads a failed partition
         if self._is_loading():
             respond(request, error_result(command, ErrorCode.coordinator_load_in_progress))
             return
         results = Gather(len(contexts), lambda listed: respond(request, merge_lists(listed)))
         for place, context in enumerate(contexts):
-            if errors[place] is None:
-                self._decide(context, command, results.put, place)
+            if context.state is CoordinatorState.CLOSED:  # it has moved since
+                results.put(place, error_result(command, ErrorCode.not_coordinator))
+            elif (error := self._error_unless_active(context, command)) is not None:
+                results.put(place, error)
             else:
-                results.put(place, errors[place])
+                self._decide(context, command, results.put, place)
+            yield
 
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
         """Apply the outcome of `decide(coordinator, now)`. Return False if the group's partition is

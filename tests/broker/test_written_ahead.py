@@ -64,9 +64,8 @@ async def committed(broker: Broker) -> list[int]:
 
 async def list_groups(broker: Broker) -> ListResult:
     listed = asyncio.get_running_loop().create_future()
-    broker.node.coordinators.submit_to_all(
-        ListGroups.filtered((), ()), asyncio.Future.set_result, listed
-    )
+    command = ListGroups.filtered((), ())
+    list(broker.node.coordinators.submit_to_all(command, asyncio.Future.set_result, listed))
     await asyncio.sleep(0)  # lets loading continue
     found: ListResult = await listed
     return found

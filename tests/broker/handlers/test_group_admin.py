@@ -62,6 +62,26 @@ def test_a_list_is_rejected_while_a_partition_is_loading() -> None:
     assert {group.group_id for group in later.call("ListGroups", 3).groups} == {"a", "b"}
 
 
+def test_the_groups_of_partitions_are_listed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kohort.broker.network.request.FIRST_STEPS_MAX", 1)
+    broker = BrokerHarness()
+    broker.create_topic("orders")
+    groups = [f"g{number}" for number in range(20)]
+    for group in groups:
+        broker.commit(group, "orders", 0)
+    broker.run_loop()
+    contexts = broker.node.coordinators.contexts
+    assert len(contexts) > 2
+    pending = broker.send("ListGroups", 5, states_filter=(), types_filter=())
+    moved = max(contexts)
+    broker.node.coordinators.unload(moved)
+    broker.run_loop()
+    partition_of = broker.node.coordinators.partition_of
+    assert {each.group_id for each in pending.response.groups} == {
+        each for each in groups if partition_of(each) != moved
+    }
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
     broker = BrokerHarness()
