@@ -29,7 +29,7 @@ from .commands import (
     describe_consumer_error,
     describe_error,
 )
-from .consumer.group import ConsumerGroup, Member, Partitions, merge, topic_partitions
+from .consumer.group import Member, Partitions, merge, topic_partitions
 from .consumer.migration import get_consumer_group
 from .consumer.target import preferred_assignor
 from .decision import PartitionState, group_event, group_tombstones
@@ -86,14 +86,15 @@ def decide_describe_consumer(
     except ApiError as rejection:
         return reply(ticket, describe_consumer_error(rejection.error, rejection.message))
     assignor = preferred_assignor(group) or partition.config.consumer_group_assignors[0]
-    members = tuple(_consumer(partition, group, member) for member in group.members.values())
+    targets = [(each, group.targets.get(each.member_id, {})) for each in group.members.values()]
+    members = (_consumer(partition, member, target) for member, target in targets)
     result = DescribeConsumerResult(
         ErrorCode.none, None, group.state, group.epoch, group.assignment_epoch, assignor, members
     )
     return reply(ticket, result)
 
 
-def _consumer(partition: PartitionState, group: ConsumerGroup, member: Member) -> DescribedConsumer:
+def _consumer(partition: PartitionState, member: Member, target: Partitions) -> DescribedConsumer:
     metadata = member.metadata
     return DescribedConsumer(
         member.member_id,
@@ -105,7 +106,7 @@ def _consumer(partition: PartitionState, group: ConsumerGroup, member: Member) -
         metadata.subscribed_topic_names,
         metadata.subscribed_topic_regex,
         _named(partition, merge(member.assigned, member.pending_revocation)),
-        _named(partition, group.targets.get(member.member_id, {})),
+        _named(partition, target),
         member.uses_classic_protocol,
     )
 

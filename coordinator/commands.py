@@ -312,7 +312,8 @@ class DescribeConsumerResult(NamedTuple):
     group_epoch: int
     assignment_epoch: int
     assignor_name: str
-    members: tuple[DescribedConsumer, ...]
+    members: Iterable[DescribedConsumer]
+    """Each is created when it is read, because a thousand members with all topics take a second."""
 
 
 class DescribedMember(NamedTuple):

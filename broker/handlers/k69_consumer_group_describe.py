@@ -3,7 +3,7 @@
 v1 member_type.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ...coordinator.commands import (
@@ -54,27 +54,35 @@ def _respond_to_each(
     authorizes = node.security.authorizer is not None
     described: dict[str, bool] = {}
     for group_id, result in zip(dict.fromkeys(group_ids), results, strict=True):
-        for topic in _topics(result) if authorizes else ():
-            if topic not in described:
-                described[topic] = allows_topic(context, node, AclOperation.DESCRIBE, topic)
-                yield
-            if not described[topic]:
+        members: list[Message] = []
+        for member in result.members:
+            topics = _topics(member) if authorizes else {}
+            for topic in topics:
+                if topic not in described:
+                    described[topic] = allows_topic(context, node, AclOperation.DESCRIBE, topic)
+                    yield
+            if not all(described[topic] for topic in topics):
                 error = ErrorCode.topic_authorization_failed
-                result = describe_consumer_error(error, UNAUTHORIZED_TOPIC)
+                result, members = describe_consumer_error(error, UNAUTHORIZED_TOPIC), []
                 break
-        groups[group_id] = _group(context, node, group_id, result)
+            members.append(_member(member))
+            yield
+        groups[group_id] = _group(context, node, group_id, result, members)
         yield
     context.respond(Message(groups=[groups[group_id] for group_id in group_ids]))
 
 
-def _topics(result: DescribeConsumerResult) -> Iterator[str]:
-    for member in result.members:
-        for partitions in (*member.assignment, *member.target_assignment):
-            yield partitions.topic_name or ""
+def _topics(member: DescribedConsumer) -> dict[str, None]:
+    assigned = (*member.assignment, *member.target_assignment)
+    return dict.fromkeys(each.topic_name or "" for each in assigned)
 
 
 def _group(
-    context: RequestContext, node: Node, group_id: str, result: DescribeConsumerResult
+    context: RequestContext,
+    node: Node,
+    group_id: str,
+    result: DescribeConsumerResult,
+    members: Sequence[Message],
 ) -> Message:
     requested = context.request.include_authorized_operations and not result.error_code
     return Message(
@@ -85,7 +93,7 @@ def _group(
         group_epoch=result.group_epoch,
         assignment_epoch=result.assignment_epoch,
         assignor_name=result.assignor_name,
-        members=[_member(member) for member in result.members],
+        members=members,
         authorized_operations=(
             group_operations(context, node, group_id) if requested else NOT_REQUESTED
         ),

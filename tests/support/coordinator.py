@@ -489,7 +489,8 @@ class CoordinatorHarness:
         return {self.topics.name_of(topic): sorted(each) for topic, each in owned.items()}
 
     def describe_consumers(self) -> Any:
-        return self.call(DescribeConsumerGroup(GROUP))
+        result = self.call(DescribeConsumerGroup(GROUP))
+        return result._replace(members=tuple(result.members))
 
     @property
     def consumers(self) -> ConsumerGroup:

@@ -82,6 +82,31 @@ def test_the_groups_of_partitions_are_listed_in_turns(monkeypatch: pytest.Monkey
     }
 
 
+def test_the_members_of_a_consumer_group_are_described_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kohort.broker.network.request.FIRST_STEPS_MAX", 1)
+    broker = BrokerHarness()
+    broker.create_topic("orders", 10)
+    for number in range(10):
+        joined = broker.call(
+            *("ConsumerGroupHeartbeat", 1),
+            group_id="g",
+            member_id=f"m{number}",
+            rebalance_timeout=60_000,
+            subscribed_topic_names=("orders",),
+            topic_partitions=(),
+        )
+        assert joined.error_code is E.none
+    pending, turns = broker.send("ConsumerGroupDescribe", 1, group_ids=("g",)), 0
+    while broker.callbacks:
+        turns += 1
+        broker.callbacks.pop(0)()
+    assert turns > 10
+    (group,) = pending.response.groups
+    assert {each.member_id for each in group.members} == {f"m{number}" for number in range(10)}
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
     broker = BrokerHarness()
