@@ -293,6 +293,8 @@ class FakeMembers:
         client_id = client_id or f"fake-member-{next(self._numbers)}"
         self.client_ids.add(client_id)
         who = Identity(group, client_id, **identity)
+        if who.rebalance_timeout_ms < 1:
+            raise ValueError("rebalance_timeout_ms must be positive")
         role: Role
         if protocol == "consumer":
             member: GroupMember = self._consumer_member(who, topics, assignor)

@@ -24,6 +24,9 @@ HEARTBEATS_PER_SESSION = 3
 BACKOFF_MS = 100
 # The backoff also ends after this wall-clock time, because the broker's clock may be frozen.
 BACKOFF_SECONDS = 0.005
+# After that many errors in a row, a member pauses before it rejoins. Fewer are regular: each member
+# that joins may interrupt the rejoin of the others.
+PROMPT_REJOINS_MAX = 10
 
 
 class GroupMember:
@@ -65,7 +68,8 @@ class GroupMember:
         # Set when an error shows that the coordinator has removed the member or ended its
         # generation, and that its partitions are lost.
         self._is_removed = False
-        self._failures = 0
+        # The failed connections in a row, and the errors of responses.
+        self._failures = self._errors = 0
         self.exists = True
         """Whether the member's process exists, even if suspended."""
 
@@ -174,10 +178,13 @@ class GroupMember:
             while self.failure is None:
                 try:
                     await self._step()
-                    self._failures = 0
+                    self._failures = self._errors = 0
                 except ErrorResponse as response:
                     self._handle_error(response)
                     self._failures = 0
+                    self._errors += 1
+                    if self._errors > PROMPT_REJOINS_MAX and self._is_due_to_join:
+                        await self._pause()
                 except ConnectionError:
                     await self._back_off()
         except Exception as failure:
@@ -304,8 +311,10 @@ class GroupMember:
 
     async def _back_off(self) -> None:
         self._failures += 1
-        if self._failures == 1:
-            return  # usually the group already has another coordinator
+        if self._failures > 1:  # usually the group already has another coordinator
+            await self._pause()
+
+    async def _pause(self) -> None:
         self._wake.clear()
         broker = self._broker()
         with contextlib.ExitStack() as waiting:

@@ -204,6 +204,28 @@ def test_cooperative_fake_members_revoke_before_they_assign(kafka: Kafka) -> Non
     assert "need to revoke partitions and re-join" in generations[2].reason
 
 
+@pytest.mark.parametrize(
+    ("protocol", "api", "error"),
+    [
+        ("classic", "SyncGroup", "REBALANCE_IN_PROGRESS"),
+        ("classic", "JoinGroup", "UNKNOWN_MEMBER_ID"),
+        ("consumer", "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH"),
+    ],
+)
+def test_fake_members_pause_between_rejoins_that_always_fail(
+    kafka: Kafka, protocol: Any, api: str, error: str
+) -> None:
+    kafka.topic("orders", partitions=2)
+    first = kafka.fake_member("billing", ["orders"], protocol=protocol)
+    fault = kafka.faults.answer(api, error, times=None)
+    second = kafka.fake_member("billing", ["orders"], protocol=protocol)
+    assert (second.owned, second.errors[-1]) == ([], (api, error))
+    assert len(kafka.history.requests) < 1000
+    fault.cancel()
+    kafka.group("billing").rebalance()
+    kafka.wait(lambda: len(first.owned) == len(second.owned) == 1)
+
+
 def test_a_common_assignor_is_chosen_by_vote(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=2)
     kafka.fake_member("billing", topics=["orders"], assignor=["roundrobin", "range"])
@@ -276,6 +298,7 @@ def test_a_hundred_fake_members_join_within_few_rebalances(kafka: Kafka) -> None
         ({"protocol_type": "connect"}, ValueError),
         ({"connectors": {"sink": 1}}, ValueError),
         ({"protocol_type": "streams"}, ValueError),
+        ({"rebalance_timeout_ms": 0}, ValueError),
     ],
 )
 def test_inconsistent_arguments_are_rejected(
