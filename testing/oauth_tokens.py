@@ -10,14 +10,15 @@ from ..java_properties import quoted
 
 __all__ = ["oauth_settings", "unsecured_token"]
 
-TOKEN_SECONDS: Final = 3600
+# Tests advance the broker's clock, but not that of the clients, by which librdkafka and Java create
+# tokens.
+TOKEN_SECONDS: Final = 10 * 365 * 24 * 3600
 _MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
 def unsecured_token(user: str) -> str:
-    """Return an unsigned token that is valid for an hour. A broker without a JWKS accepts it."""
-    now = int(time.time())
-    claims = {"sub": user, "iat": now, "exp": now + TOKEN_SECONDS}
+    """Return an unsigned token. A broker without a JWKS accepts it."""
+    claims = {"sub": user, "exp": int(time.time()) + TOKEN_SECONDS}
     return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
 
 
@@ -35,11 +36,14 @@ def oauth_settings(library: str, user: str) -> dict[str, Any]:
             raise ValueError(f"librdkafka cannot create a token for user {user!r}: rename the user")
         return {
             "enable.sasl.oauthbearer.unsecure.jwt": True,
-            "sasl.oauthbearer.config": f"principal={user}",
+            "sasl.oauthbearer.config": f"principal={user} lifeSeconds={TOKEN_SECONDS}",
         }
     if library == "java":
-        jaas = f"{_MODULE} required unsecuredLoginStringClaim_sub={quoted(user)};"
-        return {"sasl.jaas.config": jaas}
+        options = (
+            f"unsecuredLoginStringClaim_sub={quoted(user)}"
+            f' unsecuredLoginLifetimeSeconds="{TOKEN_SECONDS}"'
+        )
+        return {"sasl.jaas.config": f"{_MODULE} required {options};"}
     provider = _kafka_python_token if library == "kafka-python" else _aiokafka_token
     return {"sasl_oauth_token_provider": provider(user)}
 

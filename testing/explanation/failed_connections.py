@@ -38,6 +38,9 @@ _REMEDIES: Final[Mapping[str, str]] = {
     ),
     "Unsupported SASL mechanism": "set sasl.mechanism to one of {mechanisms}",
     "Authentication failed": "the users of this broker: {users}; {config} has their passwords",
+    '{"status":"invalid_token"}': (
+        "the broker's log says why; the times in a token are compared with kafka.clock"
+    ),
 }
 """What to change, by the beginning of the reason (an fnmatch pattern)."""
 

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from kafka import KafkaAdminClient
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.testing import BarrierTimeout, Kafka
 from support.wire import Client
@@ -250,6 +251,22 @@ def test_clients_that_send_no_alert_are_explained(kafka: Kafka) -> None:
     assert f"if the client lacks the certificate, pass ssl.ca.location={ca_file}" in explanation(
         kafka
     )
+
+
+@pytest.mark.kafka(
+    security="SASL_PLAINTEXT",
+    users={"alice": "alice-secret"},
+    config={"sasl.enabled.mechanisms": "OAUTHBEARER"},
+)
+def test_tokens_are_valid_after_the_clock_was_advanced_by_a_year(kafka: Kafka) -> None:
+    client_config = partial(kafka.security.client_config, "bob", mechanism="OAUTHBEARER")
+    kafka.clock.advance(days=365)
+    assert AdminClient(client_config(library="confluent")).list_topics(timeout=10).brokers
+    KafkaAdminClient(**client_config(library="kafka-python")).close()
+    kafka.clock.advance(days=9.5 * 365)
+    fail_to_connect(client_config(library="confluent"))
+    sentence = "the times in a token are compared with kafka.clock"
+    assert sentence in explanation(kafka)
 
 
 @SECURED
