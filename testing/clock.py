@@ -10,7 +10,7 @@ clients alive.
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import TypedDict, Unpack
 
 from ..broker.event_loop.timers import SystemClock
@@ -22,8 +22,9 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 ADVANCE_TIMEOUT_SECONDS = 600
-# After this number of deadlines, `advance` skips heartbeats (DAY_MS). 10,000 deadlines are 40 hours
-# of heartbeats with Java's session timeout, and take a few seconds. Ten years would take hours.
+# After this number of deadlines and heartbeats, `advance` skips heartbeats (DAY_MS). 10,000 are 40
+# hours of one member's heartbeats with Java's session timeout, and take a few seconds. Ten years
+# would take hours.
 STOPS_MAX = 10_000
 # After that many deadlines, fake members that only send heartbeats send one per this interval.
 DAY_MS = 24 * 3600 * 1000
@@ -120,9 +121,9 @@ class ClockControl(SuggestsAttributes):
         """Advance the clock by a timedelta, or by weeks=, days=, hours=, minutes=, seconds= and
         ms=. Deadlines expire in order, each at its own time. When the method returns, all
         consequences that require no client have taken effect. Clients' clocks do not move, so a
-        member is removed if the clock passes the end of its session. After 10,000 deadlines, fake
-        members that only send heartbeats send one per day. Raises TypeError without a duration,
-        ValueError for a negative one."""
+        member is removed if the clock passes the end of its session. After 10,000 deadlines and
+        heartbeats, fake members that only send heartbeats send one per day. Raises TypeError
+        without a duration, ValueError for a negative one."""
         ms = total_ms(by, units)
         self._host.run(self._advance(lambda: None, ms), ADVANCE_TIMEOUT_SECONDS)
 
@@ -231,11 +232,13 @@ class ClockControl(SuggestsAttributes):
         self, condition: Callable[[], object], target_ms: int, stops: "count[int]"
     ) -> bool:
         """Advance the clock to `target_ms`, or until the condition is true, and return whether it
-        is true. `stops` counts the deadlines of one call of the test."""
+        is true. `stops` counts the deadlines of one call of the test, by member."""
         # First finish pending work, which may include the heartbeat that keeps a session alive.
         await self._host.wait_until_idle()
         while not is_true(condition):
-            is_long = next(stops) >= STOPS_MAX
+            # At a stop, all steady members send a heartbeat.
+            heartbeats = max(len(self._host.fake_members.steady), 1)
+            is_long = next(islice(stops, heartbeats - 1, None)) >= STOPS_MAX
             due_ms = self._next_stop_ms(is_long=is_long)
             is_last = due_ms is None or due_ms > target_ms
             self._clock.advance_to(target_ms if is_last or due_ms is None else due_ms)

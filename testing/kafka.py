@@ -287,8 +287,8 @@ class Kafka(SuggestsAttributes):
         sticky and cooperative-sticky or, if all members of the group support some of these, only
         those. The timeouts default to those of Java's consumer (session.timeout.ms,
         max.poll.interval.ms). A member sends three heartbeats per session timeout, and
-        `clock.advance` stops at each of the first 10,000. A long session timeout makes advances by
-        days faster.
+        `clock.advance` stops at the first 10,000 of all members. A long session timeout makes
+        advances by days faster.
         With `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is
         the name of a server assignor, and the broker sets the session timeout. For protocol_type
         `connect`, `connectors` is the number of tasks of each connector. Raises ValueError for

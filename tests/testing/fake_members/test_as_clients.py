@@ -198,3 +198,13 @@ def test_the_clock_advances_over_years_without_each_heartbeat(
     assert not fake.errors
     (exit_,) = kafka.group("invoices").exits
     assert exit_.member_id == silent.member_id
+
+
+def test_the_clock_skips_heartbeats_after_a_number_that_all_members_share(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kohort.testing.clock.STOPS_MAX", 50)
+    for number in range(10):
+        kafka.fake_member(f"billing-{number}")
+    kafka.clock.advance(days=2)
+    assert 50 <= len(kafka.history.requests_of("Heartbeat")) <= 100
