@@ -12,7 +12,7 @@ broker only when a test uses a fixture.
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,6 +106,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if path is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
         from .timeline.page import TimelinePage
 
+        if path.is_dir():
+            raise pytest.UsageError(f"the path of the timeline is a folder: {path}")
         config.pluginmanager.register(TimelinePage(path))
 
 
@@ -364,15 +366,29 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         yield
         if aio := _aio():
             aio.check_awaited()
-        for kafka in item.stash.get(_BROKERS, []):
-            kafka.faults.check()
-        for kafka, of_fixtures in shared.items():
-            kafka.faults.check(of_fixtures)
+        own = item.stash.get(_BROKERS, [])
+        _check_faults({**dict.fromkeys(own, ()), **shared})
     finally:
         for kafka, of_fixtures in shared.items():
             kafka.faults.clear(of_fixtures)
     for kafka in item.stash.get(_BROKERS, []):
         _check_clients(item, lambda kafka=kafka: kafka.client_checks.findings)  # type: ignore[misc]
+
+
+def _check_faults(brokers: "Mapping[Kafka, Collection[Any]]") -> None:
+    """Raise UnusedFault for the unused faults of all brokers, except those in the values."""
+    if not brokers:
+        return
+    from .faults.faults import UnusedFault
+
+    unused = []
+    for kafka, ignored in brokers.items():
+        try:
+            kafka.faults.check(ignored)
+        except UnusedFault as error:
+            unused.append(error)
+    if unused:
+        raise UnusedFault("\n".join(map(str, unused)))
 
 
 @pytest.hookimpl(wrapper=True)

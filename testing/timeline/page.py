@@ -37,6 +37,7 @@ class TimelinePage:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._sections: list[Section] = []
+        self._error: OSError | None = None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         drawing = getattr(report, REPORT_ATTRIBUTE, None)
@@ -55,12 +56,17 @@ class TimelinePage:
         )
 
     def pytest_sessionfinish(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(page(self._sections), encoding="utf-8")
+        # An exception would prevent the summary of the run.
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(page(self._sections), encoding="utf-8")
+        except OSError as error:
+            self._error = error
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         count = len(self._sections)
-        terminalreporter.write_line(f"timeline of {count} test{'s' * (count != 1)}: {self._path}")
+        result = self._path if self._error is None else f"not written: {self._error}"
+        terminalreporter.write_line(f"timeline of {count} test{'s' * (count != 1)}: {result}")
 
 
 def page(sections: list[Section]) -> str:

@@ -586,3 +586,15 @@ def test_a_wait_and_the_report_say_each_thing_once(pytester: pytest.Pytester) ->
     assert hold.count("No client has sent a request") == 1
     assert condition.count("No client has sent a request") == 1
     assert assertion.count("No client has sent a request") == 1
+
+
+def test_the_unused_faults_of_all_brokers_are_reported(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        def test_that_fails(kafka, kafka_cluster):
+            for number, each in enumerate([kafka, kafka_cluster(nodes=1), kafka_cluster(nodes=1)]):
+                each.faults.drop("Heartbeat", group=f"group-{number}")
+    """)
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    for number in range(3):
+        result.stdout.fnmatch_lines([f"*Heartbeat (group group-{number})*"])

@@ -192,3 +192,18 @@ def test_chromium_shows_the_page_without_an_error(kafka: Kafka, tmp_path: Path) 
     assert picture.read_bytes().startswith(b"\x89PNG")
     # An empty page of this size has about 4 kB.
     assert picture.stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("path", ["folder", "file/page.html"])
+def test_a_page_that_cannot_be_written_does_not_hide_failures(
+    pytester: pytest.Pytester, path: str
+) -> None:
+    pytester.makepyfile(TESTS)
+    Path(pytester.path, "folder").mkdir()
+    Path(pytester.path, "file").touch()
+    result = run(pytester, f"--kafka-timeline={path}")
+    if path == "folder":
+        result.stderr.fnmatch_lines(["ERROR: the path of the timeline is a folder: *"])
+    else:
+        result.assert_outcomes(passed=2, failed=1)
+        result.stdout.fnmatch_lines(["timeline of 2 tests: not written: *", "FAILED *"])
