@@ -41,6 +41,8 @@ from .network import Condition
 NEAR_MISSES_MAX = 5
 # The filters that apply to requests of every API.
 FILTERS_OF_ALL = frozenset({"client_id", "node"})
+# The filters whose values are no strings.
+_NUMBERS = frozenset({"generation", "partition", "node"})
 # In the classic protocol, a member id is the client id or the instance id, "-" and a UUID.
 _SUFFIX_LENGTH = 1 + 36
 
@@ -67,6 +69,12 @@ class RequestFilter:
     topic: str | None = None
     partition: int | None = None
     node: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self._given():
+            type_ = int if name in _NUMBERS else str
+            if not isinstance(value, type_):
+                raise TypeError(f"{name} must be {type_.__name__}, not {value!r}")
 
     # --- on the broker's loop
 
@@ -209,7 +217,11 @@ class Fault(SuggestsAttributes):
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
         """Wait until the fault has fired this many times. Raises BarrierTimeout, whose message
-        lists the near misses."""
+        lists the near misses, and ValueError for more than the fault's own number of times."""
+        if self.times is not None and times > self.times:
+            raise ValueError(
+                f"The fault fires only {count_times(self.times)}: set it with times={times}"
+            )
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
             what = f"a fault to fire {count_times(times)}"
             unreached = self._host.call(
@@ -246,12 +258,18 @@ class Fault(SuggestsAttributes):
             for other, count in (self._taken.items() if self.is_unused else ())
         ]
         if not (self._near_misses or self._taken or self.fired):
-            apis = sorted({each.api for each in self._host.history.requests})
-            lines.append(
-                f"    no {self.api or 'request'} has arrived since it was set; all requests so "
-                f"far: {', '.join(apis) or 'none'}"
-            )
+            lines.append(f"    {self._why_none()}")
         return "\n".join(lines)
+
+    def _why_none(self) -> str:
+        if self._matched and self._chance is not None:
+            requests = f"{self._matched} matching request{'s' * (self._matched > 1)}"
+            return f"probability {self._chance[0]:g} selected none of {requests}"
+        apis = sorted({each.api for each in self._host.history.requests})
+        return (
+            f"no {self.api or 'request'} has arrived since it was set; all requests so far: "
+            f"{', '.join(apis) or 'none'}"
+        )
 
     def _mistyped(self) -> Iterator[str]:
         """Yield a hint for each filter value that looks misspelled."""

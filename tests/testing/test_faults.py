@@ -425,3 +425,28 @@ def test_the_report_of_an_unused_fault_suggests_similar_names(
 def test_a_mistyped_argument_of_a_fault_suggests_a_similar_one(kafka: Kafka) -> None:
     with pytest.raises(TypeError, match=r"A fault has no argument topics: did you mean topic\?"):
         kafka.faults.drop("OffsetCommit", topics="orders")
+
+
+def test_a_fault_whose_probability_selected_no_request_says_so(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    member = kafka.fake_member("billing", topics=["orders"])
+    fault = kafka.faults.drop("OffsetCommit", probability=1e-9)
+    for offset in range(2):
+        assert member.commit("orders", 0, offset) is None
+    assert fault.report().endswith("probability 1e-09 selected none of 2 matching requests")
+    fault.cancel()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("node", "1"), ("partition", "0"), ("group", b"billing"), ("client_id", 7)]
+)
+def test_a_filter_of_the_wrong_type_is_rejected(kafka: Kafka, name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be (int|str), not "):
+        kafka.faults.drop("Fetch", **{name: value})
+
+
+def test_a_wait_for_more_times_than_a_fault_fires_is_rejected(kafka: Kafka) -> None:
+    fault = kafka.faults.drop("Fetch")
+    with pytest.raises(ValueError, match="The fault fires only once: set it with times=2"):
+        fault.wait(2)
+    fault.cancel()
