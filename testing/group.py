@@ -344,8 +344,10 @@ class Group(SuggestsAttributes):
         self._host.change_topics(move)
 
     def _find(self, name: str) -> Member:
-        members = self.members
+        host, members = self._host, self.members
         found = [member for member in members if member.has_name(name)]
+        if not found and (reason := self._call(lambda: unavailable(host.broker, self.group_id))):
+            raise ValueError(reason)
         if len(found) != 1:
             number = "more than one" if found else "no"
             raise ValueError(
@@ -446,7 +448,8 @@ class Group(SuggestsAttributes):
             return f" (topic {topic} does not exist{similar})"
         its_partition = found.partition(partition)
         if its_partition is None:
-            return f" ({topic} has no partition {partition}: the first is 0)"
+            last = len(found.partitions) - 1
+            return f" ({topic} has no partition {partition}: the first is 0, the last is {last})"
         if is_unknown:
             return no_member
         committed, end = self._committed(topic, partition), its_partition.high_watermark

@@ -59,10 +59,13 @@ class Hold(SuggestsAttributes):
                 partial(explain_group, self._host, self._group_id, verbose=True)
             )
             what = f"{count} × {self._api} of group {self._group_id}: {len(self.requests)} arrived"
-            if not self.requests and " is Stable " in explanation:
-                what += " (a hold starts no rebalance: group.rebalance() does)"
-            if self._api != "ConsumerGroupHeartbeat" and self._host.call(self._has_only_consumers):
+            protocols = self._host.call(self._protocols)
+            if self._api != "ConsumerGroupHeartbeat" and protocols == {"consumer"}:
                 what += " (all members use the consumer protocol: use group.hold_heartbeats())"
+            elif self._api == "ConsumerGroupHeartbeat" and protocols == {"classic"}:
+                what += " (all members use the classic protocol: use hold_joins() or hold_syncs())"
+            elif not self.requests and " is Stable " in explanation:
+                what += " (a hold starts no rebalance: group.rebalance() does)"
             raise timed_out(timeout, what, explanation)
         return self.requests
 
@@ -81,10 +84,9 @@ class Hold(SuggestsAttributes):
 
     # --- on the broker's loop
 
-    def _has_only_consumers(self) -> bool:
+    def _protocols(self) -> set[str]:
         view = view_of(self._host.broker, self._group_id)
-        members = [] if view is None else view.members
-        return bool(members) and all(each.protocol == "consumer" for each in members)
+        return set() if view is None else {each.protocol for each in view.members}
 
     def wants(self, api: str) -> bool:
         return api == self._api

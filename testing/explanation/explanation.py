@@ -81,7 +81,10 @@ class _Explanation:
         )
 
     def text(self) -> str:
-        held = Counter(each.api for each in self._requests if each.is_held)
+        is_open = self._host.interceptor.open_connections
+        held = Counter(
+            each.api for each in self._requests if each.is_held and each.connection in is_open
+        )
         sentences = [self._no_group() if self._state is None else self._state.state()]
         sentences += [
             f"The test holds {count} × {api} of this group." for api, count in held.items()

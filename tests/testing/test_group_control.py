@@ -303,3 +303,33 @@ def test_clients_follow_a_coordinator_that_moves() -> None:
         # librdkafka may send FindCoordinator before it commits.
         assert set(errors) <= {(), ("NOT_COORDINATOR",)}
         committer.consumer.close()
+
+
+def test_a_hold_of_heartbeats_of_classic_members_names_the_holds_for_them(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.fake_member("billing", topics=["orders"])
+    held = kafka.group("billing").hold_heartbeats()
+    with pytest.raises(BarrierTimeout, match=r"use the classic protocol: use hold_joins\(\) or"):
+        held.wait(timeout=0.01)
+
+
+def test_requests_of_closed_connections_are_not_explained_as_held(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    group = kafka.group("billing")
+    with group.hold_joins() as held:
+        kafka.fake_member("billing", topics=["orders"])
+        held.wait()
+        kafka.restart()
+        held.wait()
+        assert "holds 1 × JoinGroup of this group" in group.explain()
+
+
+@pytest.mark.parametrize("action", ["expire", "evict", "lead", "fence"])
+def test_members_of_a_group_without_a_coordinator_are_unknown(kafka: Kafka, action: str) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.fake_member("billing", topics=["orders"], client_id="till")
+    with (
+        kafka.broker_down(),
+        pytest.raises(ValueError, match="billing has no coordinator, because"),
+    ):
+        getattr(kafka.group("billing"), action)("till")
