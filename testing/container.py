@@ -54,6 +54,8 @@ class KafkaContainer:
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
         """Start the broker. Clients can connect when the method returns."""
+        if self._kafka is not None:
+            raise RuntimeError("The container is already started")
         config = BrokerConfig(_settings(self.env))
         for message in config.warnings():  # including keys meant for the container's scripts
             warnings.warn(message, stacklevel=2)

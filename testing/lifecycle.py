@@ -134,6 +134,8 @@ class BrokerHost:
         address: str = LOCALHOST,
         port: int = 0,
     ) -> None:
+        if not 0 <= port <= 65535:
+            raise ValueError(f"port must be between 0 and 65535, not {port}")
         self.config = config
         self.durability = durability
         self.changes = Changes()
@@ -271,9 +273,9 @@ class BrokerHost:
         return self.run(take())
 
     def restore(self, snapshot: Snapshot) -> None:
+        files = snapshot.files.copy()
         with self._restarting():
             before = self.run(self._crash())
-            files = snapshot.files.copy()
             files.calls, files.count, files.faults = before.calls, before.count, before.faults
             self._start_again(files, "restored")
 

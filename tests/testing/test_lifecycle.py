@@ -347,3 +347,15 @@ def test_snapshot_restore_fork_crash_and_restart_take_milliseconds(kafka: Kafka)
         kafka.restart,
     ):
         assert best_seconds(function) < 0.02
+
+
+def test_restoring_something_else_leaves_the_broker_running(kafka: Kafka) -> None:
+    with pytest.raises(AttributeError):
+        kafka.restore(None)  # type: ignore[arg-type]
+    assert kafka.topics == []
+
+
+@pytest.mark.parametrize("port", [-1, 65_536])
+def test_a_port_outside_of_the_range_is_rejected(port: int) -> None:
+    with pytest.raises(ValueError, match=f"port must be between 0 and 65535, not {port}"):
+        Kafka(port=port)

@@ -113,3 +113,8 @@ def test_a_variable_for_the_image_is_no_error() -> None:
     with pytest.warns(UserWarning, match=r"unknown .* 'create.topics' .from code.; it is ignored"):
         container.start()
     container.stop()
+
+
+def test_a_container_cannot_be_started_twice() -> None:
+    with KafkaContainer() as container, pytest.raises(RuntimeError, match="already started"):
+        container.start()
