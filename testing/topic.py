@@ -126,7 +126,7 @@ class Topic(SuggestsAttributes):
         try:
             error = self._host.run(deleted(), timeout)
         except TimeoutError:
-            what = f"topic {self.name} to be deleted (is a group still loading?)"
+            what = f"topic {self.name} to be deleted (is a group still loading, or a node down?)"
             raise timed_out(timeout, what) from None
         if error is not None:
             raise error

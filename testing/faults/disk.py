@@ -191,7 +191,7 @@ class Disk(SuggestsAttributes):
     def _check_synced(self) -> None:
         if self._host.broker.durability == "none":
             raise ValueError(
-                "With durability none nothing is synced: use Kafka(durability='fsync')"
+                "With durability none no record is synced: use Kafka(durability='fsync')"
             )
 
     def heal(self) -> None:
