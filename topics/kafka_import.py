@@ -75,14 +75,19 @@ def import_kafka_folder(
         files.remove(folder / name)
     if misleading:
         files.sync_folder(folder)
-    if is_kafkas and is_new:
-        imported = _records(partitions, folder, files, configs, new_id)
+    if is_new:
+        # After a power failure, the registry must not appear to be empty, because the broker's own
+        # partitions would be imported.
+        imported: list[RegistryRecord] = [ProducerIdsRecord(0)]
+        if is_kafkas:
+            imported = _records(partitions, folder, files, configs, new_id)
         # One batch, so that either all records are stored or none.
         batch = BatchBuilder()
         batch.add_all(map(encode, imported), now_ms)
         registry_log.append(batch.finish(0))
         registry_log.sync()
-        _log.warning("%s has no kohort registry: imported %s", folder, _counts(imported))
+        if is_kafkas:
+            _log.warning("%s has no kohort registry: imported %s", folder, _counts(imported))
 
 
 def _counts(imported: Iterable[RegistryRecord]) -> str:

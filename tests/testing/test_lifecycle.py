@@ -359,3 +359,13 @@ def test_restoring_something_else_leaves_the_broker_running(kafka: Kafka) -> Non
 def test_a_port_outside_of_the_range_is_rejected(port: int) -> None:
     with pytest.raises(ValueError, match=f"port must be between 0 and 65535, not {port}"):
         Kafka(port=port)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_broker_does_not_import_its_own_partitions_after_a_power_cut(seed: int) -> None:
+    with Kafka() as kafka:
+        kafka.topic("orders", partitions=1)
+        kafka.fake_member("billing", topics=["orders"]).commit("orders", 0, 1)
+        kafka.crash(power=True, seed=seed)
+        found = {each.name: each.partitions for each in kafka.topics}
+        assert found.get("__consumer_offsets", 50) == 50

@@ -24,7 +24,7 @@ def test_a_registry_with_an_undecodable_record_is_not_opened() -> None:
     log = broker.topics._registry_log
     broker.group_commit.append(log, [(b"junk", b"junk")], broker.now_ms)
     broker.run_loop()
-    with pytest.raises(UndecodableRegistryRecord, match=r"b'junk' is undecodable \(offset 0\)"):
+    with pytest.raises(UndecodableRegistryRecord, match=r"b'junk' is undecodable \(offset 1\)"):
         broker.restart()
 
 
