@@ -52,7 +52,6 @@ _OF_KAFKA_4: Final = """
     controller.quorum.retry.backoff.ms int 20
     controller.quorum.voters list ""
     controller.socket.timeout.ms int 30000
-    cordoned.log.dirs list "" dynamic
     create.topic.policy.class.name class -
     delegation.token.expiry.check.interval.ms long 3600000
     delegation.token.expiry.time.ms long 86400000

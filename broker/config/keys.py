@@ -338,6 +338,12 @@ STORAGE: Final = (
         "The data folder, unless `log.dirs` is set. Kafka's default is in /tmp.",
     ),
     _list("log.dirs", None, "The data folder, only one. `--data-dir` also sets it."),
+    _list(
+        "cordoned.log.dirs",
+        (),
+        "Data folders in which no new partitions are placed (KIP-1066), or `*`.",
+        dynamic=True,
+    ),
     _topic_default("log.segment.bytes"),
     _topic_default("log.roll.ms", default=None, nullable=True, validator=_required_from(1)),
     _int(

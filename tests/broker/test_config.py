@@ -446,7 +446,7 @@ def test_a_listener_has_its_own_values_and_otherwise_those_for_all() -> None:
     )
     other, client = map(config.for_listener, config.listeners)
     assert [each.str("ssl.client.auth") for each in (other, client)] == ["requested", "required"]
-    assert [each.str("ssl.key.password") for each in (other, client)] == ["", " of the key "]
+    assert [each.str("ssl.key.password") for each in (other, client)] == ["", "of the key"]
     assert client.text("ssl.key.password") == "[hidden]"
     with pytest.raises(
         ConfigError, match=r"Invalid value x for configuration listener\.name\.ssl\."
