@@ -62,6 +62,7 @@ def test_a_list_is_rejected_while_a_partition_is_loading() -> None:
     assert {group.group_id for group in later.call("ListGroups", 3).groups} == {"a", "b"}
 
 
+@pytest.mark.interpreted  # replaces a constant
 def test_the_groups_of_partitions_are_listed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.broker.network.request.FIRST_STEPS_MAX", 1)
     broker = BrokerHarness()
@@ -82,6 +83,7 @@ def test_the_groups_of_partitions_are_listed_in_turns(monkeypatch: pytest.Monkey
     }
 
 
+@pytest.mark.interpreted  # replaces a constant
 def test_the_members_of_a_consumer_group_are_described_in_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
