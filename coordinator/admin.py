@@ -8,11 +8,10 @@ ClassicGroup.describe and validateDeleteGroup, ConsumerGroup.asDescribedGroup.
 from collections.abc import Iterable
 from typing import Final
 
-from ..offsets.causes import Cause
 from ..offsets.records import OffsetsRecord, OffsetTombstone
 from ..protocol.errors import ApiError, ErrorCode
 from .classic.group import CONSUMER, Group
-from .classic.states import DEAD, EMPTY, STABLE
+from .classic.states import EMPTY, STABLE
 from .commands import (
     DeleteGroup,
     DeleteGroupResult,
@@ -32,8 +31,8 @@ from .commands import (
 from .consumer.group import Member, Partitions, merge, topic_partitions
 from .consumer.migration import get_consumer_group
 from .consumer.target import preferred_assignor
-from .decision import PartitionState, group_event, group_tombstones
-from .outcome import INFO, EventType, LogLine, Outcome, reply
+from .decision import PartitionState, group_deleted, group_tombstones
+from .outcome import INFO, LogLine, Outcome, reply
 
 _NONE: Final = ErrorCode.none
 CLASSIC: Final = "classic"  # the type of most groups
@@ -190,13 +189,6 @@ def decide_delete_group(
             "The following groups were deleted: %s. A total of %d offsets were removed.",
             (group_id, count),
         ),
-        group_event(
-            EventType.GROUP_DELETED,
-            group or group_id,
-            state_from=EMPTY,
-            state_to=DEAD,
-            cause=Cause.GROUP_DELETED,
-            detail={"offsets": str(count)},
-        ),
+        group_deleted(group or group_id, count),
     )
     return Outcome(tuple(records), ((ticket, DeleteGroupResult(_NONE)),), events)

@@ -37,7 +37,7 @@ from .classic.rebalance import (
     restore_static_member,
     sync_timer_expired,
 )
-from .classic.states import COMPLETING, DEAD, EMPTY, STABLE
+from .classic.states import COMPLETING, DEAD, STABLE
 from .commands import (
     LARGE_RECORD_ERROR,
     Command,
@@ -85,6 +85,7 @@ from .decision import (
     GroupConfig,
     PartitionState,
     TopicMetadata,
+    group_deleted,
     group_event,
 )
 from .offsets import (
@@ -577,15 +578,7 @@ def _decide_classic_member(
     converted = _converted(command.group_id, group.tombstones(), outcome)
     if command.group_id in partition.groups or partition.offsets.has_group(command.group_id):
         return converted
-    deleted = group_event(
-        EventType.GROUP_DELETED,
-        group,
-        state_from=EMPTY,
-        state_to=DEAD,
-        cause=Cause.GROUP_DELETED,
-        detail={"offsets": "0"},
-    )
-    return converted._replace(events=(deleted, *outcome.events))
+    return converted._replace(events=(group_deleted(group, 0), *outcome.events))
 
 
 def _converted(group_id: str, tombstones: Iterable[OffsetsRecord], outcome: Outcome) -> Outcome:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..assignors.server.model import TopicId
+from ..offsets.causes import Cause
 from ..offsets.pending import PendingOffsets
 from ..offsets.records import (
     GroupMetadata,
@@ -355,6 +356,19 @@ def group_event(
     tail = (error, reason, duration_ms, cause, detail)
     event: GroupEvent = make(GroupEvent, (*head, *states, *tail))
     return event
+
+
+def group_deleted(group: Group | ConsumerGroup | str, offsets: int | None = None) -> GroupEvent:
+    """Return the event of a group deleted with this number of offsets; None: it has expired."""
+    is_expired = offsets is None
+    return group_event(
+        EventType.GROUP_DELETED,
+        group,
+        state_from=State.EMPTY,
+        state_to=State.DEAD,
+        cause=Cause.GROUP_EXPIRED if is_expired else Cause.GROUP_DELETED,
+        detail=NO_DETAIL if is_expired else {"offsets": str(offsets)},
+    )
 
 
 def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRecord]:

@@ -17,7 +17,7 @@ from ..offsets.records import (
 )
 from ..protocol.errors import DecodeError, ErrorCode
 from .classic.group import CONSUMER, Group
-from .classic.states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
+from .classic.states import COMPLETING, EMPTY, PREPARING, STABLE
 from .commands import (
     CommitResult,
     DeleteOffsetsResult,
@@ -29,7 +29,7 @@ from .commands import (
     TxnOffsetCommit,
 )
 from .consumer.group import ConsumerGroup
-from .decision import PartitionState, fencing_events, group_event, group_tombstones
+from .decision import PartitionState, fencing_events, group_deleted, group_event, group_tombstones
 from .outcome import (
     DEBUG,
     INFO,
@@ -643,15 +643,7 @@ def _expire_group(
     is_empty = not is_in_use and len(expired) == examined
     if is_empty and is_done and (not isinstance(group, Group) or group.state is EMPTY):
         records += group_tombstones(partition, group_id)
-        events.append(
-            group_event(
-                EventType.GROUP_DELETED,
-                group or group_id,
-                state_from=EMPTY,
-                state_to=DEAD,
-                cause=Cause.GROUP_EXPIRED,
-            )
-        )
+        events.append(group_deleted(group or group_id))
     return examined, is_done
 
 
