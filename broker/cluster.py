@@ -30,7 +30,7 @@ from .event_loop.scheduler import Scheduler
 from .event_loop.timers import Clock, Timers
 from .fetch_sessions import FetchSessionCache
 from .runtime.context import CoordinatorContext, Respond
-from .runtime.offset_cleanup import DeletedTopics
+from .runtime.deleted_topics import DeletedTopics
 from .runtime.transaction_markers import MarkerWriter, Written
 from .runtime.transactions import TransactionRuntime
 from .security.security import Security

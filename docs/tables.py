@@ -149,7 +149,7 @@ def with_table(page: str, name: str, table: str) -> str:
 def main() -> int:
     stale = []
     for file, name, table in (
-        ("README.md", "apis", api_table()),
+        ("docs/compatibility.md", "apis", api_table()),
         ("docs/compatibility.md", "compatibility", compatibility()),
         ("docs/configuration.md", "keys", key_table(BROKER_KEYS)),
         ("docs/configuration.md", "group keys", key_table(GROUP_KEYS)),

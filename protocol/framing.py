@@ -183,9 +183,8 @@ _new: Final = tuple.__new__
 
 
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
-    """Decode the header of the frame at buffer[start:end]. ApiVersions is accepted in every
-    version; a version that is not served gets UNSUPPORTED_VERSION in a v0 response, and its body is
-    not decoded. Raises UnknownApi, UnsupportedVersion, InvalidHeader."""
+    """Decode the header of the frame at buffer[start:end]. Raises UnknownApi, UnsupportedVersion
+    (ApiVersions is accepted in every version, and Routes.find handles it), InvalidHeader."""
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
     except StructError:

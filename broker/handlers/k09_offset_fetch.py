@@ -40,7 +40,7 @@ class GroupResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     fetch: Fetch | None = context.prepared
     if fetch is None:
-        # Not cached: topic ids and permissions may have changed when the request is repeated.
+        # Not cached: topics by id, which may be deleted, and what _allows_all excludes.
         if context.version >= 10 or not _allows_all(context, node):
             _fetch_uncached(context, node)
             return

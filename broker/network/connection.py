@@ -440,8 +440,8 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def _close_because(self, error: ProtocolError) -> None:
-        """Close after the pending responses, because the stream cannot be parsed after a bad frame.
-        As in Kafka, no error response is sent."""
+        """Close after the pending responses. As in Kafka, no error response is sent; after an
+        invalid size, the stream could not be parsed."""
         if self._error is not None:
             return
         self._error = error

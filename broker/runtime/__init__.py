@@ -6,5 +6,5 @@ transaction_markers.py  writes the markers that end transactions
 context.py              state per offsets partition
 loader.py               loads a partition
 snapshots.py            schedules snapshots
-offset_cleanup.py       removes the offsets of deleted topics
+deleted_topics.py       tracks which partitions have removed the offsets of deleted topics
 """

@@ -39,8 +39,8 @@ from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timers
 from ..gather import Gather
 from .context import ACTIVE, RETRY_FAILED_MS, CoordinatorContext, CoordinatorState, Respond
+from .deleted_topics import DeletedTopics
 from .loader import PartitionLoader
-from .offset_cleanup import DeletedTopics
 from .snapshots import Snapshots
 from .transaction_markers import Written, marker_error
 

@@ -36,14 +36,14 @@ def next_assignment(
             "partitions and rejoin."
         )
         raise ApiError(ErrorCode.fenced_member_epoch, message)
-    is_waiting = (state is MemberState.STABLE and member.epoch == goal.epoch) or (
-        state is MemberState.UNREVOKED_PARTITIONS
-        and _may_own_any(reported, member.pending_revocation)
+    has_arrived = state is MemberState.STABLE and member.epoch == goal.epoch
+    is_revoking = state is MemberState.UNREVOKED_PARTITIONS and _may_own_any(
+        reported, member.pending_revocation
     )
-    if not is_waiting:
-        epoch = goal.epoch if state is MemberState.UNKNOWN else member.epoch
-        return _towards_target(member, goal, reported, epoch)
-    return _without_unsubscribed(member, goal, reported) if subscription_changed else member
+    if has_arrived or is_revoking:
+        return _without_unsubscribed(member, goal, reported) if subscription_changed else member
+    epoch = goal.epoch if state is MemberState.UNKNOWN else member.epoch
+    return _towards_target(member, goal, reported, epoch)
 
 
 def _may_own_any(reported: Partitions | None, owned: Owned) -> bool:

@@ -11,7 +11,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_log import EventPublisher
 from kohort.broker.event_loop.scheduler import Scheduler
 from kohort.broker.runtime.context import CoordinatorContext
-from kohort.broker.runtime.offset_cleanup import DeletedTopics
+from kohort.broker.runtime.deleted_topics import DeletedTopics
 from kohort.broker.runtime.runtime import CoordinatorRuntime
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.coordinator import Coordinator
