@@ -5,7 +5,8 @@ has the responses to earlier requests that have arrived since.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 from .broker import STEP_MS, ScriptBroker
@@ -15,6 +16,7 @@ from .wire import AsyncClient
 OnResponse = Callable[[Any], None]
 
 TIMEOUT_MS = 20_000
+WITHIN = f"within {TIMEOUT_MS} ms"
 TRANSACTION = 1  # the key type of FindCoordinator
 # A request in one of these versions is played in an older one of them if the broker does not have
 # the newer ones. They have the same meaning, except in scenarios that are `is_exact`.
@@ -50,6 +52,13 @@ def shifted(value: Any, epochs: int) -> Any:
     if isinstance(value, list | tuple):
         return [shifted(each, epochs) for each in value]
     return value
+
+
+def has_error(response: Any) -> bool:
+    """Return whether the response contains an error code, at any depth."""
+    if isinstance(response, dict):
+        return response.get("error_code", "none") != "none" or has_error([*response.values()])
+    return isinstance(response, list) and any(map(has_error, response))
 
 
 class Step:
@@ -201,6 +210,26 @@ class Recorder:
         if self._has_diverged(self):
             raise Diverged
 
+    # --- requests that are not in the transcript
+
+    async def call(self, api: str, version: int, **values: Any) -> Any:
+        return await self._control.call(api, version, **values)
+
+    async def until(
+        self,
+        request: Callable[[], Awaitable[Any]],
+        condition: Callable[[Any], bool],
+        failure: str,
+    ) -> None:
+        """Let time pass until the response to a request meets the condition. `failure`: the message
+        if it never does."""
+        for _ in range(TIMEOUT_MS // STEP_MS):
+            response = await request()
+            if condition(response):
+                return
+            await self.broker.advance(STEP_MS)
+        raise ScriptFailed(f"{failure}: {response}")
+
     # --- parts of requests
 
     def topic_partitions(self, owned: Mapping[str, Iterable[int]]) -> Sequence[Mapping[str, Any]]:
@@ -257,19 +286,17 @@ class Recorder:
             await self.broker.advance(STEP_MS)
             await self.broker.round_trip(self._control)
         else:
-            raise ScriptFailed(f"no response within {TIMEOUT_MS} ms: {waiting[0].text}")
+            raise ScriptFailed(f"no response {WITHIN}: {waiting[0].text}")
         await self._wait_until_idle()
         self._record("time passes", "until a request that is held back gets its response")
 
     async def until_state(self, state: str) -> None:
         """Let time pass until the group is in this state."""
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            response = await self._control.call("DescribeGroups", 5, groups=(self.group,))
-            if response["groups"][0]["group_state"] == state:
-                break
-            await self.broker.advance(STEP_MS)
-        else:
-            raise ScriptFailed(f"not {state} within {TIMEOUT_MS} ms: {response}")
+        await self.until(
+            partial(self.call, "DescribeGroups", 5, groups=(self.group,)),
+            lambda found: found["groups"][0]["group_state"] == state,
+            f"not {state} {WITHIN}",
+        )
         await self._wait_until_idle()
         self._record("time passes", f"until the group is {state}")
 
@@ -300,17 +327,15 @@ class Recorder:
             return
         self._has_transactions = True
         await self.broker.advance(STEP_MS)
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            found = await self._control.call(
-                "FindCoordinator", 4, key_type=TRANSACTION, coordinator_keys=("any",)
-            )
-            listed = await self._control.call("ListTransactions", 0)
-            if found["coordinators"][0]["error_code"] == listed["error_code"] == "none":
-                # Use up id 0, which brokers allocate first: responses use it for "no producer".
-                await self._control.call("InitProducerId", 4, transactional_id=None)
-                return
-            await self.broker.advance(STEP_MS)
-        raise ScriptFailed(f"no transaction coordinator: {found}")
+        find = {"key_type": TRANSACTION, "coordinator_keys": ("any",)}
+        for request in (
+            partial(self.call, "FindCoordinator", 4, **find),
+            partial(self.call, "ListTransactions", 0),
+        ):
+            failure = "no transaction coordinator"
+            await self.until(request, lambda response: not has_error(response), failure)
+        # Use up id 0, which brokers allocate first: responses use it for "no producer".
+        await self.call("InitProducerId", 4, transactional_id=None)
 
     async def use_epochs(self, transactional_id: str, until: int) -> None:
         """Initialize producers, without recording it, until one has the epoch `until`."""
@@ -321,17 +346,11 @@ class Recorder:
     ) -> None:
         """Let time pass until the state of the transaction meets the condition. Without `text`, the
         wait is not in the transcript."""
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            described = await self._control.call(
-                "DescribeTransactions", 0, transactional_ids=(transactional_id,)
-            )
-            if condition(described["transaction_states"][0]["transaction_state"]):
-                break
-            await self.broker.advance(STEP_MS)
-        else:
-            raise ScriptFailed(
-                f"timed out after {TIMEOUT_MS} ms waiting for a transaction: {described}"
-            )
+        await self.until(
+            partial(self.call, "DescribeTransactions", 0, transactional_ids=(transactional_id,)),
+            lambda found: condition(found["transaction_states"][0]["transaction_state"]),
+            f"timed out after {TIMEOUT_MS} ms waiting for a transaction",
+        )
         if text is not None:
             await self._wait_until_idle()
             self._record("time passes", text)
@@ -339,13 +358,11 @@ class Recorder:
     async def _until_consumers(
         self, condition: Callable[[Any], bool], text: str, group: str
     ) -> None:
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            response = await self._control.call("ConsumerGroupDescribe", 1, group_ids=(group,))
-            if condition(response["groups"][0]):
-                break
-            await self.broker.advance(STEP_MS)
-        else:
-            raise ScriptFailed(f"timed out after {TIMEOUT_MS} ms waiting {text}: {response}")
+        await self.until(
+            partial(self.call, "ConsumerGroupDescribe", 1, group_ids=(group,)),
+            lambda found: condition(found["groups"][0]),
+            f"timed out after {TIMEOUT_MS} ms waiting {text}",
+        )
         await self._wait_until_idle()
         self._record("time passes", text)
 

@@ -4,6 +4,7 @@ A script contains no expectations; its transcript (recorder.py) is compared with
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,10 +15,9 @@ from ..topics.acls import (
     AclResourceType,
     PatternType,
 )
-from .broker import STEP_MS
 from .members import ConsumerMember, Member, Protocols, assignment, subscribed
 from .producers import Producer
-from .recorder import TIMEOUT_MS, Recorder, ScriptFailed
+from .recorder import WITHIN, Recorder, ScriptFailed, has_error
 from .records import NewRecord, build
 
 RECORD_TIMESTAMP_MS = 1_700_000_000_000
@@ -99,7 +99,7 @@ class Script(Recorder):
 
     async def prepare_group(self, configs: Mapping[str, str]) -> None:
         """Set configs of the group, and wait until they apply, without recording the request."""
-        await self._control.call("IncrementalAlterConfigs", 1, **self._altered(configs))
+        await self.call("IncrementalAlterConfigs", 1, **self._altered(configs))
         await self._until_configured(configs)
 
     def _altered(self, values: Mapping[str, str | None]) -> dict[str, Any]:
@@ -111,19 +111,17 @@ class Script(Recorder):
         return {"resources": [{**group, "configs": changes}]}
 
     async def _until_configured(self, values: Mapping[str, str | None]) -> None:
-        group = {"resource_type": GROUP, "resource_name": self.group}
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            described = await self._control.call("DescribeConfigs", 4, resources=[group])
+        def is_configured(described: Any) -> bool:
             found = {
                 config["name"]: config["value"]
                 for config in described["results"][0]["configs"]
                 if config["config_source"] == GROUP_CONFIG
             }
-            if all(found.get(name) == value for name, value in values.items()):
-                break
-            await self.broker.advance(STEP_MS)
-        else:
-            raise ScriptFailed(f"not configured within {TIMEOUT_MS} ms: {described}")
+            return all(found.get(name) == value for name, value in values.items())
+
+        group = {"resource_type": GROUP, "resource_name": self.group}
+        describe = partial(self.call, "DescribeConfigs", 4, resources=[group])
+        await self.until(describe, is_configured, f"not configured {WITHIN}")
         await self.broker.metadata_applied()
 
     async def delete(self, *groups: str, version: int = 2) -> Any:
@@ -185,25 +183,22 @@ class Script(Recorder):
             "operation": AclOperation[operation],
             "permission_type": AclPermission[permission],
         }
-        created = await self._control.call("CreateAcls", 3, creations=[acl])
-        if created["results"][0]["error_code"] != "none":
-            raise ScriptFailed(f"CreateAcls failed: {created}")
+        await self._succeed("CreateAcls", 3, creations=[acl])
         self._acls += 1
         await self._until_acls(self._acls)
 
     async def delete_acls(self) -> None:
-        await self._control.call("DeleteAcls", 3, filters=[ALL_ACLS])
+        await self.call("DeleteAcls", 3, filters=[ALL_ACLS])
         self._acls = 0
         await self._until_acls(0)
 
     async def _until_acls(self, count: int) -> None:
         """Wait until the authorizer knows this number of ACLs."""
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            described = await self._control.call("DescribeAcls", 3, **ALL_ACLS)
-            if sum(len(each["acls"]) for each in described["resources"]) == count:
-                return
-            await self.broker.advance(STEP_MS)
-        raise ScriptFailed(f"not {count} ACLs within {TIMEOUT_MS} ms: {described}")
+        await self.until(
+            partial(self.call, "DescribeAcls", 3, **ALL_ACLS),
+            lambda found: sum(len(each["acls"]) for each in found["resources"]) == count,
+            f"not {count} ACLs {WITHIN}",
+        )
 
     # --- topics; not in the transcript
 
@@ -212,7 +207,7 @@ class Script(Recorder):
         name, which begins with the group id."""
         name = f"{self.group}.{name}"
         new = {"name": name, "num_partitions": partitions, "replication_factor": 1}
-        created = await self._control.call("CreateTopics", 7, topics=[new], timeout=30_000)
+        created = await self.call("CreateTopics", 7, topics=[new], timeout=30_000)
         self.topic_ids[name] = UUID(created["topics"][0]["topic_id"])
         self._normalizer.add_topic(name, self.topic_ids[name])
         fetched = [
@@ -220,68 +215,58 @@ class Script(Recorder):
             for index in range(partitions)
         ]
         values = {"replica_id": -1, "session_epoch": -1, "max_bytes": 100}
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            topics = [{"topic": name, "partitions": fetched}]
-            response = await self._control.call("Fetch", 12, **values, topics=topics)
-            if all(p["error_code"] == "none" for p in response["responses"][0]["partitions"]):
-                await self.broker.metadata_applied()
-                return name
-            await self.broker.advance(STEP_MS)
-        raise ScriptFailed(f"cannot fetch {name}: {response}")
+        topics = [{"topic": name, "partitions": fetched}]
+        fetch = partial(self.call, "Fetch", 12, **values, topics=topics)
+        await self.until(fetch, lambda response: not has_error(response), f"cannot fetch {name}")
+        await self.broker.metadata_applied()
+        return name
 
     async def cluster_id(self) -> str:
         """Return the cluster id. The transcript shows it as CLUSTER."""
-        described = await self._control.call("DescribeCluster", 0)
+        described = await self.call("DescribeCluster", 0)
         cluster_id: str = described["cluster_id"]
         self._normalizer.cluster_id = cluster_id
         return cluster_id
 
     async def log_dir(self) -> str:
         """Return the broker's log directory, without recording the request."""
-        described = await self._control.call("DescribeLogDirs", 4, topics=())
+        described = await self.call("DescribeLogDirs", 4, topics=())
         path: str = described["results"][0]["log_dir"]
         return path
 
     async def delete_topic(self, name: str) -> None:
-        topics = [{"name": name}]
-        deleted = await self._control.call("DeleteTopics", 6, topics=topics, timeout=30_000)
-        if deleted["responses"][0]["error_code"] != "none":
-            raise ScriptFailed(f"DeleteTopics failed: {deleted}")
+        await self._succeed("DeleteTopics", 6, topics=[{"name": name}], timeout=30_000)
         await self._until_partitions(name, 0)
 
     async def add_partitions(self, name: str, count: int) -> None:
         """Add partitions to a topic, up to `count` in total."""
         topics = [{"name": name, "count": count}]
-        created = await self._control.call("CreatePartitions", 3, topics=topics, timeout=30_000)
-        if created["results"][0]["error_code"] != "none":
-            raise ScriptFailed(f"CreatePartitions failed: {created}")
+        await self._succeed("CreatePartitions", 3, topics=topics, timeout=30_000)
         await self._until_partitions(name, count)
 
     async def _until_partitions(self, name: str, count: int) -> None:
-        topics = [{"name": name, "topic_id": None}]
-        for _ in range(TIMEOUT_MS // STEP_MS):
-            response = await self._control.call(
-                "Metadata", 12, topics=topics, allow_auto_topic_creation=False
-            )
-            if len(response["topics"][0]["partitions"]) == count:
-                break
-            await self.broker.advance(STEP_MS)
-        else:
-            raise ScriptFailed(f"{name} does not have {count} partitions: {response}")
+        wanted = {"topics": [{"name": name, "topic_id": None}], "allow_auto_topic_creation": False}
+        await self.until(
+            partial(self.call, "Metadata", 12, **wanted),
+            lambda found: len(found["topics"][0]["partitions"]) == count,
+            f"{name} does not have {count} partitions",
+        )
         await self.broker.metadata_applied()
 
     async def produce(self, topic: str, index: int) -> None:
         records = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
         data = [{"name": topic, "partition_data": [{"index": index, "records": records}]}]
-        response = await self._control.call("Produce", 9, acks=-1, timeout=30_000, topic_data=data)
-        if response["responses"][0]["partition_responses"][0]["error_code"] != "none":
-            raise ScriptFailed(f"Produce failed: {response}")
+        await self._succeed("Produce", 9, acks=-1, timeout=30_000, topic_data=data)
 
     async def delete_records(self, topic: str, index: int, before: int) -> None:
         topics = [{"name": topic, "partitions": [{"partition_index": index, "offset": before}]}]
-        response = await self._control.call("DeleteRecords", 2, topics=topics, timeout=30_000)
-        if response["topics"][0]["partitions"][0]["error_code"] != "none":
-            raise ScriptFailed(f"DeleteRecords failed: {response}")
+        await self._succeed("DeleteRecords", 2, topics=topics, timeout=30_000)
+
+    async def _succeed(self, api: str, version: int, **values: Any) -> None:
+        """Send a request that must succeed."""
+        response = await self.call(api, version, **values)
+        if has_error(response):
+            raise ScriptFailed(f"{api} failed: {response}")
 
 
 async def classic_group(

@@ -2,10 +2,9 @@
 ListConfigResources of resource type GROUP."""
 
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
 
-from ..broker import STEP_MS
-from ..recorder import TIMEOUT_MS, ScriptFailed
+from ..recorder import WITHIN
 from ..scenario import scenario
 from ..script import Script
 
@@ -73,22 +72,17 @@ async def applied(s: Script) -> None:
     """Wait until the broker has applied all changes so far; Kafka applies a change after the
     response. Changes are applied in order, so a change to another group, which is not recorded, is
     applied last."""
-    control = await s.broker.connect("control")
-    marker = f"marker of {s.group}"
-    resource = {"resource_type": GROUP, "resource_name": marker}
+    resource = {"resource_type": GROUP, "resource_name": f"marker of {s.group}"}
     text = str(1_000 + len(s.steps))
     configs = [{"name": ASSIGNMENT, "config_operation": SET, "value": text}]
     altered = {**resource, "configs": configs}
-    await control.call("IncrementalAlterConfigs", 1, resources=[altered], validate_only=False)
-    described: dict[str, Any] = {**resource, "configuration_keys": [ASSIGNMENT]}
-    for _ in range(TIMEOUT_MS // STEP_MS):
-        response = await control.call("DescribeConfigs", 4, resources=[described])
-        if response["results"][0]["configs"][0]["value"] == text:
-            break
-        await s.broker.advance(STEP_MS)
-    else:
-        raise ScriptFailed(f"a change is not applied within {TIMEOUT_MS} ms")
-    control.close()
+    await s.call("IncrementalAlterConfigs", 1, resources=[altered], validate_only=False)
+    described = {**resource, "configuration_keys": [ASSIGNMENT]}
+    await s.until(
+        partial(s.call, "DescribeConfigs", 4, resources=[described]),
+        lambda found: found["results"][0]["configs"][0]["value"] == text,
+        f"a change is not applied {WITHIN}",
+    )
 
 
 async def try_values(s: Script, key: str, texts: Sequence[str | None]) -> None:

@@ -1,10 +1,12 @@
 """Metadata, CreateTopics, ListOffsets and Produce, and topics with special names."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from ...topics.produce import ZSTD
 from ..producers import RECORD_TIMESTAMP_MS
+from ..recorder import WITHIN
 from ..records import NewRecord, build
 from ..scenario import scenario
 from ..script import Script
@@ -216,14 +218,11 @@ async def the_metadata_log_is_no_topic(s: Script) -> None:
 
 async def create_automatically(s: Script, name: str) -> None:
     """Create the topic, which may already exist. The request is not in the transcript."""
-    control = await s.broker.connect("control")
-    topics = ({"name": name},)
-    for _ in range(100):
-        found = await control.call("Metadata", 9, topics=topics, allow_auto_topic_creation=True)
-        if found["topics"][0]["error_code"] == "none":
-            break
-        await s.broker.metadata_applied()
-    control.close()
+    await s.until(
+        partial(s.call, "Metadata", 9, topics=({"name": name},), allow_auto_topic_creation=True),
+        lambda found: found["topics"][0]["error_code"] == "none",
+        f"{name} is not created {WITHIN}",
+    )
 
 
 @scenario(
