@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from .recorder import Recorder
 from .wire import kio_bytes, message_of
@@ -100,6 +100,16 @@ class Member:
             response = await self.join(version, **fields)
         return response
 
+    async def joined(self) -> Self:
+        """Send one JoinGroup, and return this member."""
+        await self.join()
+        return self
+
+    async def entered(self) -> Self:
+        """Join for the first time (`enter`), and return this member."""
+        await self.enter()
+        return self
+
     async def sync(
         self,
         assignments: "Mapping[Member | str, str] | None" = None,
@@ -188,6 +198,11 @@ class ConsumerMember:
         """Send all fields. `member_epoch` is 0 unless given; with another epoch, a member can send
         all fields later."""
         return await self.heartbeat(version, **{"member_epoch": 0, **self._joins, **fields})
+
+    async def joined(self) -> Self:
+        """Join, and return this member."""
+        await self.join()
+        return self
 
     async def heartbeat(
         self, version: int = 1, *, owned: Owned | None = None, **fields: Any

@@ -1,7 +1,7 @@
 """The transactional and idempotent producers of scripts."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from ..log.batch import TRANSACTIONAL
 from .recorder import Recorder
@@ -62,6 +62,11 @@ class Producer:
         response = await self._send("InitProducerId", version, values | fields, self._received)
         await self.wait_until_completed()
         return response
+
+    async def initialized(self) -> Self:
+        """Initialize this producer, and return it."""
+        await self.init()
+        return self
 
     async def bump(self, version: int = 5, **fields: Any) -> Any:
         """Initialize the producer again, with its current id and epoch (KIP-360)."""

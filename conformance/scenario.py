@@ -10,8 +10,6 @@ from typing import Any, Final
 from .script import Script
 from .settings import AUTHORIZER, INITIAL_DELAY, SETTINGS
 
-__all__ = ["AREAS", "Scenario", "load", "scenario", "transactional"]
-
 Run = Callable[[Script], Awaitable[None]]
 
 AREAS: Final[Mapping[str, str]] = {
@@ -99,7 +97,14 @@ def scenario(rule: str, **options: Any) -> Callable[[Run], Run]:
     return register
 
 
+authorized = partial(scenario, settings="acls")
+consumer_scenario = partial(scenario, settings="consumer")
 transactional = partial(scenario, settings="transactions")
+JAVA_OBJECTS: Final[Any] = {
+    "excuse": "Kafka's message contains the request as Java prints its objects",
+    "hides": ("error_message",),
+}
+"""Options of scenarios."""
 
 
 @cache

@@ -49,6 +49,12 @@ class Script(Recorder):
         """Return a new ConsumerMember, without sending a request."""
         return ConsumerMember(self, name, *topics, **options)
 
+    async def consumers(
+        self, *names: str, topics: Sequence[str] = (), **options: Any
+    ) -> list[ConsumerMember]:
+        """Return members that have joined a KIP-848 group one after another."""
+        return [await self.consumer(name, *topics, **options).joined() for name in names]
+
     async def converge(self, *members: ConsumerMember) -> None:
         """Let the members report in turn until their assignments no longer change."""
         before = None

@@ -9,7 +9,7 @@ from ...topics.acls import (
     AclResourceType,
     PatternType,
 )
-from ..scenario import scenario
+from ..scenario import JAVA_OBJECTS, authorized, scenario
 from ..script import ALL_ACLS, Script
 
 
@@ -51,7 +51,7 @@ async def delete(s: Script, *filters: dict[str, Any], version: int = 3, user: st
     await s.broker.metadata_applied()
 
 
-@scenario("ACLs are created, described and deleted in every version", settings="acls")
+@authorized("ACLs are created, described and deleted in every version")
 async def acls_are_managed_in_every_version(s: Script) -> None:
     for version in (1, 2, 3):
         group = acl("g", type_=AclResourceType.GROUP, pattern=PatternType.PREFIXED)
@@ -68,7 +68,7 @@ async def acls_are_managed_in_every_version(s: Script) -> None:
     await describe(s)
 
 
-@scenario("CreateAcls: invalid values, and the order in which they are found", settings="acls")
+@authorized("CreateAcls: invalid values, and the order in which they are found")
 async def invalid_acls_are_rejected(s: Script) -> None:
     cluster = AclResourceType.CLUSTER
     await create(s, acl("x", principal="alice"), acl("ok"), acl("", principal="alice"))
@@ -80,7 +80,7 @@ async def invalid_acls_are_rejected(s: Script) -> None:
     await describe(s)
 
 
-@scenario("CreateAcls: ANY and MATCH are for filters; UNKNOWN ends the connection", settings="acls")
+@authorized("CreateAcls: ANY and MATCH are for filters; UNKNOWN ends the connection")
 async def acls_have_no_values_of_filters(s: Script) -> None:
     for wrong in (
         acl("x", AclOperation.ANY),
@@ -95,7 +95,7 @@ async def acls_have_no_values_of_filters(s: Script) -> None:
     await describe(s)
 
 
-@scenario("an ACL that is created twice exists once", settings="acls")
+@authorized("an ACL that is created twice exists once")
 async def an_acl_exists_once(s: Script) -> None:
     await create(s, acl("a"), acl("a"))
     await create(s, acl("a"), acl("a", permission=AclPermission.DENY))
@@ -104,7 +104,7 @@ async def an_acl_exists_once(s: Script) -> None:
     await describe(s)
 
 
-@scenario("DescribeAcls: by each field, with ANY, MATCH and unknown values", settings="acls")
+@authorized("DescribeAcls: by each field, with ANY, MATCH and unknown values")
 async def acls_are_found_by_filters(s: Script) -> None:
     prefixed = {"pattern": PatternType.PREFIXED}
     await create(s, acl("orders"), acl("*"), acl("ord", **prefixed), acl("pay", **prefixed))
@@ -133,7 +133,7 @@ async def acls_are_found_by_filters(s: Script) -> None:
         await describe(s, **{field: value})
 
 
-@scenario("DeleteAcls: filters with unknown values; several with the same match", settings="acls")
+@authorized("DeleteAcls: filters with unknown values; several with the same match")
 async def acls_are_deleted_by_filters(s: Script) -> None:
     await create(s, acl("orders"), acl("ord", pattern=PatternType.PREFIXED), acl("other"))
     for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
@@ -146,11 +146,9 @@ async def acls_are_deleted_by_filters(s: Script) -> None:
     await describe(s)
 
 
-@scenario(
+@authorized(
     "DescribeAcls needs DESCRIBE on the cluster, CreateAcls and DeleteAcls need ALTER",
-    settings="acls",
-    excuse="Kafka's message contains the request as Java prints its objects",
-    hides=("error_message",),
+    **JAVA_OBJECTS,
 )
 async def acls_are_managed_by_who_may_alter_the_cluster(s: Script) -> None:
     for operation in ("", "DESCRIBE", "ALTER"):
@@ -178,7 +176,7 @@ async def find_topics(s: Script, *topics: str, client_id: str = "alice") -> None
     await s.send("Metadata", 12, values, client_id=client_id)
 
 
-@scenario("literal, prefixed and wildcard patterns", settings="acls")
+@authorized("literal, prefixed and wildcard patterns")
 async def patterns_apply_to_names(s: Script) -> None:
     await find_topics(s, "orders", "payments", "shipments")
     await s.allow("alice", "DESCRIBE", "topic orders")
@@ -195,7 +193,7 @@ async def patterns_apply_to_names(s: Script) -> None:
     await find_topics(s, "orders", "payments", "shipments")
 
 
-@scenario("a denial overrides each kind of permission", settings="acls")
+@authorized("a denial overrides each kind of permission")
 async def denials_win(s: Script) -> None:
     for pattern, name in (("LITERAL", "*"), ("PREFIXED", "o"), ("LITERAL", "orders")):
         await s.allow("alice", "ALL", f"topic {name}", pattern=pattern)
@@ -212,7 +210,7 @@ async def denials_win(s: Script) -> None:
     await find_topics(s, "orders", "payments")
 
 
-@scenario("a denied READ or WRITE does not deny DESCRIBE", settings="acls")
+@authorized("a denied READ or WRITE does not deny DESCRIBE")
 async def denials_imply_nothing(s: Script) -> None:
     await s.deny("alice", "READ", "topic orders")
     await s.deny("alice", "ALTER_CONFIGS", "topic orders")
@@ -223,7 +221,7 @@ async def denials_imply_nothing(s: Script) -> None:
     await find_topics(s, "orders")
 
 
-@scenario("the operations that each operation implies", settings="acls")
+@authorized("the operations that each operation implies")
 async def operations_imply_others(s: Script) -> None:
     for operation in (
         "READ",
@@ -243,7 +241,7 @@ async def operations_imply_others(s: Script) -> None:
         await s.delete_acls()
 
 
-@scenario("an ACL applies to its host", settings="acls")
+@authorized("an ACL applies to its host")
 async def acls_apply_to_hosts(s: Script) -> None:
     await s.allow("alice", "READ", "topic orders", host="10.0.0.1")
     await find_topics(s, "orders")
@@ -255,7 +253,7 @@ async def acls_apply_to_hosts(s: Script) -> None:
     await find_topics(s, "orders")
 
 
-@scenario("an ACL of User:* applies to everyone but super users", settings="acls")
+@authorized("an ACL of User:* applies to everyone but super users")
 async def acls_apply_to_principals(s: Script) -> None:
     await s.allow("*", "READ", "topic orders")
     await s.deny("bob", "READ", "topic orders")

@@ -111,21 +111,18 @@ async def groups_are_deleted(s: Script) -> None:
 
 @scenario("DeleteGroups: in PreparingRebalance and CompletingRebalance")
 async def a_group_in_a_rebalance_is_not_deleted(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    a = await s.member("A").entered()
     await s.delete()
     await a.join(protocols=(("range", b"new"),))
     await s.delete()
-    b = s.member("B")
-    await b.enter()
+    await s.member("B").enter()
     await s.delete()
     await s.describe()
 
 
 @scenario("DeleteGroups: pending members do not prevent the deletion")
 async def a_group_of_pending_members_is_deleted(s: Script) -> None:
-    a = s.member("A")
-    await a.join()
+    a = await s.member("A").joined()
     await s.delete()
     await a.join()
     await s.describe()
@@ -147,8 +144,7 @@ async def offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
     await a.commit(1)
     await s.delete_offsets(orders=(0, 1), payments=(0,))
     await s.fetch()
-    b = s.member("B", protocol_type="connect")
-    await b.enter()
+    b = await s.member("B", protocol_type="connect").entered()
     await s.delete_offsets(orders=(0,))
     await b.sync({b: "1"})
     await s.delete_offsets(orders=(0,))

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ..scenario import scenario
+from ..scenario import JAVA_OBJECTS, authorized
 from ..script import Script
 
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 
 
-@scenario("DescribeConfigs needs DESCRIBE_CONFIGS on the topic, group or cluster", settings="acls")
+@authorized("DescribeConfigs needs DESCRIBE_CONFIGS on the topic, group or cluster")
 async def configs_are_described_by_who_may(s: Script) -> None:
     key = {TOPIC: "retention.ms", BROKER: "num.partitions", GROUP: "consumer.session.timeout.ms"}
 
@@ -41,7 +41,7 @@ def resource(type_: int, name: str, key: str, value: str | None) -> dict[str, An
     return {"resource_type": type_, "resource_name": name, "configs": [config]}
 
 
-@scenario("AlterConfigs and IncrementalAlterConfigs need ALTER_CONFIGS", settings="acls")
+@authorized("AlterConfigs and IncrementalAlterConfigs need ALTER_CONFIGS")
 async def configs_are_altered_by_who_may(s: Script) -> None:
     topic = await s.topic(1)
 
@@ -84,13 +84,13 @@ async def configs_are_altered_by_who_may(s: Script) -> None:
     )
 
 
-@scenario("a resource that is named twice is rejected before it is authorized", settings="acls")
+@authorized("a resource that is named twice is rejected before it is authorized")
 async def resources_named_twice_are_not_authorized(s: Script) -> None:
     twice = [resource(TOPIC, "orders", "retention.ms", "5000")] * 2
     await s.send("IncrementalAlterConfigs", 1, {"resources": twice}, client_id="alice")
 
 
-@scenario("ListConfigResources needs DESCRIBE_CONFIGS on the cluster", settings="acls")
+@authorized("ListConfigResources needs DESCRIBE_CONFIGS on the cluster")
 async def config_resources_are_listed_by_who_may(s: Script) -> None:
     async def list_all() -> None:
         await s.send("ListConfigResources", 0, {}, client_id="alice")
@@ -104,19 +104,14 @@ async def config_resources_are_listed_by_who_may(s: Script) -> None:
     await list_all()
 
 
-@scenario("DescribeLogDirs needs DESCRIBE on the cluster", settings="acls")
+@authorized("DescribeLogDirs needs DESCRIBE on the cluster")
 async def log_dirs_are_described_by_who_may(s: Script) -> None:
     for version in range(1, 5):
         await s.send("DescribeLogDirs", version, {"topics": None}, client_id="alice")
         await s.send("DescribeLogDirs", version, {"topics": ()}, client_id="alice")
 
 
-@scenario(
-    "ElectLeaders needs ALTER on the cluster",
-    settings="acls",
-    excuse="Kafka's message contains the request as Java prints its objects",
-    hides=("error_message",),
-)
+@authorized("ElectLeaders needs ALTER on the cluster", **JAVA_OBJECTS)
 async def leaders_are_elected_by_who_may(s: Script) -> None:
     async def elect() -> None:
         for version in range(3):
@@ -130,12 +125,7 @@ async def leaders_are_elected_by_who_may(s: Script) -> None:
     await elect()
 
 
-@scenario(
-    "AlterPartitionReassignments needs ALTER on the cluster",
-    settings="acls",
-    excuse="Kafka's message contains the request as Java prints its objects",
-    hides=("error_message",),
-)
+@authorized("AlterPartitionReassignments needs ALTER on the cluster", **JAVA_OBJECTS)
 async def partitions_are_reassigned_by_who_may(s: Script) -> None:
     partitions = [{"partition_index": 0, "replicas": (1,)}, {"partition_index": 9}]
 
@@ -154,12 +144,7 @@ async def partitions_are_reassigned_by_who_may(s: Script) -> None:
     await reassign()
 
 
-@scenario(
-    "ListPartitionReassignments needs DESCRIBE on the cluster",
-    settings="acls",
-    excuse="Kafka's message contains the request as Java prints its objects",
-    hides=("error_message",),
-)
+@authorized("ListPartitionReassignments needs DESCRIBE on the cluster", **JAVA_OBJECTS)
 async def reassignments_are_listed_by_who_may(s: Script) -> None:
     async def list_all() -> None:
         for topics in (None, (), [{"name": "orders", "partition_indexes": (0,)}]):
@@ -171,7 +156,7 @@ async def reassignments_are_listed_by_who_may(s: Script) -> None:
     await list_all()
 
 
-@scenario("AlterReplicaLogDirs needs ALTER on the cluster", settings="acls")
+@authorized("AlterReplicaLogDirs needs ALTER on the cluster")
 async def replicas_are_moved_by_who_may(s: Script) -> None:
     async def move() -> None:
         for version in (1, 2):
@@ -190,7 +175,7 @@ async def replicas_are_moved_by_who_may(s: Script) -> None:
     await move()
 
 
-@scenario("DescribeQuorum needs DESCRIBE on the cluster", settings="acls")
+@authorized("DescribeQuorum needs DESCRIBE on the cluster")
 async def the_quorum_is_described_by_who_may(s: Script) -> None:
     async def describe() -> None:
         for version in range(3):
@@ -205,12 +190,7 @@ async def the_quorum_is_described_by_who_may(s: Script) -> None:
     await describe()
 
 
-@scenario(
-    "UpdateFeatures needs ALTER on the cluster",
-    settings="acls",
-    excuse="Kafka's message contains the request as Java prints its objects",
-    hides=("error_message",),
-)
+@authorized("UpdateFeatures needs ALTER on the cluster", **JAVA_OBJECTS)
 async def features_are_updated_by_who_may(s: Script) -> None:
     async def update() -> None:
         for version in range(3):
@@ -226,11 +206,8 @@ async def features_are_updated_by_who_may(s: Script) -> None:
     await update()
 
 
-@scenario(
-    "AddRaftVoter, RemoveRaftVoter and UnregisterBroker need ALTER on the cluster",
-    settings="acls",
-    excuse="Kafka's message contains the request as Java prints its objects",
-    hides=("error_message",),
+@authorized(
+    "AddRaftVoter, RemoveRaftVoter and UnregisterBroker need ALTER on the cluster", **JAVA_OBJECTS
 )
 async def voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
     async def change() -> None:
@@ -248,7 +225,7 @@ async def voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
     await change()
 
 
-@scenario("DescribeClientQuotas needs DESCRIBE_CONFIGS on the cluster", settings="acls")
+@authorized("DescribeClientQuotas needs DESCRIBE_CONFIGS on the cluster")
 async def quotas_are_described_by_who_may(s: Script) -> None:
     invalid = [{"entity_type": "", "match_type": 0, "match": None}]
     for version in (0, 1):
@@ -259,7 +236,7 @@ async def quotas_are_described_by_who_may(s: Script) -> None:
     await s.send("DescribeClientQuotas", 1, {"components": invalid}, client_id="alice")
 
 
-@scenario("AlterClientQuotas needs ALTER_CONFIGS on the cluster", settings="acls")
+@authorized("AlterClientQuotas needs ALTER_CONFIGS on the cluster")
 async def quotas_are_altered_by_who_may(s: Script) -> None:
     named: tuple[dict[str, str], ...] = (
         *({"user": s.group, "client-id": ""}, {"client-id": s.group, "user": ""}),
@@ -277,7 +254,7 @@ async def quotas_are_altered_by_who_may(s: Script) -> None:
     await s.send("AlterClientQuotas", 1, values, client_id="alice")
 
 
-@scenario("DescribeUserScramCredentials needs DESCRIBE on the cluster", settings="acls")
+@authorized("DescribeUserScramCredentials needs DESCRIBE on the cluster")
 async def credentials_are_described_by_who_may(s: Script) -> None:
     users = {"users": [{"name": "a"}, {"name": "b"}, {"name": "b"}]}
     await s.send("DescribeUserScramCredentials", 0, users, client_id="alice")
@@ -291,9 +268,8 @@ async def init_producer(s: Script, version: int = 5, **values: Any) -> Any:
     return await s.send("InitProducerId", version, values, client_id="alice")
 
 
-@scenario(
+@authorized(
     "InitProducerId needs IDEMPOTENT_WRITE on the cluster, or WRITE on any topic",
-    settings="acls",
     excuse="producer ids depend on the other scenarios",
     hides=("producer_id",),
 )
@@ -319,7 +295,7 @@ async def producer_ids_are_for_who_may_write(s: Script) -> None:
         await init_producer(s)
 
 
-@scenario("InitProducerId with a transactional id needs WRITE on it", settings="acls")
+@authorized("InitProducerId with a transactional id needs WRITE on it")
 async def transactional_ids_are_for_who_may_write(s: Script) -> None:
     for version in range(6):
         await init_producer(s, version, transactional_id=s.group)
@@ -329,7 +305,7 @@ async def transactional_ids_are_for_who_may_write(s: Script) -> None:
     await init_producer(s, transactional_id=s.group, producer_id=7, producer_epoch=-1)
 
 
-@scenario("DescribeTransactions needs DESCRIBE on each transactional id", settings="acls")
+@authorized("DescribeTransactions needs DESCRIBE on each transactional id")
 async def transactions_are_described_by_who_may(s: Script) -> None:
     ids = {"transactional_ids": (s.group, "", s.group)}
     await s.send("DescribeTransactions", 0, ids, client_id="alice")

@@ -90,8 +90,7 @@ async def commits_during_a_rebalance(s: Script) -> None:
 @scenario("OffsetCommit: a pending member id is not a member")
 async def a_pending_member_commits(s: Script) -> None:
     await s.stable("A")
-    b = s.member("B")
-    await b.join()
+    b = await s.member("B").joined()
     await b.commit(1)
     await b.commit(2, generation_id_or_member_epoch=1)
 

@@ -1,10 +1,10 @@
 """ConsumerGroupDescribe, DescribeGroups, ListGroups, DeleteGroups, FindCoordinator."""
 
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 
-@scenario("ConsumerGroupDescribe: unknown groups, several groups, empty ids", settings="consumer")
+@consumer_scenario("ConsumerGroupDescribe: unknown groups, several groups, empty ids")
 async def unknown_consumer_groups_are_described(s: Script) -> None:
     await s.consumer("A").join()
     for version in (0, 1):
@@ -14,7 +14,7 @@ async def unknown_consumer_groups_are_described(s: Script) -> None:
         await s.send("ConsumerGroupDescribe", version, {"group_ids": ()})
 
 
-@scenario("ConsumerGroupDescribe: groups of the classic protocol", settings="consumer")
+@consumer_scenario("ConsumerGroupDescribe: groups of the classic protocol")
 async def classic_groups_are_described_as_consumer_groups(s: Script) -> None:
     await s.stable("A")
     await s.member("B").commit(1, group_id=f"{s.group}/simple")
@@ -23,7 +23,7 @@ async def classic_groups_are_described_as_consumer_groups(s: Script) -> None:
         await s.describe_consumers(version, f"{s.group}/simple")
 
 
-@scenario("ConsumerGroupDescribe: authorized operations", settings="consumer")
+@consumer_scenario("ConsumerGroupDescribe: authorized operations")
 async def authorized_operations_of_consumer_groups(s: Script) -> None:
     await s.consumer("A").join()
     groups = (s.group, f"{s.group}/unknown")
@@ -32,7 +32,7 @@ async def authorized_operations_of_consumer_groups(s: Script) -> None:
         await s.send("ConsumerGroupDescribe", version, values)
 
 
-@scenario("ConsumerGroupDescribe: all fields of a member", settings="consumer")
+@consumer_scenario("ConsumerGroupDescribe: all fields of a member")
 async def all_fields_of_a_consumer_are_described(s: Script) -> None:
     a = s.consumer("A", "payments", "orders", instance="i1", rack_id="r1", server_assignor="range")
     await a.join(subscribed_topic_regex="ship.*x")
@@ -40,10 +40,9 @@ async def all_fields_of_a_consumer_are_described(s: Script) -> None:
         await s.describe_consumers(version)
 
 
-@scenario("DescribeGroups: a KIP-848 group is unknown, in every version", settings="consumer")
+@consumer_scenario("DescribeGroups: a KIP-848 group is unknown, in every version")
 async def consumer_groups_are_described_as_classic_groups(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     for version in range(7):
         await s.describe(version)
     await a.leave()
@@ -51,7 +50,7 @@ async def consumer_groups_are_described_as_classic_groups(s: Script) -> None:
     await s.describe(6)
 
 
-@scenario("ListGroups: by type, in every version", settings="consumer")
+@consumer_scenario("ListGroups: by type, in every version")
 async def consumer_groups_are_listed(s: Script) -> None:
     await s.consumer("A").join()
     b = s.consumer("B")
@@ -65,7 +64,7 @@ async def consumer_groups_are_listed(s: Script) -> None:
         await s.list(types_filter=types)
 
 
-@scenario("ListGroups: by state, in each state", settings="consumer")
+@consumer_scenario("ListGroups: by state, in each state")
 async def consumer_groups_are_listed_by_state(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     states = ("Empty", "Assigning", "Reconciling", "Stable", "Dead", "CompletingRebalance")
@@ -84,11 +83,9 @@ async def consumer_groups_are_listed_by_state(s: Script) -> None:
     await list_all()
 
 
-@scenario("ListGroups: state names in upper and lower case, with types", settings="consumer")
+@consumer_scenario("ListGroups: state names in upper and lower case, with types")
 async def consumer_groups_are_listed_by_state_and_type(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    await s.consumers("A", "B")
     for states in (("reconciling",), ("RECONCILING", "stable"), (" Reconciling ",), ("unknown",)):
         await s.list(4, states_filter=states)
         await s.list(5, states_filter=states)
@@ -96,11 +93,10 @@ async def consumer_groups_are_listed_by_state_and_type(s: Script) -> None:
         await s.list(5, states_filter=states, types_filter=("classic",))
 
 
-@scenario("DeleteGroups: with members, and empty", settings="consumer")
+@consumer_scenario("DeleteGroups: with members, and empty")
 async def consumer_groups_are_deleted(s: Script) -> None:
     for version in range(3):
-        a = s.consumer("A")
-        await a.join()
+        a = await s.consumer("A").joined()
         await a.commit(1)
         await s.delete(version=version)
         await a.leave()
@@ -110,10 +106,9 @@ async def consumer_groups_are_deleted(s: Script) -> None:
         await s.delete(version=version)
 
 
-@scenario("DeleteGroups: the group can be used again, with epochs from 1", settings="consumer")
+@consumer_scenario("DeleteGroups: the group can be used again, with epochs from 1")
 async def a_deleted_consumer_group_is_used_again(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.heartbeat(subscribed_topic_names=("payments",))
     await a.leave()
     await s.delete()
@@ -123,16 +118,15 @@ async def a_deleted_consumer_group_is_used_again(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("DeleteGroups: a static member that left with -2 is a member", settings="consumer")
+@consumer_scenario("DeleteGroups: a static member that left with -2 is a member")
 async def a_group_of_an_absent_static_consumer_is_deleted(s: Script) -> None:
-    a = s.consumer("A", instance="i1")
-    await a.join()
+    a = await s.consumer("A", instance="i1").joined()
     await a.leave(-2)
     await s.delete()
     await s.describe_consumers()
 
 
-@scenario("FindCoordinator: for a KIP-848 group, and for an unknown group", settings="consumer")
+@consumer_scenario("FindCoordinator: for a KIP-848 group, and for an unknown group")
 async def the_coordinator_of_a_consumer_group_is_found(s: Script) -> None:
     await s.consumer("A").join()
     for version in range(4):

@@ -1,16 +1,15 @@
 """Server assignors of KIP-848 groups, and the interval between assignments (KIP-1263)."""
 
 from ..members import ConsumerMember, subscribed
-from ..scenario import scenario
+from ..scenario import consumer_scenario, scenario
 from ..script import Script
 
 
-@scenario("assignor: the one that most members request", settings="consumer")
+@consumer_scenario("assignor: the one that most members request")
 async def the_assignor_of_the_majority_is_used(s: Script) -> None:
-    a = s.consumer("A", "shipments", server_assignor="range")
     b = s.consumer("B", "shipments", server_assignor="uniform")
     c = s.consumer("C", "shipments", server_assignor="range")
-    await a.join()
+    a = await s.consumer("A", "shipments", server_assignor="range").joined()
     await s.describe_consumers()
     await b.join(server_assignor=None)
     await s.describe_consumers()
@@ -21,13 +20,11 @@ async def the_assignor_of_the_majority_is_used(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: on a tie, the one of the member that sends the heartbeat", settings="consumer")
+@consumer_scenario("assignor: on a tie, the one of the member that sends the heartbeat")
 async def two_consumers_name_different_assignors(s: Script) -> None:
     """Older target assignments make the results of the two assignors differ."""
-    a = s.consumer("A", "unknown", server_assignor="range")
-    b = s.consumer("B", "orders", "shipments", server_assignor="uniform")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", "unknown", server_assignor="range").joined()
+    b = await s.consumer("B", "orders", "shipments", server_assignor="uniform").joined()
     await s.describe_consumers()
     await a.heartbeat(owned={}, subscribed_topic_names=("orders", "shipments", "unknown"))
     await s.describe_consumers()
@@ -35,7 +32,7 @@ async def two_consumers_name_different_assignors(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: the second one, while each is requested once", settings="consumer")
+@consumer_scenario("assignor: the second one, while each is requested once")
 async def a_consumer_names_an_assignor_before_another(s: Script) -> None:
     a = s.consumer("A", "shipments", server_assignor="uniform")
     b = s.consumer("B", "payments", "shipments", server_assignor="range")
@@ -47,7 +44,7 @@ async def a_consumer_names_an_assignor_before_another(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: the default if no member requests one", settings="consumer")
+@consumer_scenario("assignor: the default if no member requests one")
 async def no_consumer_names_an_assignor(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B", server_assignor="range")
     await a.join()
@@ -58,14 +55,11 @@ async def no_consumer_names_an_assignor(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: a change alone triggers no assignment", settings="consumer")
+@consumer_scenario("assignor: a change alone triggers no assignment")
 async def the_assignor_changes(s: Script) -> None:
     topic = await s.topic(3, "first")
     other = await s.topic(3, "second")
-    a = s.consumer("A", topic, other, server_assignor="range")
-    b = s.consumer("B", topic, other, server_assignor="range")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B", topics=(topic, other), server_assignor="range")
     await s.converge(a, b)
     await s.describe_consumers()
     await a.heartbeat(server_assignor="uniform")
@@ -73,30 +67,26 @@ async def the_assignor_changes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: range gives the same partitions of several topics", settings="consumer")
+@consumer_scenario("assignor: range gives the same partitions of several topics")
 async def range_of_several_topics(s: Script) -> None:
     topic = await s.topic(2)
     names = (topic, "orders")
-    a = s.consumer("A", *names, server_assignor="range")
-    b = s.consumer("B", *names, server_assignor="range")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", *names, server_assignor="range").joined()
+    b = await s.consumer("B", *names, server_assignor="range").joined()
     await s.converge(a, b)
     await s.describe_consumers()
 
 
-@scenario("assignor: range, with subscriptions that differ", settings="consumer")
+@consumer_scenario("assignor: range, with subscriptions that differ")
 async def range_of_different_subscriptions(s: Script) -> None:
-    a = s.consumer("A", "orders", "shipments", server_assignor="range")
-    b = s.consumer("B", "shipments", server_assignor="range")
-    c = s.consumer("C", "orders", "payments", server_assignor="range")
-    for member in (a, b, c):
-        await member.join()
+    a = await s.consumer("A", "orders", "shipments", server_assignor="range").joined()
+    b = await s.consumer("B", "shipments", server_assignor="range").joined()
+    c = await s.consumer("C", "orders", "payments", server_assignor="range").joined()
     await s.converge(a, b, c)
     await s.describe_consumers()
 
 
-@scenario("assignor: range, a new member without topics also gets partitions", settings="consumer")
+@consumer_scenario("assignor: range, a new member without topics also gets partitions")
 async def range_of_a_consumer_without_topics(s: Script) -> None:
     """The target assignment is the first one since another member without topics left."""
     a = s.consumer("A", "orders", "shipments", server_assignor="range")
@@ -111,7 +101,7 @@ async def range_of_a_consumer_without_topics(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: range, fewer partitions than members", settings="consumer")
+@consumer_scenario("assignor: range, fewer partitions than members")
 async def range_of_fewer_partitions_than_consumers(s: Script) -> None:
     members = [s.consumer(name, server_assignor="range") for name in "ABC"]
     for member in reversed(members):
@@ -120,11 +110,10 @@ async def range_of_fewer_partitions_than_consumers(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: uniform keeps what members have", settings="consumer")
+@consumer_scenario("assignor: uniform keeps what members have")
 async def uniform_keeps_partitions(s: Script) -> None:
-    a, b, c = (s.consumer(name, "shipments") for name in "ABC")
-    await a.join()
-    await b.join()
+    c = s.consumer("C", "shipments")
+    a, b = await s.consumers("A", "B", topics=("shipments",))
     await s.converge(a, b)
     await c.join()
     await s.converge(a, b, c)
@@ -135,16 +124,15 @@ async def uniform_keeps_partitions(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("assignor: uniform, with subscriptions that differ", settings="consumer")
+@consumer_scenario("assignor: uniform, with subscriptions that differ")
 async def uniform_of_different_subscriptions(s: Script) -> None:
-    a, b = s.consumer("A", "shipments", "payments"), s.consumer("B", "shipments")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", "shipments", "payments").joined()
+    b = await s.consumer("B", "shipments").joined()
     await s.converge(a, b)
     await s.describe_consumers()
 
 
-@scenario("interval: a second assignment waits; the group is Assigning", settings="consumer")
+@consumer_scenario("interval: a second assignment waits; the group is Assigning")
 async def an_assignment_waits_for_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
     a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
@@ -164,12 +152,10 @@ async def an_assignment_waits_for_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: a member that leaves triggers no assignment", settings="consumer")
+@consumer_scenario("interval: a member that leaves triggers no assignment")
 async def a_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await a.leave()
     await s.describe_consumers()
     await b.heartbeat()
@@ -182,12 +168,10 @@ async def a_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: a member without an assignment leaves", settings="consumer")
+@consumer_scenario("interval: a member without an assignment leaves")
 async def a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await b.leave()
     await a.heartbeat()
     await s.describe_consumers()
@@ -196,28 +180,23 @@ async def a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: a static member that returns gets its assignment at once", settings="consumer")
+@consumer_scenario("interval: a static member that returns gets its assignment at once")
 async def a_static_consumer_returns_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="10000")
-    a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", instance="i1").joined()
+    b = await s.consumer("B", instance="i2").joined()
     await a.leave(-2)
-    again = s.consumer("A2", instance="i1")
-    await again.join()
+    await s.consumer("A2", instance="i1").join()
     await s.describe_consumers()
     await b.leave(-2)
-    other = s.consumer("B2", "payments", instance="i2")
-    await other.join()
+    await s.consumer("B2", "payments", instance="i2").join()
     await s.describe_consumers()
 
 
-@scenario("interval: once it is disabled, the next heartbeat assigns", settings="consumer")
+@consumer_scenario("interval: once it is disabled, the next heartbeat assigns")
 async def the_interval_ends_when_it_is_configured(s: Script) -> None:
     await s.configure(assignment_interval_ms="15000")
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, _ = await s.consumers("A", "B")
     await s.describe_consumers()
     await s.configure(assignment_interval_ms="0")
     await a.heartbeat()
@@ -251,7 +230,7 @@ async def subscribed_otherwise(s: Script) -> ConsumerMember:
     return b
 
 
-@scenario("homogeneous: also after another topic has been created", settings="consumer")
+@consumer_scenario("homogeneous: also after another topic has been created")
 async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
     b = await subscribed_otherwise(s)
     await s.topic(1)
@@ -259,7 +238,7 @@ async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("homogeneous: also after the group has been configured", settings="consumer")
+@consumer_scenario("homogeneous: also after the group has been configured")
 async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
     b = await subscribed_otherwise(s)
     await s.configure(assignment_interval_ms="0")
@@ -267,23 +246,21 @@ async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("homogeneous: also after a regex has been resolved", settings="consumer")
+@consumer_scenario("homogeneous: also after a regex has been resolved")
 async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
     options = {"subscribed_topic_names": None, "server_assignor": "range"}
-    a = s.consumer("A", subscribed_topic_regex="ship.*", **options)
     b = s.consumer("B", subscribed_topic_regex="order.", **options)
-    await a.join()
+    await s.consumer("A", subscribed_topic_regex="ship.*", **options).join()
     await s.until_epoch(2)
     await b.join()
     await s.describe_consumers()
 
 
-@scenario("homogeneous: a classic member without topics joins after a regex", settings="consumer")
+@consumer_scenario("homogeneous: a classic member without topics joins after a regex")
 async def a_regex_is_resolved_before_a_classic_member_joins(s: Script) -> None:
     # Members are in the order of a hash table, and no member id comes before "P".
-    a = s.consumer("P", subscribed_topic_names=None, subscribed_topic_regex="order.")
     b = s.member("B", protocols=subscribed())
-    await a.join()
+    a = await s.consumer("P", subscribed_topic_names=None, subscribed_topic_regex="order.").joined()
     await s.until_epoch(2)
     await b.enter()
     await a.heartbeat(owned={})

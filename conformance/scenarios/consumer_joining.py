@@ -1,20 +1,19 @@
 """ConsumerGroupHeartbeat: joining, member epochs, changed fields."""
 
-from ..scenario import scenario
+from ..scenario import consumer_scenario, scenario
 from ..script import Script
 
 
-@scenario("join: the first member of a group gets everything at once", settings="consumer")
+@consumer_scenario("join: the first member of a group gets everything at once")
 async def a_consumer_joins(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.heartbeat()
     await a.report()
     for version in (0, 1):
         await s.describe_consumers(version)
 
 
-@scenario("join: the same in version 0", settings="consumer")
+@consumer_scenario("join: the same in version 0")
 async def a_consumer_joins_in_version_0(s: Script) -> None:
     a = s.consumer("A")
     await a.join(0)
@@ -24,17 +23,16 @@ async def a_consumer_joins_in_version_0(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("join: a topic that does not exist", settings="consumer")
+@consumer_scenario("join: a topic that does not exist")
 async def a_consumer_subscribes_to_an_unknown_topic(s: Script) -> None:
-    a = s.consumer("A", "unknown")
-    await a.join()
+    a = await s.consumer("A", "unknown").joined()
     await a.heartbeat()
     await s.describe_consumers()
     await a.heartbeat(subscribed_topic_names=("unknown", "orders"))
     await s.describe_consumers()
 
 
-@scenario("join: no topics, then some, then none again", settings="consumer")
+@consumer_scenario("join: no topics, then some, then none again")
 async def a_consumer_subscribes_to_nothing_at_first(s: Script) -> None:
     a = s.consumer("A")
     await a.join(subscribed_topic_names=())
@@ -47,10 +45,9 @@ async def a_consumer_subscribes_to_nothing_at_first(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("join again at epoch 0: the same member, with and without changes", settings="consumer")
+@consumer_scenario("join again at epoch 0: the same member, with and without changes")
 async def a_consumer_joins_twice(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.join()
     await a.report()
     await a.join(rebalance_timeout=30_000)
@@ -59,11 +56,9 @@ async def a_consumer_joins_twice(s: Script) -> None:
     await a.heartbeat(member_epoch=2)
 
 
-@scenario("join again at epoch 0, when others wait for the partitions", settings="consumer")
+@consumer_scenario("join again at epoch 0, when others wait for the partitions")
 async def a_consumer_joins_again_while_it_has_to_revoke(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await a.heartbeat()
     await s.describe_consumers()
     await a.join()
@@ -74,10 +69,9 @@ async def a_consumer_joins_again_while_it_has_to_revoke(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("epochs: too large, previous, older, after one change", settings="consumer")
+@consumer_scenario("epochs: too large, previous, older, after one change")
 async def consumers_with_other_epochs(s: Script) -> None:
-    a = s.consumer("A", "orders", "payments")
-    await a.join()
+    a = await s.consumer("A", "orders", "payments").joined()
     await a.heartbeat(member_epoch=3)
     await a.heartbeat(member_epoch=1)
     await a.heartbeat(subscribed_topic_names=("orders",))
@@ -89,7 +83,7 @@ async def consumers_with_other_epochs(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("previous epoch: only with owned partitions that are assigned", settings="consumer")
+@consumer_scenario("previous epoch: only with owned partitions that are assigned")
 async def a_consumer_missed_the_response_with_its_epoch(s: Script) -> None:
     a, b = s.consumer("A", "shipments"), s.consumer("B", "shipments")
     await a.join()
@@ -105,28 +99,25 @@ async def a_consumer_missed_the_response_with_its_epoch(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("previous epoch: with a changed subscription", settings="consumer")
+@consumer_scenario("previous epoch: with a changed subscription")
 async def a_consumer_changes_its_subscription_at_the_previous_epoch(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     before = a.epoch
     await a.heartbeat(subscribed_topic_names=("orders", "payments"))
     await a.heartbeat(member_epoch=before, owned=a.assigned, subscribed_topic_names=("orders",))
     await s.describe_consumers()
 
 
-@scenario("epoch 0 of a live member with other owned partitions", settings="consumer")
+@consumer_scenario("epoch 0 of a live member with other owned partitions")
 async def a_consumer_joins_again_with_partitions(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.join(topic_partitions=s.topic_partitions({"orders": [0]}))
     await a.heartbeat()
 
 
-@scenario("which fields change the group epoch: rack, timeout, assignor", settings="consumer")
+@consumer_scenario("which fields change the group epoch: rack, timeout, assignor")
 async def a_consumer_changes_other_fields(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.heartbeat(rebalance_timeout=30_000)
     await a.heartbeat(rack_id="r1")
     await s.describe_consumers()
@@ -137,17 +128,16 @@ async def a_consumer_changes_other_fields(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("a subscription in another order or with duplicates is no change", settings="consumer")
+@consumer_scenario("a subscription in another order or with duplicates is no change")
 async def a_consumer_sends_the_same_subscription(s: Script) -> None:
-    a = s.consumer("A", "orders", "payments")
-    await a.join()
+    a = await s.consumer("A", "orders", "payments").joined()
     await a.heartbeat(subscribed_topic_names=("payments", "orders"))
     await a.heartbeat(subscribed_topic_names=("payments", "orders", "orders"))
     await a.heartbeat(subscribed_topic_names=("orders", "payments", "unknown"))
     await s.describe_consumers()
 
 
-@scenario("the client id and host of a member are those of its last heartbeat", settings="consumer")
+@consumer_scenario("the client id and host of a member are those of its last heartbeat")
 async def a_consumer_changes_its_client_id(s: Script) -> None:
     a, other = s.consumer("A"), s.consumer("Other")
     await a.join()
@@ -158,10 +148,9 @@ async def a_consumer_changes_its_client_id(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("full responses: when all fields are sent, and at epoch 0", settings="consumer")
+@consumer_scenario("full responses: when all fields are sent, and at epoch 0")
 async def a_consumer_sends_all_fields(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     full = {"rebalance_timeout": 60_000, "subscribed_topic_names": ("orders",)}
     await a.heartbeat(owned=a.assigned, **full)
     await a.heartbeat(owned=a.assigned, **full | {"rebalance_timeout": -1})
@@ -176,10 +165,9 @@ async def a_consumer_sends_all_fields(s: Script) -> None:
 
 @scenario("group.consumer.max.size 2: new members, not old ones, are rejected", settings="upgrade")
 async def a_full_group_rejects_a_consumer(s: Script) -> None:
-    a, b, c = s.consumer("A"), s.consumer("B", instance="i1"), s.consumer("C")
-    await a.join()
-    await b.join()
-    await c.join()
+    a = await s.consumer("A").joined()
+    b = await s.consumer("B", instance="i1").joined()
+    c = await s.consumer("C").joined()
     await s.consumer("D", instance="i2").join()
     await s.member("E", instance="i3").join()
     await s.member("F").join()
@@ -192,11 +180,10 @@ async def a_full_group_rejects_a_consumer(s: Script) -> None:
     await c.join()
 
 
-@scenario("the heartbeat interval of a group is in its responses", settings="consumer")
+@consumer_scenario("the heartbeat interval of a group is in its responses")
 async def the_heartbeat_interval_of_a_group(s: Script) -> None:
     await s.configure(heartbeat_interval_ms="700")
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await s.configure(heartbeat_interval_ms="900")
     await a.heartbeat()
     await s.configure(heartbeat_interval_ms=None)

@@ -1,16 +1,14 @@
 """Members of KIP-848 groups that leave or expire, and empty groups."""
 
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 SHORT = {"session_timeout_ms": "2000", "heartbeat_interval_ms": "500"}
 
 
-@scenario("leave: the others get the partitions at their next heartbeats", settings="consumer")
+@consumer_scenario("leave: the others get the partitions at their next heartbeats")
 async def a_consumer_leaves(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await s.converge(a, b)
     await b.leave()
     await s.describe_consumers()
@@ -20,13 +18,11 @@ async def a_consumer_leaves(s: Script) -> None:
     await b.leave()
 
 
-@scenario(
-    "leave: the group is empty after its last member leaves, and can be joined again",
-    settings="consumer",
+@consumer_scenario(
+    "leave: the group is empty after its last member leaves, and can be joined again"
 )
 async def the_last_consumer_leaves(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.leave()
     await s.describe_consumers()
     await a.heartbeat(member_epoch=2)
@@ -35,42 +31,35 @@ async def the_last_consumer_leaves(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("leave: other fields are ignored; version 0", settings="consumer")
+@consumer_scenario("leave: other fields are ignored; version 0")
 async def a_consumer_leaves_with_other_fields(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.join(member_epoch=-1)
     await a.join()
     await a.heartbeat(0, member_epoch=-1)
     await s.describe_consumers()
 
 
-@scenario("leave: a member that has to revoke", settings="consumer")
+@consumer_scenario("leave: a member that has to revoke")
 async def a_consumer_leaves_instead_of_revoking(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await a.heartbeat()
     await a.leave()
     await b.heartbeat()
     await s.describe_consumers()
 
 
-@scenario("leave: a member that waits for partitions", settings="consumer")
+@consumer_scenario("leave: a member that waits for partitions")
 async def a_consumer_leaves_while_it_waits(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await b.leave()
     await a.heartbeat()
     await s.describe_consumers()
 
 
-@scenario("leave and return under the same id: a new member", settings="consumer")
+@consumer_scenario("leave and return under the same id: a new member")
 async def a_consumer_leaves_and_returns(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await s.converge(a, b)
     await b.leave()
     await b.join()
@@ -80,12 +69,10 @@ async def a_consumer_leaves_and_returns(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("session timeout: a silent member is fenced", settings="consumer")
+@consumer_scenario("session timeout: a silent member is fenced")
 async def a_consumer_expires(s: Script) -> None:
     await s.configure(**SHORT)
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await a.heartbeat()
     await a.report()
     await s.pass_ms(1000)
@@ -97,11 +84,10 @@ async def a_consumer_expires(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("session timeout: the group is empty after its last member expires", settings="consumer")
+@consumer_scenario("session timeout: the group is empty after its last member expires")
 async def the_last_consumer_expires(s: Script) -> None:
     await s.configure(**SHORT)
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await s.until_members(0)
     await s.describe_consumers()
     await a.heartbeat()
@@ -109,14 +95,11 @@ async def the_last_consumer_expires(s: Script) -> None:
     await a.join()
 
 
-@scenario(
-    "session timeout: heartbeats extend it, except those that are rejected", settings="consumer"
-)
+@consumer_scenario("session timeout: heartbeats extend it, except those that are rejected")
 async def consumer_heartbeats_extend_the_session(s: Script) -> None:
     await s.configure(**SHORT)
-    a, b = s.consumer("A"), s.consumer("B", "payments")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A").joined()
+    b = await s.consumer("B", "payments").joined()
     for _ in range(3):
         await s.pass_ms(1200)
         await a.heartbeat()
@@ -124,11 +107,10 @@ async def consumer_heartbeats_extend_the_session(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("session timeout: commits do not extend it", settings="consumer")
+@consumer_scenario("session timeout: commits do not extend it")
 async def commits_do_not_extend_the_session_of_a_consumer(s: Script) -> None:
     await s.configure(**SHORT)
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await s.pass_ms(1000)
     await a.commit(1)
     await s.pass_ms(500)
@@ -138,11 +120,10 @@ async def commits_do_not_extend_the_session_of_a_consumer(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("session timeout: a change takes effect at the next heartbeat", settings="consumer")
+@consumer_scenario("session timeout: a change takes effect at the next heartbeat")
 async def the_session_timeout_of_a_consumer_changes(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B", "payments")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A").joined()
+    b = await s.consumer("B", "payments").joined()
     await s.configure(**SHORT)
     await b.heartbeat()
     await s.until_members(1)
@@ -150,7 +131,7 @@ async def the_session_timeout_of_a_consumer_changes(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("LeaveGroup: removes members of the new protocol too", settings="consumer")
+@consumer_scenario("LeaveGroup: removes members of the new protocol too")
 async def consumers_are_removed_by_an_administrator(s: Script) -> None:
     a, c = (s.consumer(name, server_assignor="range") for name in "AC")
     b = s.consumer("B", instance="i2", server_assignor="range")
@@ -166,12 +147,11 @@ async def consumers_are_removed_by_an_administrator(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("LeaveGroup: ids that do not match, an empty group, several at once", settings="consumer")
+@consumer_scenario("LeaveGroup: ids that do not match, an empty group, several at once")
 async def consumers_are_removed_by_ids_that_do_not_match(s: Script) -> None:
     await s.leave(("A", None))
-    a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")
-    await a.join()
-    await b.join()
+    await s.consumer("A", instance="i1").join()
+    await s.consumer("B", instance="i2").join()
     await s.leave(("B", "i1"), ("A", "i9"), ("A", ""), ("", None), ("stranger", "i1"))
     await s.describe_consumers()
     await s.leave(("A", "i1"), ("A", "i1"), ("", "i2"), ("", "i2"))
@@ -179,11 +159,9 @@ async def consumers_are_removed_by_ids_that_do_not_match(s: Script) -> None:
     await s.leave(("A", "i1"), ("", "i2"))
 
 
-@scenario("LeaveGroup: many members at once, one epoch", settings="consumer")
+@consumer_scenario("LeaveGroup: many members at once, one epoch")
 async def many_members_are_removed_with_one_epoch(s: Script) -> None:
-    a, b, c = (s.consumer(name, server_assignor="range") for name in "ABC")
-    for member in (a, b, c):
-        await member.join()
+    a, _, c = await s.consumers("A", "B", "C", server_assignor="range")
     strangers = [(f"stranger {number}", None) for number in range(205)]
     await s.leave(("A", None), *strangers, ("B", None), ("A", None))
     await s.describe_consumers()

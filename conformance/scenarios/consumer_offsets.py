@@ -1,29 +1,27 @@
 """OffsetCommit, OffsetFetch and OffsetDelete for KIP-848 groups."""
 
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 
-@scenario("commit: by a member, in every version", settings="consumer")
+@consumer_scenario("commit: by a member, in every version")
 async def a_consumer_commits_in_every_version(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     for version in range(2, 11):
         await a.commit(version, version)
     await a.fetch()
 
 
-@scenario("commit: an epoch that is too large, 0, negative", settings="consumer")
+@consumer_scenario("commit: an epoch that is too large, 0, negative")
 async def consumers_commit_with_other_epochs(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     for version in (9, 10):
         for epoch in (0, 1, 2, 3, -1, -2, -3):
             await a.commit(epoch, version, generation_id_or_member_epoch=epoch)
     await a.fetch()
 
 
-@scenario("commit: with the epoch of an assignment that the member still has", settings="consumer")
+@consumer_scenario("commit: with the epoch of an assignment that the member still has")
 async def a_consumer_commits_with_an_older_epoch(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B", "payments")
     await a.join()
@@ -39,7 +37,7 @@ async def a_consumer_commits_with_an_older_epoch(s: Script) -> None:
     await a.fetch()
 
 
-@scenario("commit: a stale epoch, for partitions some of which were revoked", settings="consumer")
+@consumer_scenario("commit: a stale epoch, for partitions some of which were revoked")
 async def a_consumer_commits_for_revoked_partitions(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()
@@ -61,9 +59,7 @@ async def a_consumer_commits_for_revoked_partitions(s: Script) -> None:
     await a.fetch()
 
 
-@scenario(
-    "commit: a partition that is assigned again has a newer assignment epoch", settings="consumer"
-)
+@consumer_scenario("commit: a partition that is assigned again has a newer assignment epoch")
 async def a_consumer_commits_for_a_partition_that_returned(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()
@@ -79,7 +75,7 @@ async def a_consumer_commits_for_a_partition_that_returned(s: Script) -> None:
     await a.fetch()
 
 
-@scenario("commit: unknown members, unknown groups, members that left", settings="consumer")
+@consumer_scenario("commit: unknown members, unknown groups, members that left")
 async def unknown_consumers_commit(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     for version in (8, 9):
@@ -95,13 +91,10 @@ async def unknown_consumers_commit(s: Script) -> None:
     await a.fetch(member_id=None, member_epoch=-1)
 
 
-@scenario(
-    "commit: without a member, to a group with members and an empty group", settings="consumer"
-)
+@consumer_scenario("commit: without a member, to a group with members and an empty group")
 async def an_administrator_commits(s: Script) -> None:
     admin = s.member("Admin")
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     for version in (2, 8, 9):
         await admin.commit(1, version)
     await a.leave()
@@ -113,41 +106,35 @@ async def an_administrator_commits(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("commit: instance ids are ignored", settings="consumer")
+@consumer_scenario("commit: instance ids are ignored")
 async def a_static_consumer_commits(s: Script) -> None:
-    a = s.consumer("A", instance="i1")
-    await a.join()
+    a = await s.consumer("A", instance="i1").joined()
     for instance in (None, "i1", "i9"):
         await a.commit(1, group_instance_id=instance)
     await a.commit(2, member_id="B", group_instance_id="i1")
     await a.fetch()
 
 
-@scenario(
-    "commit: partitions and topics that are not assigned or do not exist", settings="consumer"
-)
+@consumer_scenario("commit: partitions and topics that are not assigned or do not exist")
 async def a_consumer_commits_for_other_partitions(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     topics = [("payments", 0, ""), ("orders", 1, "x" * 5000), ("orders", 9, ""), ("nothing", 0, "")]
     await a.commit(1, topics=topics)
     await a.fetch()
 
 
-@scenario("commit and fetch v10: by topic ids, known and unknown", settings="consumer")
+@consumer_scenario("commit and fetch v10: by topic ids, known and unknown")
 async def offsets_by_topic_ids(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.commit(1, 10, topics=[("orders", 0, ""), ("nothing", 0, ""), ("orders", 1, "")])
     await a.fetch(10)
     await a.fetch(10, topics={"orders": (0, 1, 5), "nothing": (0,)})
     await a.fetch(9, topics={"orders": (0, 1, 5), "nothing": (0,)})
 
 
-@scenario("fetch: by a member, with right, stale and unknown epochs", settings="consumer")
+@consumer_scenario("fetch: by a member, with right, stale and unknown epochs")
 async def consumers_fetch_with_other_epochs(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.commit(1)
     for version in (9, 10):
         for epoch in (2, 3, 1, 0, -1, -2):
@@ -158,17 +145,16 @@ async def consumers_fetch_with_other_epochs(s: Script) -> None:
         await a.fetch(version, member_id="stranger", member_epoch=-1)
 
 
-@scenario("fetch: null member id with an epoch", settings="consumer")
+@consumer_scenario("fetch: null member id with an epoch")
 async def a_fetch_with_an_epoch_but_without_a_member(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.commit(1)
     await a.fetch(member_id=None, member_epoch=2)
     await a.fetch(member_id="", member_epoch=2)
     await a.fetch(member_id=None, member_epoch=0)
 
 
-@scenario("fetch: in all older versions, and of unknown groups", settings="consumer")
+@consumer_scenario("fetch: in all older versions, and of unknown groups")
 async def offsets_of_consumers_are_fetched_in_every_version(s: Script) -> None:
     a = s.consumer("A")
     await a.fetch()
@@ -181,20 +167,18 @@ async def offsets_of_consumers_are_fetched_in_every_version(s: Script) -> None:
         await s.fetch(version)
 
 
-@scenario("fetch: stable offsets", settings="consumer")
+@consumer_scenario("fetch: stable offsets")
 async def a_consumer_fetches_stable_offsets(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.commit(1)
     group = {"group_id": s.group, "member_id": "A", "member_epoch": 2, "topics": None}
     await s.send("OffsetFetch", 9, {"groups": [group], "require_stable": True})
     await s.send("OffsetFetch", 9, {"groups": [group, group | {"member_epoch": 7}]})
 
 
-@scenario("OffsetDelete: of subscribed topics, of others, of an empty group", settings="consumer")
+@consumer_scenario("OffsetDelete: of subscribed topics, of others, of an empty group")
 async def offsets_of_consumers_are_deleted(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.commit(1, topics=[("orders", 0, ""), ("orders", 1, ""), ("payments", 0, "")])
     await s.delete_offsets(orders=(0,), payments=(0,), nothing=(0,))
     await s.fetch()
@@ -205,10 +189,9 @@ async def offsets_of_consumers_are_deleted(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetDelete: of topics that match a regex", settings="consumer")
+@consumer_scenario("OffsetDelete: of topics that match a regex")
 async def offsets_of_topics_of_a_regex_are_deleted(s: Script) -> None:
-    a = s.consumer("A", subscribed_topic_names=None, subscribed_topic_regex="order.")
-    await a.join()
+    a = await s.consumer("A", subscribed_topic_names=None, subscribed_topic_regex="order.").joined()
     await s.until_epoch(2)
     await a.heartbeat()
     await a.commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])

@@ -1,14 +1,12 @@
 """Reconciliation: how partitions move from one member of a KIP-848 group to another."""
 
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 
-@scenario("a second member gets what the first has revoked", settings="consumer")
+@consumer_scenario("a second member gets what the first has revoked")
 async def a_second_consumer_joins(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await s.describe_consumers()
     await b.heartbeat()
     await a.heartbeat()
@@ -23,9 +21,7 @@ async def a_second_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario(
-    "three members, one after the other, each with a full reconciliation", settings="consumer"
-)
+@consumer_scenario("three members, one after the other, each with a full reconciliation")
 async def three_consumers_join_one_by_one(s: Script) -> None:
     a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
     await a.join()
@@ -38,11 +34,10 @@ async def three_consumers_join_one_by_one(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("two members join before the first revokes, which skips an epoch", settings="consumer")
+@consumer_scenario("two members join before the first revokes, which skips an epoch")
 async def two_consumers_join_before_the_first_revokes(s: Script) -> None:
-    a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
-    await a.join()
-    await b.join()
+    c = s.consumer("C", "shipments", server_assignor="range")
+    a, b = await s.consumers("A", "B", topics=("shipments",), server_assignor="range")
     await a.heartbeat()
     await c.join()
     await s.describe_consumers()
@@ -58,11 +53,9 @@ async def two_consumers_join_before_the_first_revokes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("unrevoked: heartbeats without owned partitions change nothing", settings="consumer")
+@consumer_scenario("unrevoked: heartbeats without owned partitions change nothing")
 async def a_consumer_does_not_say_what_it_owns(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     for _ in range(3):
         await a.heartbeat()
     await s.describe_consumers()
@@ -72,11 +65,9 @@ async def a_consumer_does_not_say_what_it_owns(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("unrevoked: the partitions are revoked one by one", settings="consumer")
+@consumer_scenario("unrevoked: the partitions are revoked one by one")
 async def a_consumer_revokes_step_by_step(s: Script) -> None:
-    a, b = s.consumer("A", "shipments"), s.consumer("B", "shipments")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B", topics=("shipments",))
     await a.heartbeat()
     kept = a.assigned["shipments"]
     given = [index for index in range(6) if index not in kept]
@@ -88,9 +79,7 @@ async def a_consumer_revokes_step_by_step(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario(
-    "a member revokes at once: the partition is free at its next heartbeat", settings="consumer"
-)
+@consumer_scenario("a member revokes at once: the partition is free at its next heartbeat")
 async def a_consumer_owns_less_than_assigned(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()
@@ -102,11 +91,10 @@ async def a_consumer_owns_less_than_assigned(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("unreleased: one of several partitions is free", settings="consumer")
+@consumer_scenario("unreleased: one of several partitions is free")
 async def a_consumer_waits_for_two_others(s: Script) -> None:
-    a, b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "ABC")
-    await a.join()
-    await b.join()
+    c = s.consumer("C", "shipments", server_assignor="range")
+    a, b = await s.consumers("A", "B", topics=("shipments",), server_assignor="range")
     await s.converge(a, b)
     await c.join()
     await a.heartbeat()
@@ -122,11 +110,9 @@ async def a_consumer_waits_for_two_others(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("unreleased: the target changes while a member waits", settings="consumer")
+@consumer_scenario("unreleased: the target changes while a member waits")
 async def a_consumer_waits_while_the_target_changes(s: Script) -> None:
-    a, b = s.consumer("A", server_assignor="range"), s.consumer("B", server_assignor="range")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B", server_assignor="range")
     await a.heartbeat()
     await a.heartbeat(subscribed_topic_names=("orders", "payments"))
     await b.heartbeat()
@@ -137,11 +123,9 @@ async def a_consumer_waits_while_the_target_changes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("unrevoked: the partition returns to its owner before it is revoked", settings="consumer")
+@consumer_scenario("unrevoked: the partition returns to its owner before it is revoked")
 async def a_partition_is_given_back_before_it_is_revoked(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await a.heartbeat()
     await b.leave()
     await s.describe_consumers()
@@ -151,11 +135,9 @@ async def a_partition_is_given_back_before_it_is_revoked(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("a member learns of a new target when it is already stable", settings="consumer")
+@consumer_scenario("a member learns of a new target when it is already stable")
 async def consumers_keep_their_partitions_when_another_topic_is_added(s: Script) -> None:
-    a, b = s.consumer("A"), s.consumer("B")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B")
     await s.converge(a, b)
     await b.heartbeat(subscribed_topic_names=("orders", "payments"))
     await s.describe_consumers()
@@ -164,11 +146,10 @@ async def consumers_keep_their_partitions_when_another_topic_is_added(s: Script)
     await s.describe_consumers()
 
 
-@scenario("unsubscribing: the partitions are revoked and move to others", settings="consumer")
+@consumer_scenario("unsubscribing: the partitions are revoked and move to others")
 async def a_consumer_unsubscribes_from_a_topic(s: Script) -> None:
-    a, b = s.consumer("A", "orders", "payments"), s.consumer("B", "payments")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", "orders", "payments").joined()
+    b = await s.consumer("B", "payments").joined()
     await s.converge(a, b)
     await a.heartbeat(subscribed_topic_names=("payments",))
     await a.report()
@@ -179,11 +160,9 @@ async def a_consumer_unsubscribes_from_a_topic(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("more members than partitions: some have none, at the same epoch", settings="consumer")
+@consumer_scenario("more members than partitions: some have none, at the same epoch")
 async def more_consumers_than_partitions(s: Script) -> None:
-    a, b = s.consumer("A", "payments"), s.consumer("B", "payments")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B", topics=("payments",))
     await s.describe_consumers()
     await a.heartbeat()
     await a.leave()
@@ -193,11 +172,10 @@ async def more_consumers_than_partitions(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("rebalance timeout: a member that does not revoke is fenced", settings="consumer")
+@consumer_scenario("rebalance timeout: a member that does not revoke is fenced")
 async def a_consumer_does_not_revoke_in_time(s: Script) -> None:
-    a, b = s.consumer("A", rebalance_ms=2000), s.consumer("B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", rebalance_ms=2000).joined()
+    b = await s.consumer("B").joined()
     await a.heartbeat()
     await s.until_members(1)
     await s.describe_consumers()
@@ -208,11 +186,10 @@ async def a_consumer_does_not_revoke_in_time(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("rebalance timeout: starts with the response that revokes", settings="consumer")
+@consumer_scenario("rebalance timeout: starts with the response that revokes")
 async def the_rebalance_timeout_of_a_silent_consumer_does_not_start(s: Script) -> None:
-    a, b = s.consumer("A", rebalance_ms=500), s.consumer("B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", rebalance_ms=500).joined()
+    await s.consumer("B").join()
     await s.pass_ms(1500)
     await s.describe_consumers()
     await a.heartbeat()
@@ -220,11 +197,10 @@ async def the_rebalance_timeout_of_a_silent_consumer_does_not_start(s: Script) -
     await a.report()
 
 
-@scenario("rebalance timeout: a member that revokes in time stays", settings="consumer")
+@consumer_scenario("rebalance timeout: a member that revokes in time stays")
 async def a_consumer_revokes_in_time(s: Script) -> None:
-    a, b = s.consumer("A", rebalance_ms=1500), s.consumer("B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", rebalance_ms=1500).joined()
+    b = await s.consumer("B").joined()
     await a.heartbeat()
     await a.report()
     await b.heartbeat()
@@ -233,12 +209,11 @@ async def a_consumer_revokes_in_time(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("rebalance timeout: each further revocation starts it again", settings="consumer")
+@consumer_scenario("rebalance timeout: each further revocation starts it again")
 async def the_rebalance_timeout_starts_again(s: Script) -> None:
-    a = s.consumer("A", "shipments", rebalance_ms=3000, server_assignor="range")
-    b, c = (s.consumer(name, "shipments", server_assignor="range") for name in "BC")
-    await a.join()
-    await b.join()
+    c = s.consumer("C", "shipments", server_assignor="range")
+    a = await s.consumer("A", "shipments", rebalance_ms=3000, server_assignor="range").joined()
+    await s.consumer("B", "shipments", server_assignor="range").join()
     await a.heartbeat()
     await s.pass_ms(2000)
     await c.join()
@@ -249,7 +224,7 @@ async def the_rebalance_timeout_starts_again(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("rebalance timeout: a longer one applies from the next revocation", settings="consumer")
+@consumer_scenario("rebalance timeout: a longer one applies from the next revocation")
 async def a_consumer_changes_its_rebalance_timeout(s: Script) -> None:
     a, b = s.consumer("A", rebalance_ms=1000), s.consumer("B")
     await a.join()
@@ -263,11 +238,10 @@ async def a_consumer_changes_its_rebalance_timeout(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("a subscription without existing topics changes within the interval", settings="consumer")
+@consumer_scenario("a subscription without existing topics changes within the interval")
 async def a_consumer_of_unknown_topics_changes_its_names(s: Script) -> None:
     await s.configure(assignment_interval_ms="15000")
-    a = s.consumer("A", "unknown", rebalance_ms=2_000)
-    await a.join()
+    a = await s.consumer("A", "unknown", rebalance_ms=2_000).joined()
     await a.heartbeat(subscribed_topic_names=("missing",))
     await s.describe_consumers()
     await s.pass_ms(3_000)
@@ -277,11 +251,9 @@ async def a_consumer_of_unknown_topics_changes_its_names(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("previous epoch: still valid after a change that revokes nothing", settings="consumer")
+@consumer_scenario("previous epoch: still valid after a change that revokes nothing")
 async def a_consumer_without_partitions_retries_with_its_previous_epoch(s: Script) -> None:
-    a, b = s.consumer("A", "unknown"), s.consumer("B", "unknown")
-    await a.join()
-    await b.join()
+    a, _ = await s.consumers("A", "B", topics=("unknown",))
     await a.heartbeat(owned={})
     await a.heartbeat(owned={}, subscribed_topic_regex="nothing.*")
     await a.heartbeat(owned={}, member_epoch=2)

@@ -1,7 +1,7 @@
 """KIP-848 groups with regular expressions."""
 
 from ..members import ConsumerMember
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 
@@ -11,10 +11,9 @@ def matching(s: Script, name: str, pattern: str, **options: str) -> ConsumerMemb
     return s.consumer(name, **options)
 
 
-@scenario("regex: topics that match are assigned once it is resolved", settings="consumer")
+@consumer_scenario("regex: topics that match are assigned once it is resolved")
 async def a_consumer_subscribes_by_regex(s: Script) -> None:
-    a = matching(s, "A", "orders|payments")
-    await a.join()
+    a = await matching(s, "A", "orders|payments").joined()
     await s.until_epoch(2)
     await s.describe_consumers(0)
     await s.describe_consumers(1)
@@ -22,10 +21,9 @@ async def a_consumer_subscribes_by_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: invalid expressions, at epoch 0 and later", settings="consumer")
+@consumer_scenario("regex: invalid expressions, at epoch 0 and later")
 async def consumers_with_invalid_regexes(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     for pattern in (
         *("(", "[", "*", "\\", "(?=x)", "\\p{Nonsense}", "a**", "(o)\\1", "a{2,1}"),
         *("(?P<n>o)(?<n>r)", "orders\\C", "(?P<é>o)"),
@@ -35,7 +33,7 @@ async def consumers_with_invalid_regexes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: the syntax of RE2/J", settings="consumer")
+@consumer_scenario("regex: the syntax of RE2/J")
 async def consumers_with_unusual_regexes(s: Script) -> None:
     for number, pattern in enumerate(
         (
@@ -55,30 +53,26 @@ async def consumers_with_unusual_regexes(s: Script) -> None:
         await a.heartbeat(group_id=group)
 
 
-@scenario("regex: the whole name of a topic must match", settings="consumer")
+@consumer_scenario("regex: the whole name of a topic must match")
 async def a_regex_matches_whole_names(s: Script) -> None:
-    a = matching(s, "A", "order|rders")
-    await a.join()
+    a = await matching(s, "A", "order|rders").joined()
     await s.pass_ms(1000)
     await a.heartbeat()
     await s.describe_consumers()
 
 
-@scenario("regex: an empty one counts as none", settings="consumer")
+@consumer_scenario("regex: an empty one counts as none")
 async def a_consumer_with_an_empty_regex(s: Script) -> None:
-    a = s.consumer("A", subscribed_topic_regex="")
-    await a.join()
+    await s.consumer("A", subscribed_topic_regex="").join()
     await s.describe_consumers()
-    b = matching(s, "B", "")
-    await b.join()
+    b = await matching(s, "B", "").joined()
     await b.heartbeat()
     await s.describe_consumers()
 
 
-@scenario("regex: together with names, the union", settings="consumer")
+@consumer_scenario("regex: together with names, the union")
 async def a_consumer_subscribes_by_regex_and_names(s: Script) -> None:
-    a = s.consumer("A", "payments", subscribed_topic_regex="order.")
-    await a.join()
+    a = await s.consumer("A", "payments", subscribed_topic_regex="order.").joined()
     await s.until_epoch(3)
     await a.heartbeat()
     await s.describe_consumers()
@@ -87,10 +81,9 @@ async def a_consumer_subscribes_by_regex_and_names(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: a change of the pattern", settings="consumer")
+@consumer_scenario("regex: a change of the pattern")
 async def a_consumer_changes_its_regex(s: Script) -> None:
-    a = matching(s, "A", "order.")
-    await a.join()
+    a = await matching(s, "A", "order.").joined()
     await s.until_epoch(2)
     await a.heartbeat()
     await a.heartbeat(subscribed_topic_regex="order.")
@@ -104,10 +97,9 @@ async def a_consumer_changes_its_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: from names to a pattern and back", settings="consumer")
+@consumer_scenario("regex: from names to a pattern and back")
 async def a_consumer_changes_from_names_to_a_regex(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.heartbeat(subscribed_topic_names=(), subscribed_topic_regex="order.")
     await s.until_epoch(4)
     await a.heartbeat()
@@ -117,9 +109,7 @@ async def a_consumer_changes_from_names_to_a_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario(
-    "regex: a second member with the same pattern has its topics at once", settings="consumer"
-)
+@consumer_scenario("regex: a second member with the same pattern has its topics at once")
 async def two_consumers_with_the_same_regex(s: Script) -> None:
     a, b = matching(s, "A", "order."), matching(s, "B", "order.")
     await a.join()
@@ -134,7 +124,7 @@ async def two_consumers_with_the_same_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: two members with different patterns", settings="consumer")
+@consumer_scenario("regex: two members with different patterns")
 async def two_consumers_with_different_regexes(s: Script) -> None:
     a, b = matching(s, "A", "order."), matching(s, "B", "payment.")
     await a.join()
@@ -149,10 +139,9 @@ async def two_consumers_with_different_regexes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: version 0 has no pattern", settings="consumer")
+@consumer_scenario("regex: version 0 has no pattern")
 async def a_consumer_with_a_regex_sends_version_0(s: Script) -> None:
-    a = matching(s, "A", "order.")
-    await a.join()
+    a = await matching(s, "A", "order.").joined()
     await s.until_epoch(2)
     await a.heartbeat(0)
     await s.describe_consumers()
@@ -160,11 +149,10 @@ async def a_consumer_with_a_regex_sends_version_0(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: a topic that is created later matches after a refresh", settings="consumer")
+@consumer_scenario("regex: a topic that is created later matches after a refresh")
 async def a_topic_matches_a_regex_later(s: Script) -> None:
     await s.topic(1, "first")
-    a = matching(s, "A", f"{s.group}.(first|second)")
-    await a.join()
+    a = await matching(s, "A", f"{s.group}.(first|second)").joined()
     await s.until_epoch(2)
     await a.heartbeat()
     await s.topic(1, "second")
@@ -177,11 +165,10 @@ async def a_topic_matches_a_regex_later(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: a topic that is deleted", settings="consumer")
+@consumer_scenario("regex: a topic that is deleted")
 async def a_topic_of_a_regex_is_deleted(s: Script) -> None:
     topic = await s.topic(1)
-    a = matching(s, "A", f"{s.group}.*")
-    await a.join()
+    a = await matching(s, "A", f"{s.group}.*").joined()
     await s.until_epoch(2)
     await a.heartbeat()
     await s.delete_topic(topic)
@@ -190,7 +177,7 @@ async def a_topic_of_a_regex_is_deleted(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: leaves with its member; static members keep it", settings="consumer")
+@consumer_scenario("regex: leaves with its member; static members keep it")
 async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
     a = matching(s, "A", "order.")
     a.instance = "i1"
@@ -205,10 +192,9 @@ async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: from one without matches to one with matches", settings="consumer")
+@consumer_scenario("regex: from one without matches to one with matches")
 async def a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
-    a = matching(s, "A", "nothing.*")
-    await a.join()
+    a = await matching(s, "A", "nothing.*").joined()
     await s.pass_ms(1000)
     await a.heartbeat(subscribed_topic_regex="order.")
     await s.pass_ms(10_500)
@@ -218,10 +204,9 @@ async def a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("regex: added to the name of an unknown topic, as the only change", settings="consumer")
+@consumer_scenario("regex: added to the name of an unknown topic, as the only change")
 async def a_consumer_of_an_unknown_topic_adds_a_regex(s: Script) -> None:
-    a = s.consumer("A", "unknown")
-    await a.join()
+    a = await s.consumer("A", "unknown").joined()
     await a.heartbeat(subscribed_topic_regex="order.")
     await s.until_epoch(3)
     await a.heartbeat()

@@ -3,11 +3,11 @@
 from typing import Any
 from uuid import UUID
 
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 
-@scenario("heartbeat: an empty group id, before all other fields", settings="consumer")
+@consumer_scenario("heartbeat: an empty group id, before all other fields")
 async def a_consumer_heartbeat_without_a_group_id(s: Script) -> None:
     a = s.consumer("A")
     for version in (0, 1):
@@ -16,7 +16,7 @@ async def a_consumer_heartbeat_without_a_group_id(s: Script) -> None:
         await a.join(version, group_id="", member_id="", instance_id="", rack_id="")
 
 
-@scenario("heartbeat: an empty member id, when joining: v0 creates one", settings="consumer")
+@consumer_scenario("heartbeat: an empty member id, when joining: v0 creates one")
 async def a_consumer_joins_without_a_member_id(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join(1, member_id="")
@@ -25,7 +25,7 @@ async def a_consumer_joins_without_a_member_id(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("heartbeat: an empty member id, at every epoch", settings="consumer")
+@consumer_scenario("heartbeat: an empty member id, at every epoch")
 async def consumer_heartbeats_without_a_member_id(s: Script) -> None:
     await s.consumer("A").join()
     for version in (0, 1):
@@ -33,7 +33,7 @@ async def consumer_heartbeats_without_a_member_id(s: Script) -> None:
             await s.consumer("B").heartbeat(version, member_id="", member_epoch=epoch)
 
 
-@scenario("heartbeat: blank member ids", settings="consumer")
+@consumer_scenario("heartbeat: blank member ids")
 async def a_consumer_with_a_blank_member_id(s: Script) -> None:
     for version in (0, 1):
         await s.consumer("A").join(version, member_id=" ")
@@ -41,7 +41,7 @@ async def a_consumer_with_a_blank_member_id(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("heartbeat: empty instance ids and rack ids, at every epoch", settings="consumer")
+@consumer_scenario("heartbeat: empty instance ids and rack ids, at every epoch")
 async def consumers_with_empty_instance_and_rack_ids(s: Script) -> None:
     a = s.consumer("A")
     for epoch in (0, 1, -1, -2):
@@ -51,7 +51,7 @@ async def consumers_with_empty_instance_and_rack_ids(s: Script) -> None:
     await a.join(0, instance_id="", rack_id="")
 
 
-@scenario("heartbeat: joins without a required field", settings="consumer")
+@consumer_scenario("heartbeat: joins without a required field")
 async def consumers_join_without_required_fields(s: Script) -> None:
     a = s.consumer("A")
     for version in (0, 1):
@@ -65,7 +65,7 @@ async def consumers_join_without_required_fields(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("heartbeat: joins that own partitions", settings="consumer")
+@consumer_scenario("heartbeat: joins that own partitions")
 async def consumers_join_with_partitions(s: Script) -> None:
     a = s.consumer("A")
     for version in (0, 1):
@@ -74,7 +74,7 @@ async def consumers_join_with_partitions(s: Script) -> None:
         await a.join(version, topic_partitions=s.topic_partitions({"orders": []}))
 
 
-@scenario("heartbeat: joins with unusual values that are valid", settings="consumer")
+@consumer_scenario("heartbeat: joins with unusual values that are valid")
 async def consumers_join_with_unusual_values(s: Script) -> None:
     joins: dict[str, dict[str, Any]] = {
         "A": {"rebalance_timeout": 0},
@@ -91,10 +91,9 @@ async def consumers_join_with_unusual_values(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("heartbeat: epochs below -2, and -2 without an instance id", settings="consumer")
+@consumer_scenario("heartbeat: epochs below -2, and -2 without an instance id")
 async def consumer_heartbeats_with_negative_epochs(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     for version in (0, 1):
         for epoch in (-3, -100, -(2**31)):
             await a.heartbeat(version, member_epoch=epoch)
@@ -103,7 +102,7 @@ async def consumer_heartbeats_with_negative_epochs(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("heartbeat: names of assignors", settings="consumer")
+@consumer_scenario("heartbeat: names of assignors")
 async def consumers_with_unknown_assignors(s: Script) -> None:
     a = s.consumer("A")
     for name in ("unknown", "", " ", "Uniform", "RANGE", "org.apache.kafka.RangeAssignor"):
@@ -113,10 +112,9 @@ async def consumers_with_unknown_assignors(s: Script) -> None:
         await s.describe_consumers(1, f"{s.group}/{name}")
 
 
-@scenario("heartbeat: an unknown assignor at every epoch", settings="consumer")
+@consumer_scenario("heartbeat: an unknown assignor at every epoch")
 async def live_consumers_with_unknown_assignors(s: Script) -> None:
-    a = s.consumer("A", instance="i1")
-    await a.join()
+    a = await s.consumer("A", instance="i1").joined()
     await a.heartbeat(server_assignor="unknown")
     await a.heartbeat(server_assignor="unknown", member_epoch=7)
     await a.heartbeat(server_assignor="unknown", member_epoch=-2)
@@ -124,7 +122,7 @@ async def live_consumers_with_unknown_assignors(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("heartbeat: which of several mistakes is reported", settings="consumer")
+@consumer_scenario("heartbeat: which of several mistakes is reported")
 async def consumer_heartbeats_with_several_mistakes(s: Script) -> None:
     a = s.consumer("A")
     wrong = {
@@ -157,10 +155,9 @@ async def consumer_heartbeats_with_several_mistakes(s: Script) -> None:
         await a.heartbeat(version, member_epoch=0, **given)
 
 
-@scenario("heartbeat: the owned partitions of a member are not validated", settings="consumer")
+@consumer_scenario("heartbeat: the owned partitions of a member are not validated")
 async def consumers_own_partitions_that_do_not_exist(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.heartbeat(owned={"orders": [0, 1, 99]})
     await a.heartbeat(owned={"payments": [0]})
     await a.heartbeat(owned={"orders": [0, 0]})
@@ -170,7 +167,7 @@ async def consumers_own_partitions_that_do_not_exist(s: Script) -> None:
     await a.report()
 
 
-@scenario("heartbeat: unknown groups and unknown members, at every epoch", settings="consumer")
+@consumer_scenario("heartbeat: unknown groups and unknown members, at every epoch")
 async def heartbeats_of_unknown_consumers(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B", instance="i1")
     for version in (0, 1):

@@ -3,13 +3,13 @@
 from uuid import UUID
 
 from ..members import subscribed
-from ..scenario import scenario
+from ..scenario import authorized
 from ..script import Script
 
 UNKNOWN_ID = UUID(int=77)
 
 
-@scenario("JoinGroup, SyncGroup, Heartbeat and LeaveGroup need READ on the group", settings="acls")
+@authorized("JoinGroup, SyncGroup, Heartbeat and LeaveGroup need READ on the group")
 async def classic_members_read_their_group(s: Script) -> None:
     a = s.member("alice")
     for version in range(10):
@@ -40,11 +40,10 @@ async def classic_members_read_their_group(s: Script) -> None:
     await s.describe()
 
 
-@scenario("a member loses access during a heartbeat loop, and gets it back", settings="acls")
+@authorized("a member loses access during a heartbeat loop, and gets it back")
 async def repeated_heartbeats_are_authorized_each_time(s: Script) -> None:
     await s.allow("alice", "READ", f"group {s.group}")
-    a = s.member("alice")
-    await a.enter()
+    a = await s.member("alice").entered()
     await a.sync({a: "1"})
     for _ in range(3):
         await a.heartbeat()
@@ -56,7 +55,7 @@ async def repeated_heartbeats_are_authorized_each_time(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("OffsetCommit needs READ on the group, and on each topic", settings="acls")
+@authorized("OffsetCommit needs READ on the group, and on each topic")
 async def commits_read_group_and_topics(s: Script) -> None:
     a = s.member("alice")
     topics = [("orders", 0, ""), ("payments", 0, ""), ("nothing", 0, ""), ("orders", 9, "")]
@@ -78,7 +77,7 @@ async def commits_read_group_and_topics(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetCommit by topic ids: unknown ids before denied ones", settings="acls")
+@authorized("OffsetCommit by topic ids: unknown ids before denied ones")
 async def commits_by_topic_ids(s: Script) -> None:
     ids = [s.topic_ids["orders"], UNKNOWN_ID, s.topic_ids["payments"]]
     entries = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}]
@@ -94,7 +93,7 @@ async def commits_by_topic_ids(s: Script) -> None:
     await s.send("OffsetCommit", 10, values, client_id="alice")
 
 
-@scenario("OffsetFetch needs DESCRIBE on the group, and on each topic", settings="acls")
+@authorized("OffsetFetch needs DESCRIBE on the group, and on each topic")
 async def fetched_offsets_are_described(s: Script) -> None:
     await s.member("x").commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     topics = [
@@ -128,7 +127,7 @@ async def fetched_offsets_are_described(s: Script) -> None:
     await fetch_all()
 
 
-@scenario("FindCoordinator needs DESCRIBE on the group or transactional id", settings="acls")
+@authorized("FindCoordinator needs DESCRIBE on the group or transactional id")
 async def coordinators_are_found_by_who_may_describe(s: Script) -> None:
     async def find(version: int, key_type: int, *keys: str) -> None:
         values = {"key": keys[0], "coordinator_keys": keys, "key_type": key_type}
@@ -143,7 +142,7 @@ async def coordinators_are_found_by_who_may_describe(s: Script) -> None:
     await find(4, 0, "other")
 
 
-@scenario("DescribeGroups needs DESCRIBE, and returns the allowed operations", settings="acls")
+@authorized("DescribeGroups needs DESCRIBE, and returns the allowed operations")
 async def groups_are_described_by_who_may(s: Script) -> None:
     await s.member("x").commit(1)
     groups = (s.group, f"{s.group}.none")
@@ -164,9 +163,7 @@ async def groups_are_described_by_who_may(s: Script) -> None:
     await describe_all()
 
 
-@scenario(
-    "ListGroups: all groups with DESCRIBE on the cluster, or each with DESCRIBE", settings="acls"
-)
+@authorized("ListGroups: all groups with DESCRIBE on the cluster, or each with DESCRIBE")
 async def groups_are_listed_by_who_may(s: Script) -> None:
     await s.member("x").commit(1)
     await s.member("y").commit(1, group_id=f"{s.group}.2")
@@ -181,7 +178,7 @@ async def groups_are_listed_by_who_may(s: Script) -> None:
     await s.send("ListGroups", 5, {}, client_id="alice")
 
 
-@scenario("DeleteGroups needs DELETE on each group", settings="acls")
+@authorized("DeleteGroups needs DELETE on each group")
 async def groups_are_deleted_by_who_may(s: Script) -> None:
     await s.member("x").commit(1)
     groups = {"groups_names": (s.group, f"{s.group}.none", s.group)}
@@ -193,7 +190,7 @@ async def groups_are_deleted_by_who_may(s: Script) -> None:
     await s.send("DeleteGroups", 2, groups, client_id="alice")
 
 
-@scenario("OffsetDelete needs DELETE on the group, READ on each topic", settings="acls")
+@authorized("OffsetDelete needs DELETE on the group, READ on each topic")
 async def offsets_are_deleted_by_who_may(s: Script) -> None:
     await s.member("x").commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     topics = [
@@ -213,10 +210,9 @@ async def offsets_are_deleted_by_who_may(s: Script) -> None:
     await s.send("OffsetDelete", 0, none, client_id="alice")
 
 
-@scenario("ConsumerGroupHeartbeat needs READ on the group, DESCRIBE on topics", settings="acls")
+@authorized("ConsumerGroupHeartbeat needs READ on the group, DESCRIBE on topics")
 async def consumers_describe_their_topics(s: Script) -> None:
-    a = s.consumer("alice", "orders", "payments")
-    await a.join()
+    a = await s.consumer("alice", "orders", "payments").joined()
     await a.join(0)
     await a.heartbeat(group_id="", member_id="")
     await s.allow("alice", "READ", f"group {s.group}")
@@ -236,7 +232,7 @@ async def consumers_describe_their_topics(s: Script) -> None:
     await a.leave()
 
 
-@scenario("a regular expression matches the topics that its member may describe", settings="acls")
+@authorized("a regular expression matches the topics that its member may describe")
 async def expressions_match_described_topics(s: Script) -> None:
     await s.allow("alice", "READ", f"group {s.group}")
     await s.allow("alice", "DESCRIBE", "topic payments")
@@ -248,19 +244,17 @@ async def expressions_match_described_topics(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("without permission to describe any topic, an expression matches none", settings="acls")
+@authorized("without permission to describe any topic, an expression matches none")
 async def expressions_match_no_hidden_topics(s: Script) -> None:
     await s.allow("alice", "READ", f"group {s.group}")
-    a = s.consumer("alice", subscribed_topic_names=None, subscribed_topic_regex=".*")
-    await a.join()
+    a = await s.consumer("alice", subscribed_topic_names=None, subscribed_topic_regex=".*").joined()
     await a.heartbeat()
     await s.describe_consumers()
 
 
-@scenario("ConsumerGroupDescribe needs DESCRIBE on the group and all its topics", settings="acls")
+@authorized("ConsumerGroupDescribe needs DESCRIBE on the group and all its topics")
 async def consumer_groups_are_described_by_who_may(s: Script) -> None:
-    x = s.consumer("x", "orders", "payments")
-    await x.join()
+    x = await s.consumer("x", "orders", "payments").joined()
     await s.converge(x)
     groups = (s.group, "", f"{s.group}.none")
 
@@ -278,12 +272,10 @@ async def consumer_groups_are_described_by_who_may(s: Script) -> None:
     await describe()
 
 
-@scenario("a classic member of a consumer group needs READ on the group only", settings="acls")
+@authorized("a classic member of a consumer group needs READ on the group only")
 async def classic_members_of_consumer_groups(s: Script) -> None:
-    x = s.consumer("x", "orders")
-    await x.join()
+    x = await s.consumer("x", "orders").joined()
     await s.converge(x)
-    a = s.member("alice", protocols=subscribed("payments"))
-    await a.join()
+    a = await s.member("alice", protocols=subscribed("payments")).joined()
     await s.allow("alice", "READ", f"group {s.group}")
     await a.enter()

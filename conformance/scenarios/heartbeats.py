@@ -13,8 +13,7 @@ async def a_heartbeat_to_an_unknown_group(s: Script) -> None:
 @scenario("Heartbeat: unknown and pending ids, other generations, in every version")
 async def heartbeats_that_are_rejected(s: Script) -> None:
     (a,) = await s.stable("A")
-    b = s.member("B")
-    await b.join()
+    b = await s.member("B").joined()
     for version in range(5):
         await b.heartbeat(version, generation_id=1)
         await a.heartbeat(version, member_id="stranger")
@@ -42,8 +41,7 @@ async def a_heartbeat_while_others_join(s: Script) -> None:
 
 @scenario("Heartbeat: NONE in CompletingRebalance")
 async def a_heartbeat_while_syncs_are_missing(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    a = await s.member("A").entered()
     await a.heartbeat()
     await a.sync({a: "1"})
     await a.heartbeat()
@@ -51,10 +49,8 @@ async def a_heartbeat_while_syncs_are_missing(s: Script) -> None:
 
 @scenario("session timeout: the others rebalance; a late heartbeat does not restore the member")
 async def a_follower_expires(s: Script) -> None:
-    a = s.member("A")
-    b = s.member("B", session_ms=2000)
-    await a.enter()
-    await b.enter()
+    a = await s.member("A").entered()
+    b = await s.member("B", session_ms=2000).entered()
     await a.join()
     await a.sync({a: "1", b: "2"})
     await b.sync()
@@ -77,8 +73,7 @@ async def the_last_member_expires(s: Script) -> None:
 
 @scenario("heartbeats extend a session, in CompletingRebalance and Stable")
 async def heartbeats_keep_a_session_alive(s: Script) -> None:
-    a = s.member("A", session_ms=2000)
-    await a.enter()
+    a = await s.member("A", session_ms=2000).entered()
     for _ in range(3):
         await s.pass_ms(1000)
         await a.heartbeat()
@@ -110,8 +105,7 @@ async def syncs_do_not_keep_a_session_alive(s: Script) -> None:
 @scenario("a new member whose join waits outlives its session timeout")
 async def a_waiting_new_member_outlives_its_session_timeout(s: Script) -> None:
     (a,) = await s.stable("A")
-    b = s.member("B", session_ms=500)
-    await b.enter()
+    await s.member("B", session_ms=500).enter()
     await s.pass_ms(1500)
     await a.join()
 

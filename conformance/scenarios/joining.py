@@ -66,10 +66,9 @@ async def members_must_have_a_protocol_in_common(s: Script) -> None:
 
 @scenario("selectProtocol: the most preferred protocol that all support, with its metadata")
 async def members_vote_for_the_protocol(s: Script) -> None:
-    a = s.member("A", protocols=(*BOTH, ("zigzag", b"z")))
-    b = s.member("B", protocols=(("zigzag", b"z2"), ("sticky", b"s2"), ("range", b"r2")))
     c = s.member("C", protocols=(("sticky", b"s3"), ("range", b"r3")))
-    await a.enter()
+    a = await s.member("A", protocols=(*BOTH, ("zigzag", b"z"))).entered()
+    b = s.member("B", protocols=(("zigzag", b"z2"), ("sticky", b"s2"), ("range", b"r2")))
     await b.enter()
     await a.join()
     await c.enter()
@@ -159,17 +158,15 @@ async def an_emptied_group_rejects_its_former_members(s: Script) -> None:
 
 @scenario("JoinGroup: the pending id of a dynamic member, with an instance id")
 async def a_pending_id_with_an_instance_is_a_server_error(s: Script) -> None:
-    a = s.member("A")
-    await a.join()
+    a = await s.member("A").joined()
     await a.join(group_instance_id="i1")
     await a.join()
 
 
 @scenario("pending ids do not delay the first rebalance")
 async def a_pending_id_does_not_delay_the_first_rebalance(s: Script) -> None:
-    a, b = s.member("A"), s.member("B")
-    await a.join()
-    await b.join()
+    a = await s.member("A").joined()
+    await s.member("B").join()
     await a.join()
     await s.describe()
 
@@ -177,8 +174,7 @@ async def a_pending_id_does_not_delay_the_first_rebalance(s: Script) -> None:
 @scenario("pending ids delay every later rebalance until they join")
 async def a_pending_id_delays_a_rebalance_until_it_joins(s: Script) -> None:
     (a,) = await s.stable("A")
-    b = s.member("B")
-    await b.join()
+    b = await s.member("B").joined()
     await a.heartbeat()
     await a.join()
     await b.join()
@@ -187,8 +183,7 @@ async def a_pending_id_delays_a_rebalance_until_it_joins(s: Script) -> None:
 @scenario("pending ids delay every later rebalance until they leave")
 async def a_pending_id_delays_a_rebalance_until_it_leaves(s: Script) -> None:
     (a,) = await s.stable("A")
-    b = s.member("B")
-    await b.join()
+    b = await s.member("B").joined()
     await a.join()
     await b.leave()
 
@@ -196,8 +191,7 @@ async def a_pending_id_delays_a_rebalance_until_it_leaves(s: Script) -> None:
 @scenario("pending ids delay every later rebalance until their session timeout")
 async def a_pending_id_delays_a_rebalance_until_it_expires(s: Script) -> None:
     (a,) = await s.stable("A")
-    b = s.member("B", session_ms=2000)
-    await b.join()
+    b = await s.member("B", session_ms=2000).joined()
     await a.join()
     await s.until_response()
     await b.join()
@@ -206,8 +200,7 @@ async def a_pending_id_delays_a_rebalance_until_it_expires(s: Script) -> None:
 @scenario("a pending id that expires does not affect a stable group")
 async def a_pending_id_expires_in_a_stable_group(s: Script) -> None:
     (a,) = await s.stable("A")
-    b = s.member("B", session_ms=500)
-    await b.join()
+    b = await s.member("B", session_ms=500).joined()
     await s.pass_ms(1000)
     await a.heartbeat()
     await b.join()
@@ -222,8 +215,7 @@ async def a_client_without_a_client_id_joins(s: Script) -> None:
 
 @scenario("initial delay: it ends by time, not when all have joined", settings="delayed")
 async def the_first_rebalance_waits_for_more_members(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    await s.member("A").enter()
     await s.describe()
     await s.pass_ms(1500)
     await s.until_response()
@@ -242,16 +234,14 @@ async def a_new_member_extends_the_initial_delay(s: Script) -> None:
 
 @scenario("initial delay: at most the rebalance timeout", settings="delayed")
 async def the_initial_delay_ends_with_the_rebalance_timeout(s: Script) -> None:
-    a, b = s.member("A", rebalance_ms=4500), s.member("B", rebalance_ms=60_000)
-    await a.enter()
-    await b.enter()
+    await s.member("A", rebalance_ms=4500).enter()
+    await s.member("B", rebalance_ms=60_000).enter()
     await s.until_response()
 
 
 @scenario("initial delay: a member that leaves during it leaves an empty group", settings="delayed")
 async def the_only_member_leaves_during_the_initial_delay(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    a = await s.member("A").entered()
     await a.leave()
     await s.describe()
     await s.until_state("Empty")
@@ -263,8 +253,7 @@ async def the_only_member_leaves_during_the_initial_delay(s: Script) -> None:
 
 @scenario("initial delay: a commit and a sync during it", settings="delayed")
 async def requests_during_the_initial_delay(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    a = await s.member("A").entered()
     await a.heartbeat(generation_id=0)
     await a.commit(1, generation_id_or_member_epoch=0)
     await a.sync({a: "1"}, generation_id=0)
@@ -275,12 +264,10 @@ async def requests_during_the_initial_delay(s: Script) -> None:
 
 @scenario("initial delay: an emptied group waits again", settings="delayed")
 async def an_emptied_group_has_an_initial_delay_again(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    a = await s.member("A").entered()
     await s.until_response()
     await a.sync({a: "1"})
     await a.leave()
-    b = s.member("B")
-    await b.enter()
+    await s.member("B").enter()
     await s.describe()
     await s.until_response()

@@ -90,8 +90,7 @@ async def the_last_missing_member_leaves(s: Script) -> None:
 @scenario("LeaveGroup: leader, follower, pending and unknown member in one request")
 async def all_kinds_of_members_leave_at_once(s: Script) -> None:
     a, b = await s.stable("A", "B")
-    c = s.member("C")
-    await c.join()
+    c = await s.member("C").joined()
     await s.leave(a, b, c, ("stranger", None))
     await s.describe()
 

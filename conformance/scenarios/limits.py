@@ -8,10 +8,9 @@ LARGE = b"x" * 1_100_000  # more than max.message.bytes of the offsets topic, 1,
 
 @scenario("group.max.size 2: the third member is rejected in every state", settings="delayed")
 async def a_full_group_rejects_another_member(s: Script) -> None:
-    a, b, c = s.member("A"), s.member("B"), s.member("C")
-    await a.join()
-    await b.join()
-    await c.join()
+    a = await s.member("A").joined()
+    b = await s.member("B").joined()
+    c = await s.member("C").joined()
     await a.join()
     await b.join()
     await c.join()
@@ -29,9 +28,8 @@ async def a_full_group_rejects_another_member(s: Script) -> None:
 
 @scenario("group.max.size: members may rejoin; a static one may be replaced", settings="delayed")
 async def members_of_a_full_group_rejoin(s: Script) -> None:
-    a, b = s.member("A"), s.member("B", instance="i1")
-    await a.enter()
-    await b.join()
+    a = await s.member("A").entered()
+    b = await s.member("B", instance="i1").joined()
     await s.until_response()
     await a.sync({a: "1", b: "2"})
     await b.sync()
@@ -74,10 +72,9 @@ async def a_member_rejoins_too_late_to_a_full_rebalance(s: Script) -> None:
 
 @scenario("SyncGroup: an assignment that cannot be stored is discarded; another rebalance")
 async def an_assignment_that_is_too_large(s: Script) -> None:
-    a, b, c = s.member("A"), s.member("B"), s.member("C")
-    await a.enter()
-    await b.enter()
-    await c.enter()
+    a = await s.member("A").entered()
+    b = await s.member("B").entered()
+    c = await s.member("C").entered()
     await a.join()
     await b.join()
     await b.sync()
@@ -96,8 +93,7 @@ async def an_assignment_that_is_too_large(s: Script) -> None:
 
 @scenario("SyncGroup: an assignment that cannot be stored, of a leader without followers")
 async def an_assignment_of_one_member_is_too_large(s: Script) -> None:
-    a = s.member("A")
-    await a.enter()
+    a = await s.member("A").entered()
     for version in (0, 5):
         await a.sync({a: LARGE.decode()}, version)
         await a.heartbeat()

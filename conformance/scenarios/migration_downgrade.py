@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..members import ConsumerMember, Member, assignment, subscribed
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 ORDERS = subscribed("orders")
@@ -15,15 +15,13 @@ ANY_LEADER: dict[str, Any] = {
 
 async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember, Member]:
     """Return a consumer A with `payments` and a classic member B with `orders`."""
-    a = s.consumer("A", "payments", instance="i1", server_assignor="range")
-    b = s.member("B", protocols=ORDERS, member_id="B", **options)
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", "payments", instance="i1", server_assignor="range").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B", **options).joined()
     await b.sync()
     return a, b
 
 
-@scenario("downgrade: the last consumer leaves; the others rejoin", settings="consumer")
+@consumer_scenario("downgrade: the last consumer leaves; the others rejoin")
 async def the_last_consumer_leaves_a_mixed_group(s: Script) -> None:
     a, b = await mixed(s)
     await b.commit(7)
@@ -41,22 +39,20 @@ async def the_last_consumer_leaves_a_mixed_group(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("downgrade: not while another consumer is left", settings="consumer")
+@consumer_scenario("downgrade: not while another consumer is left")
 async def a_consumer_of_two_leaves_a_mixed_group(s: Script) -> None:
     a, _ = await mixed(s)
-    c = s.consumer("C", "payments", server_assignor="range")
-    await c.join()
+    c = await s.consumer("C", "payments", server_assignor="range").joined()
     await a.leave()
     await s.list()
     await c.leave()
     await s.list()
 
 
-@scenario("downgrade: with several classic members", settings="consumer", **ANY_LEADER)
+@consumer_scenario("downgrade: with several classic members", **ANY_LEADER)
 async def two_classic_members_are_left(s: Script) -> None:
     a, b = await mixed(s)
-    c = s.member("C", protocols=ORDERS, member_id="C")
-    await c.join()
+    c = await s.member("C", protocols=ORDERS, member_id="C").joined()
     await c.sync()
     await b.join()
     await b.sync()
@@ -69,7 +65,7 @@ async def two_classic_members_are_left(s: Script) -> None:
     await c.join()
 
 
-@scenario("downgrade: the last consumer expires", settings="consumer")
+@consumer_scenario("downgrade: the last consumer expires")
 async def the_last_consumer_of_a_mixed_group_expires(s: Script) -> None:
     await s.configure(session_timeout_ms="2000", heartbeat_interval_ms="500")
     _, b = await mixed(s)
@@ -79,7 +75,7 @@ async def the_last_consumer_of_a_mixed_group_expires(s: Script) -> None:
     await b.join()
 
 
-@scenario("downgrade: the last consumer has left with -2, and expires", settings="consumer")
+@consumer_scenario("downgrade: the last consumer has left with -2, and expires")
 async def the_last_static_consumer_of_a_mixed_group_is_away(s: Script) -> None:
     await s.configure(session_timeout_ms="2000", heartbeat_interval_ms="500")
     a, b = await mixed(s)
@@ -91,12 +87,10 @@ async def the_last_static_consumer_of_a_mixed_group_is_away(s: Script) -> None:
     await b.join()
 
 
-@scenario("downgrade: the last consumer does not revoke in time", settings="consumer")
+@consumer_scenario("downgrade: the last consumer does not revoke in time")
 async def the_last_consumer_of_a_mixed_group_does_not_revoke(s: Script) -> None:
-    a = s.consumer("A", rebalance_ms=1000, server_assignor="range")
-    b = s.member("B", protocols=ORDERS, member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", rebalance_ms=1000, server_assignor="range").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
     await b.sync()
     await a.heartbeat()
     await s.until_state("PreparingRebalance")
@@ -105,7 +99,7 @@ async def the_last_consumer_of_a_mixed_group_does_not_revoke(s: Script) -> None:
     await s.describe()
 
 
-@scenario("downgrade: the last consumer is removed by an administrator", settings="consumer")
+@consumer_scenario("downgrade: the last consumer is removed by an administrator")
 async def the_last_consumer_of_a_mixed_group_is_removed(s: Script) -> None:
     _, b = await mixed(s)
     await s.leave(("", "i1"))
@@ -114,11 +108,10 @@ async def the_last_consumer_of_a_mixed_group_is_removed(s: Script) -> None:
     await b.join()
 
 
-@scenario("downgrade: a classic member replaces the last static consumer", settings="consumer")
+@consumer_scenario("downgrade: a classic member replaces the last static consumer")
 async def the_last_static_consumer_is_replaced_by_a_classic_member(s: Script) -> None:
     a, b = await mixed(s)
-    c = s.member("C", protocols=subscribed("payments"), instance="i1")
-    await c.join()
+    c = await s.member("C", protocols=subscribed("payments"), instance="i1").joined()
     await s.list()
     await s.describe()
     await b.heartbeat()
@@ -127,37 +120,31 @@ async def the_last_static_consumer_is_replaced_by_a_classic_member(s: Script) ->
     await a.heartbeat()
 
 
-@scenario("downgrade: the last dynamic consumer becomes classic", settings="consumer")
+@consumer_scenario("downgrade: the last dynamic consumer becomes classic")
 async def the_last_dynamic_consumer_becomes_classic(s: Script) -> None:
-    a, b = s.consumer("A", "payments"), s.member("B", protocols=ORDERS, member_id="B")
-    await a.join()
-    await b.join()
+    await s.consumer("A", "payments").join()
+    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
     await b.sync()
-    c = s.member("A", protocols=subscribed("payments"), member_id="A")
-    await c.join()
+    c = await s.member("A", protocols=subscribed("payments"), member_id="A").joined()
     await s.list()
     await b.heartbeat()
     await c.sync()
 
 
-@scenario("downgrade: a group of one consumer that becomes classic", settings="consumer")
+@consumer_scenario("downgrade: a group of one consumer that becomes classic")
 async def the_only_static_consumer_becomes_classic(s: Script) -> None:
-    a = s.consumer("A", instance="i1")
-    await a.join()
-    b = s.member("B", protocols=ORDERS, instance="i1")
-    await b.join()
+    await s.consumer("A", instance="i1").join()
+    b = await s.member("B", protocols=ORDERS, instance="i1").joined()
     await s.list()
     await s.describe()
     await b.sync()
     await b.heartbeat()
 
 
-@scenario("downgrade: a classic member that was about to sync", settings="consumer")
+@consumer_scenario("downgrade: a classic member that was about to sync")
 async def a_classic_member_has_not_synced_before_the_downgrade(s: Script) -> None:
-    a = s.consumer("A", "payments")
-    b = s.member("B", protocols=ORDERS, member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", "payments").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
     await a.leave()
     await b.sync()
     await b.heartbeat()
@@ -165,7 +152,7 @@ async def a_classic_member_has_not_synced_before_the_downgrade(s: Script) -> Non
     await b.sync({b: "all"})
 
 
-@scenario("downgrade: several protocols and versions", settings="consumer", **ANY_LEADER)
+@consumer_scenario("downgrade: several protocols and versions", **ANY_LEADER)
 async def classic_members_of_several_protocols_are_left(s: Script) -> None:
     a = s.consumer("A", "payments", server_assignor="range")
     both = (*subscribed("orders", protocol="sticky"), *subscribed("orders", version=1))
@@ -180,7 +167,7 @@ async def classic_members_of_several_protocols_are_left(s: Script) -> None:
     await c.join()
 
 
-@scenario("downgrade: a malformed subscription for the other protocol", settings="consumer")
+@consumer_scenario("downgrade: a malformed subscription for the other protocol")
 async def a_subscription_for_the_selected_protocol_is_malformed(s: Script) -> None:
     a = s.consumer("A", "payments", instance="i1", server_assignor="range")
     both = (*ORDERS, ("sticky", b""))
@@ -201,7 +188,7 @@ async def a_subscription_for_the_selected_protocol_is_malformed(s: Script) -> No
     await s.list()
 
 
-@scenario("downgrade: an invalid subscription as the last consumer expires", settings="consumer")
+@consumer_scenario("downgrade: an invalid subscription as the last consumer expires")
 async def a_subscription_is_malformed_when_the_last_consumer_expires(s: Script) -> None:
     await s.configure(session_timeout_ms="2000", heartbeat_interval_ms="500")
     a = s.consumer("A", "payments", server_assignor="range")
@@ -221,7 +208,7 @@ async def a_subscription_is_malformed_when_the_last_consumer_expires(s: Script) 
     await c.heartbeat()
 
 
-@scenario("downgrade: the session timeouts of classic members start again", settings="consumer")
+@consumer_scenario("downgrade: the session timeouts of classic members start again")
 async def a_classic_member_expires_after_the_downgrade(s: Script) -> None:
     a, b = await mixed(s, session_ms=1500, rebalance_ms=60_000)
     await a.leave()
@@ -230,11 +217,10 @@ async def a_classic_member_expires_after_the_downgrade(s: Script) -> None:
     await s.describe()
 
 
-@scenario("downgrade: a classic member that does not rejoin is removed", settings="consumer")
+@consumer_scenario("downgrade: a classic member that does not rejoin is removed")
 async def a_classic_member_does_not_rejoin_after_the_downgrade(s: Script) -> None:
     a, b = await mixed(s, rebalance_ms=4000)
-    c = s.member("C", protocols=ORDERS, member_id="C", rebalance_ms=4000)
-    await c.join()
+    c = await s.member("C", protocols=ORDERS, member_id="C", rebalance_ms=4000).joined()
     await c.sync()
     await a.leave()
     await b.join()
@@ -243,13 +229,12 @@ async def a_classic_member_does_not_rejoin_after_the_downgrade(s: Script) -> Non
     await s.describe()
 
 
-@scenario("down and up again", settings="consumer")
+@consumer_scenario("down and up again")
 async def a_group_is_downgraded_and_upgraded_again(s: Script) -> None:
     a, b = await mixed(s)
     await a.leave()
     await b.heartbeat()
-    c = s.consumer("C", server_assignor="range")
-    await c.join()
+    c = await s.consumer("C", server_assignor="range").joined()
     await s.describe_consumers()
     await b.heartbeat()
     await b.join()
@@ -260,7 +245,7 @@ async def a_group_is_downgraded_and_upgraded_again(s: Script) -> None:
     await b.join()
 
 
-@scenario("the last classic member leaves a mixed group", settings="consumer")
+@consumer_scenario("the last classic member leaves a mixed group")
 async def the_last_classic_member_leaves_a_mixed_group(s: Script) -> None:
     a, b = await mixed(s)
     await b.leave()
@@ -270,16 +255,13 @@ async def the_last_classic_member_leaves_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("rolling downgrade: dynamic consumers, one after the other", settings="consumer")
+@consumer_scenario("rolling downgrade: dynamic consumers, one after the other")
 async def a_rolling_downgrade_of_dynamic_consumers(s: Script) -> None:
-    a, b = s.consumer("A", server_assignor="range"), s.consumer("B", server_assignor="range")
-    await a.join()
-    await b.join()
+    a, b = await s.consumers("A", "B", server_assignor="range")
     await s.converge(a, b)
     await a.commit(1)
     await a.leave()
-    c = s.member("C", protocols=ORDERS, member_id="C")
-    await c.join()
+    c = await s.member("C", protocols=ORDERS, member_id="C").joined()
     await c.sync()
     await b.heartbeat()
     await b.report()
@@ -295,22 +277,18 @@ async def a_rolling_downgrade_of_dynamic_consumers(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("rolling downgrade: static consumers, one after the other", settings="consumer")
+@consumer_scenario("rolling downgrade: static consumers, one after the other")
 async def a_rolling_downgrade_of_static_consumers(s: Script) -> None:
-    a = s.consumer("A", instance="i1", server_assignor="range")
-    b = s.consumer("B", instance="i2", server_assignor="range")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", instance="i1", server_assignor="range").joined()
+    b = await s.consumer("B", instance="i2", server_assignor="range").joined()
     await s.converge(a, b)
     await a.leave(-2)
-    c = s.member("C", protocols=ORDERS, instance="i1")
-    await c.join()
+    c = await s.member("C", protocols=ORDERS, instance="i1").joined()
     await c.sync()
     await c.heartbeat()
     await s.list()
     await b.leave(-2)
-    d = s.member("D", protocols=ORDERS, instance="i2")
-    await d.join()
+    d = await s.member("D", protocols=ORDERS, instance="i2").joined()
     await s.list()
     await d.sync()
     await c.heartbeat()
@@ -318,7 +296,7 @@ async def a_rolling_downgrade_of_static_consumers(s: Script) -> None:
     await s.describe()
 
 
-@scenario("downgrade: the generations continue the epochs", settings="consumer")
+@consumer_scenario("downgrade: the generations continue the epochs")
 async def commits_around_a_downgrade(s: Script) -> None:
     a, b = await mixed(s)
     await a.leave()

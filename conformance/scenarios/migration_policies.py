@@ -1,11 +1,11 @@
 """Empty groups that change their protocol, and the migration policies."""
 
 from ..members import assignment, subscribed
-from ..scenario import scenario
+from ..scenario import consumer_scenario, scenario
 from ..script import Script, classic_group
 
 
-@scenario("an empty classic group becomes a KIP-848 group; offsets stay", settings="consumer")
+@consumer_scenario("an empty classic group becomes a KIP-848 group; offsets stay")
 async def an_empty_classic_group_is_joined_by_a_consumer(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.commit(7)
@@ -21,12 +21,11 @@ async def an_empty_classic_group_is_joined_by_a_consumer(s: Script) -> None:
     await a.heartbeat()
 
 
-@scenario("a group with offsets only becomes a KIP-848 group", settings="consumer")
+@consumer_scenario("a group with offsets only becomes a KIP-848 group")
 async def a_simple_group_is_joined_by_a_consumer(s: Script) -> None:
     await s.member("Admin").commit(7)
     await s.consumer("A").leave()
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.fetch()
     await s.describe_consumers()
     await a.leave()
@@ -34,14 +33,12 @@ async def a_simple_group_is_joined_by_a_consumer(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("an empty KIP-848 group becomes a classic group; offsets stay", settings="consumer")
+@consumer_scenario("an empty KIP-848 group becomes a classic group; offsets stay")
 async def an_empty_consumer_group_is_joined_by_a_classic_member(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.commit(7)
     await a.leave()
-    b = s.member("B", protocols=subscribed("orders"))
-    await b.join()
+    b = await s.member("B", protocols=subscribed("orders")).joined()
     await s.list()
     await b.join()
     await s.describe(6)
@@ -53,7 +50,7 @@ async def an_empty_consumer_group_is_joined_by_a_classic_member(s: Script) -> No
     await a.heartbeat()
 
 
-@scenario("an empty KIP-848 group rejects requests of classic members", settings="consumer")
+@consumer_scenario("an empty KIP-848 group rejects requests of classic members")
 async def classic_requests_to_an_empty_consumer_group(s: Script) -> None:
     a, b = s.consumer("A"), s.member("B")
     await a.join()
@@ -65,13 +62,11 @@ async def classic_requests_to_an_empty_consumer_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("an empty KIP-848 group becomes a Connect group, and back again", settings="consumer")
+@consumer_scenario("an empty KIP-848 group becomes a Connect group, and back again")
 async def an_empty_consumer_group_is_joined_by_a_worker(s: Script) -> None:
-    a = s.consumer("A")
-    await a.join()
+    a = await s.consumer("A").joined()
     await a.leave()
-    w = s.member("W", protocol_type="connect")
-    await w.enter()
+    w = await s.member("W", protocol_type="connect").entered()
     await s.list()
     await a.join()
     await w.leave()
@@ -79,7 +74,7 @@ async def an_empty_consumer_group_is_joined_by_a_worker(s: Script) -> None:
     await s.list()
 
 
-@scenario("an empty KIP-848 group: joins in every version", settings="consumer")
+@consumer_scenario("an empty KIP-848 group: joins in every version")
 async def an_empty_consumer_group_is_joined_in_every_version(s: Script) -> None:
     for version in range(10):
         group = f"{s.group}/{version}"
@@ -89,7 +84,7 @@ async def an_empty_consumer_group_is_joined_in_every_version(s: Script) -> None:
         await b.join(version, group_id=group)
 
 
-@scenario("an empty KIP-848 group: a join with an unknown id", settings="consumer")
+@consumer_scenario("an empty KIP-848 group: a join with an unknown id")
 async def an_empty_consumer_group_rejects_joins(s: Script) -> None:
     a, b = s.consumer("A"), s.member("B")
     await a.join()
@@ -103,22 +98,19 @@ async def an_empty_consumer_group_rejects_joins(s: Script) -> None:
     await s.list()
 
 
-@scenario("a classic group whose members are only pending is empty", settings="consumer")
+@consumer_scenario("a classic group whose members are only pending is empty")
 async def a_group_of_pending_members_is_joined_by_a_consumer(s: Script) -> None:
-    p = s.member("P", protocols=subscribed("orders"))
-    await p.join()
-    a = s.consumer("A", server_assignor="range")
-    await a.join()
+    p = await s.member("P", protocols=subscribed("orders")).joined()
+    await s.consumer("A", server_assignor="range").join()
     await s.describe_consumers()
     await p.heartbeat(generation_id=1)
 
 
-@scenario("a classic group whose member has expired becomes a KIP-848 group", settings="consumer")
+@consumer_scenario("a classic group whose member has expired becomes a KIP-848 group")
 async def an_expired_classic_group_is_joined_by_a_consumer(s: Script) -> None:
     (a,) = await s.stable("A", session_ms=1000)
     await s.until_state("Empty")
-    b = s.consumer("B")
-    await b.join()
+    await s.consumer("B").join()
     await a.join()
     await s.describe_consumers()
 
@@ -128,8 +120,7 @@ async def empty_groups_with_migration_disabled(s: Script) -> None:
     (a,) = await s.stable("A")
     await a.commit(7)
     await a.leave()
-    b = s.consumer("B")
-    await b.join()
+    b = await s.consumer("B").joined()
     await s.list()
     await b.leave()
     await s.member("C").enter()
@@ -139,8 +130,7 @@ async def empty_groups_with_migration_disabled(s: Script) -> None:
 
 @scenario("policy disabled: a consumer cannot join a live classic group", settings="disabled")
 async def a_consumer_joins_a_classic_group_with_migration_disabled(s: Script) -> None:
-    a = s.member("A", protocols=subscribed("orders"))
-    await a.enter()
+    a = await s.member("A", protocols=subscribed("orders")).entered()
     for version in (0, 1):
         await s.consumer("B").join(version)
     await a.sync({a: assignment("orders", 0, 1)})
@@ -153,10 +143,8 @@ async def a_consumer_joins_a_classic_group_with_migration_disabled(s: Script) ->
 
 @scenario("policy disabled: a classic member joins a live KIP-848 group", settings="disabled")
 async def a_classic_member_joins_consumers_with_migration_disabled(s: Script) -> None:
-    a = s.consumer("A", server_assignor="range")
-    b = s.member("B", protocols=subscribed("orders"), member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", server_assignor="range").joined()
+    b = await s.member("B", protocols=subscribed("orders"), member_id="B").joined()
     await b.sync()
     await b.heartbeat()
     await s.describe_consumers()
@@ -167,11 +155,9 @@ async def a_classic_member_joins_consumers_with_migration_disabled(s: Script) ->
 
 @scenario("policy upgrade: live groups are upgraded, not downgraded", settings="upgrade")
 async def live_groups_with_upgrades_only(s: Script) -> None:
-    a = s.member("A", protocols=subscribed("orders"))
-    await a.enter()
+    a = await s.member("A", protocols=subscribed("orders")).entered()
     await a.sync({a: assignment("orders", 0, 1)})
-    b = s.consumer("B", server_assignor="range")
-    await b.join()
+    b = await s.consumer("B", server_assignor="range").joined()
     await s.list()
     await a.heartbeat()
     await a.join()
@@ -215,8 +201,7 @@ async def a_full_classic_group_is_upgraded(s: Script) -> None:
 
 @scenario("policy downgrade: a consumer cannot join a live classic group", settings="downgrade")
 async def a_consumer_joins_a_classic_group_with_downgrades_only(s: Script) -> None:
-    a = s.member("A", protocols=subscribed("orders"))
-    await a.enter()
+    a = await s.member("A", protocols=subscribed("orders")).entered()
     await a.sync({a: assignment("orders", 0, 1)})
     await s.consumer("B").join()
     await a.heartbeat()
@@ -225,10 +210,8 @@ async def a_consumer_joins_a_classic_group_with_downgrades_only(s: Script) -> No
 
 @scenario("policy downgrade: the last new-protocol member leaves", settings="downgrade")
 async def a_mixed_group_with_downgrades_only(s: Script) -> None:
-    a = s.consumer("A", server_assignor="range")
-    b = s.member("B", protocols=subscribed("orders"), member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", server_assignor="range").joined()
+    b = await s.member("B", protocols=subscribed("orders"), member_id="B").joined()
     await b.sync()
     await a.leave()
     await s.list()
@@ -242,8 +225,7 @@ async def a_mixed_group_with_downgrades_only(s: Script) -> None:
     settings="downgrade",
 )
 async def a_large_group_is_not_downgraded(s: Script) -> None:
-    a = s.consumer("A", server_assignor="range")
-    await a.join()
+    a = await s.consumer("A", server_assignor="range").joined()
     members = [s.member(n, protocols=subscribed("orders"), member_id=n) for n in "BCD"]
     for member in members:
         await member.join()

@@ -1,7 +1,7 @@
 """Classic members in groups of the new protocol."""
 
 from ..members import ConsumerMember, Member, subscribed
-from ..scenario import scenario
+from ..scenario import consumer_scenario
 from ..script import Script
 
 ORDERS = subscribed("orders")
@@ -9,10 +9,8 @@ ORDERS = subscribed("orders")
 
 async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember, Member]:
     """Return a consumer A and a classic member B, each with one partition of `orders`."""
-    a = s.consumer("A", server_assignor="range")
-    b = s.member("B", protocols=ORDERS, member_id="B", **options)
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", server_assignor="range").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B", **options).joined()
     await a.report()
     await a.report()
     await b.sync()
@@ -22,11 +20,10 @@ async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember,
     return a, b
 
 
-@scenario("mixed: a classic member joins consumers, in two steps", settings="consumer")
+@consumer_scenario("mixed: a classic member joins consumers, in two steps")
 async def a_classic_member_joins_consumers(s: Script) -> None:
-    a, b = s.consumer("A"), s.member("B", protocols=subscribed("payments"))
-    await a.join()
-    await b.join()
+    a = await s.consumer("A").joined()
+    b = await s.member("B", protocols=subscribed("payments")).joined()
     await s.describe_consumers()
     await b.join()
     await s.describe_consumers()
@@ -37,12 +34,10 @@ async def a_classic_member_joins_consumers(s: Script) -> None:
     await s.list()
 
 
-@scenario("mixed: a member waits for partitions, and has to rejoin", settings="consumer")
+@consumer_scenario("mixed: a member waits for partitions, and has to rejoin")
 async def a_classic_member_waits_for_partitions(s: Script) -> None:
-    a = s.consumer("A", server_assignor="range")
-    b = s.member("B", protocols=ORDERS, member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", server_assignor="range").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
     await b.heartbeat()
     await b.sync()
     await b.heartbeat()
@@ -59,7 +54,7 @@ async def a_classic_member_waits_for_partitions(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: joins in every version", settings="consumer")
+@consumer_scenario("mixed: joins in every version")
 async def classic_members_of_every_version_join_consumers(s: Script) -> None:
     for version in range(10):
         group = f"{s.group}/{version}"
@@ -72,16 +67,15 @@ async def classic_members_of_every_version_join_consumers(s: Script) -> None:
         await b.heartbeat(min(version, 4), group_id=group)
 
 
-@scenario("mixed: a member id that the group does not know is accepted", settings="consumer")
+@consumer_scenario("mixed: a member id that the group does not know is accepted")
 async def a_classic_member_joins_consumers_with_its_own_id(s: Script) -> None:
     await s.consumer("A").join()
-    b = s.member("B", protocols=subscribed("payments"), member_id="anything")
-    await b.join()
+    b = await s.member("B", protocols=subscribed("payments"), member_id="anything").joined()
     await b.sync()
     await s.describe_consumers()
 
 
-@scenario("mixed: joins that are rejected", settings="consumer")
+@consumer_scenario("mixed: joins that are rejected")
 async def classic_members_are_rejected_by_consumers(s: Script) -> None:
     await s.consumer("A").join()
     b = s.member("B", protocols=ORDERS, member_id="B")
@@ -98,7 +92,7 @@ async def classic_members_are_rejected_by_consumers(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: classic members need a common protocol", settings="consumer")
+@consumer_scenario("mixed: classic members need a common protocol")
 async def classic_members_without_a_common_protocol(s: Script) -> None:
     await s.consumer("A").join()
     b = s.member("B", protocols=subscribed("payments", protocol="range"), member_id="B")
@@ -113,7 +107,7 @@ async def classic_members_without_a_common_protocol(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: a join without changes keeps the generation", settings="consumer")
+@consumer_scenario("mixed: a join without changes keeps the generation")
 async def a_classic_member_rejoins_without_changes(s: Script) -> None:
     a, b = await mixed(s)
     await b.join()
@@ -124,7 +118,7 @@ async def a_classic_member_rejoins_without_changes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: a changed subscription is a new epoch", settings="consumer")
+@consumer_scenario("mixed: a changed subscription is a new epoch")
 async def a_classic_member_changes_its_subscription(s: Script) -> None:
     a, b = await mixed(s)
     await b.join(protocols=subscribed("orders", "unknown"))
@@ -137,7 +131,7 @@ async def a_classic_member_changes_its_subscription(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: other changes of a join", settings="consumer")
+@consumer_scenario("mixed: other changes of a join")
 async def a_classic_member_changes_other_fields(s: Script) -> None:
     _, b = await mixed(s)
     await b.join(protocols=subscribed("orders", rack="r1"))
@@ -148,22 +142,19 @@ async def a_classic_member_changes_other_fields(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, cooperative: the owned partitions determine the assignment", settings="consumer")
+@consumer_scenario("mixed, cooperative: the owned partitions determine the assignment")
 async def a_cooperative_member_in_a_mixed_group(s: Script) -> None:
     def owning(*partitions: int) -> tuple[tuple[str, bytes], ...]:
         owned = {"shipments": partitions}
         return tuple(subscribed("shipments", owned=owned, generation=b.generation))
 
     b = s.member("B", member_id="B")
-    a = s.consumer("A", "shipments", server_assignor="range")
-    await a.join()
+    a = await s.consumer("A", "shipments", server_assignor="range").joined()
     await a.leave(-1)
-    a = s.consumer("A", "payments", server_assignor="range")
-    await a.join()
+    a = await s.consumer("A", "payments", server_assignor="range").joined()
     await b.join(protocols=owning())
     await b.sync()
-    c = s.consumer("C", "shipments", server_assignor="range")
-    await c.join()
+    c = await s.consumer("C", "shipments", server_assignor="range").joined()
     await b.heartbeat()
     await b.join(protocols=owning(0, 1, 2, 3, 4, 5))
     await b.sync()
@@ -178,15 +169,12 @@ async def a_cooperative_member_in_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, eager: a join without owned partitions gives them up", settings="consumer")
+@consumer_scenario("mixed, eager: a join without owned partitions gives them up")
 async def an_eager_member_in_a_mixed_group(s: Script) -> None:
-    a = s.consumer("A", "payments", server_assignor="range")
-    b = s.member("B", protocols=subscribed("shipments", version=0), member_id="B")
-    await a.join()
-    await b.join()
+    await s.consumer("A", "payments", server_assignor="range").join()
+    b = await s.member("B", protocols=subscribed("shipments", version=0), member_id="B").joined()
     await b.sync()
-    c = s.consumer("C", "shipments", server_assignor="range")
-    await c.join()
+    c = await s.consumer("C", "shipments", server_assignor="range").joined()
     await c.heartbeat()
     await b.heartbeat()
     await s.describe_consumers()
@@ -197,7 +185,7 @@ async def an_eager_member_in_a_mixed_group(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("mixed: rejected syncs", settings="consumer")
+@consumer_scenario("mixed: rejected syncs")
 async def syncs_in_a_mixed_group(s: Script) -> None:
     a, b = await mixed(s)
     await b.sync(member_id="stranger")
@@ -217,14 +205,14 @@ async def syncs_in_a_mixed_group(s: Script) -> None:
     await b.sync()
 
 
-@scenario("mixed: syncs in every version", settings="consumer")
+@consumer_scenario("mixed: syncs in every version")
 async def syncs_of_every_version_in_a_mixed_group(s: Script) -> None:
     _, b = await mixed(s)
     for version in range(6):
         await b.sync(version=version)
 
 
-@scenario("mixed: rejected heartbeats", settings="consumer")
+@consumer_scenario("mixed: rejected heartbeats")
 async def heartbeats_in_a_mixed_group(s: Script) -> None:
     a, b = await mixed(s)
     for version in range(5):
@@ -239,11 +227,10 @@ async def heartbeats_in_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: when the response to a heartbeat requires a rejoin", settings="consumer")
+@consumer_scenario("mixed: when the response to a heartbeat requires a rejoin")
 async def heartbeats_of_a_classic_member_during_rebalances(s: Script) -> None:
     a, b = await mixed(s)
-    c = s.consumer("C", "payments", server_assignor="range")
-    await c.join()
+    c = await s.consumer("C", "payments", server_assignor="range").joined()
     await b.heartbeat()
     await b.heartbeat()
     await b.join()
@@ -258,33 +245,28 @@ async def heartbeats_of_a_classic_member_during_rebalances(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("mixed: leaving, in every version", settings="consumer")
+@consumer_scenario("mixed: leaving, in every version")
 async def classic_members_leave_a_mixed_group(s: Script) -> None:
     await s.consumer("A").join()
     for version in range(6):
-        b = s.member("B", protocols=subscribed("payments"), member_id="B")
-        await b.join()
+        b = await s.member("B", protocols=subscribed("payments"), member_id="B").joined()
         await b.leave(version)
         await b.leave(version)
     await s.describe_consumers()
     await s.list()
 
 
-@scenario("mixed: members of both protocols leave at once", settings="consumer")
+@consumer_scenario("mixed: members of both protocols leave at once")
 async def members_of_both_protocols_leave_at_once(s: Script) -> None:
-    a = s.consumer("A", instance="i1", server_assignor="range")
-    b = s.member("B", protocols=ORDERS, instance="i2")
-    c = s.consumer("C", server_assignor="range")
-    d = s.member("D", protocols=ORDERS, member_id="D")
-    await a.join()
-    await b.join()
-    await c.join()
-    await d.join()
+    await s.consumer("A", instance="i1", server_assignor="range").join()
+    await s.member("B", protocols=ORDERS, instance="i2").join()
+    await s.consumer("C", server_assignor="range").join()
+    d = await s.member("D", protocols=ORDERS, member_id="D").joined()
     await s.leave(("", "i1"), ("", "i2"), (d.id, None), ("stranger", None))
     await s.describe_consumers()
 
 
-@scenario("mixed: the session timeout is the member's own", settings="consumer")
+@consumer_scenario("mixed: the session timeout is the member's own")
 async def a_classic_member_of_a_mixed_group_expires(s: Script) -> None:
     a, b = await mixed(s, session_ms=2000)
     await s.pass_ms(1000)
@@ -296,7 +278,7 @@ async def a_classic_member_of_a_mixed_group_expires(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("mixed: a member that does not sync within its rebalance timeout", settings="consumer")
+@consumer_scenario("mixed: a member that does not sync within its rebalance timeout")
 async def a_classic_member_does_not_sync(s: Script) -> None:
     await s.consumer("A").join()
     b = s.member("B", protocols=subscribed("payments"), member_id="B", rebalance_ms=1500)
@@ -308,7 +290,7 @@ async def a_classic_member_does_not_sync(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: a member that does not rejoin within its rebalance timeout", settings="consumer")
+@consumer_scenario("mixed: a member that does not rejoin within its rebalance timeout")
 async def a_classic_member_does_not_rejoin(s: Script) -> None:
     a, b = await mixed(s, rebalance_ms=1500)
     await a.heartbeat(subscribed_topic_names=("orders", "payments"))
@@ -321,7 +303,7 @@ async def a_classic_member_does_not_rejoin(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, static: joins, in one step; syncs; leaves by instance", settings="consumer")
+@consumer_scenario("mixed, static: joins, in one step; syncs; leaves by instance")
 async def a_static_classic_member_joins_consumers(s: Script) -> None:
     await s.consumer("A").join()
     for version in range(5, 10):
@@ -332,14 +314,12 @@ async def a_static_classic_member_joins_consumers(s: Script) -> None:
     await s.list()
 
 
-@scenario("mixed, static: a classic member returns under a new id", settings="consumer")
+@consumer_scenario("mixed, static: a classic member returns under a new id")
 async def a_static_classic_member_returns_to_a_mixed_group(s: Script) -> None:
     await s.consumer("A").join()
-    b = s.member("B", protocols=subscribed("payments"), instance="i1")
-    await b.join()
+    b = await s.member("B", protocols=subscribed("payments"), instance="i1").joined()
     await b.sync()
-    again = s.member("B", protocols=subscribed("payments"), instance="i1")
-    await again.join()
+    again = await s.member("B", protocols=subscribed("payments"), instance="i1").joined()
     await b.heartbeat()
     await b.join()
     await b.sync()
@@ -349,11 +329,10 @@ async def a_static_classic_member_returns_to_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, static: ids that do not match", settings="consumer")
+@consumer_scenario("mixed, static: ids that do not match")
 async def static_classic_members_with_ids_that_do_not_match(s: Script) -> None:
     await s.consumer("A", instance="i1").join()
-    b = s.member("B", protocols=subscribed("payments"), instance="i2")
-    await b.join()
+    b = await s.member("B", protocols=subscribed("payments"), instance="i2").joined()
     await b.sync()
     for member_id, instance in ((b.id, "i9"), ("stranger", "i2"), ("A", "i2"), (b.id, "i1")):
         wrong = {"member_id": member_id, "group_instance_id": instance}
@@ -365,11 +344,10 @@ async def static_classic_members_with_ids_that_do_not_match(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, static: an empty instance id is an instance id", settings="consumer")
+@consumer_scenario("mixed, static: an empty instance id is an instance id")
 async def a_static_classic_member_with_an_empty_instance_id(s: Script) -> None:
     await s.consumer("A").join()
-    b = s.member("B", protocols=subscribed("payments"), instance="")
-    await b.join()
+    b = await s.member("B", protocols=subscribed("payments"), instance="").joined()
     await s.describe_consumers()
     await b.join()
     await b.sync()
@@ -378,13 +356,11 @@ async def a_static_classic_member_with_an_empty_instance_id(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, static: a classic member takes over from a consumer", settings="consumer")
+@consumer_scenario("mixed, static: a classic member takes over from a consumer")
 async def a_static_consumer_is_replaced_by_a_classic_member(s: Script) -> None:
-    a, c = s.consumer("A", instance="i1"), s.consumer("C", "payments")
-    await a.join()
-    await c.join()
-    b = s.member("B", protocols=ORDERS, instance="i1")
-    await b.join()
+    a = await s.consumer("A", instance="i1").joined()
+    await s.consumer("C", "payments").join()
+    b = await s.member("B", protocols=ORDERS, instance="i1").joined()
     await s.describe_consumers()
     await a.heartbeat()
     await b.sync()
@@ -392,41 +368,34 @@ async def a_static_consumer_is_replaced_by_a_classic_member(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed, static: a classic member takes over from an absent consumer", settings="consumer")
+@consumer_scenario("mixed, static: a classic member takes over from an absent consumer")
 async def an_absent_static_consumer_is_replaced_by_a_classic_member(s: Script) -> None:
-    a, c = s.consumer("A", instance="i1"), s.consumer("C", "payments")
-    await a.join()
-    await c.join()
+    a = await s.consumer("A", instance="i1").joined()
+    await s.consumer("C", "payments").join()
     await a.leave(-2)
-    b = s.member("B", protocols=ORDERS, instance="i1")
-    await b.join()
+    b = await s.member("B", protocols=ORDERS, instance="i1").joined()
     await b.sync()
     await s.describe_consumers()
 
 
-@scenario("mixed, static: a consumer takes over, and back", settings="consumer")
+@consumer_scenario("mixed, static: a consumer takes over, and back")
 async def a_static_classic_member_is_replaced_by_a_consumer(s: Script) -> None:
-    c = s.consumer("C", "payments")
-    await c.join()
-    b = s.member("B", protocols=ORDERS, instance="i1")
-    await b.join()
+    await s.consumer("C", "payments").join()
+    b = await s.member("B", protocols=ORDERS, instance="i1").joined()
     await b.sync()
-    a = s.consumer("A", instance="i1")
-    await a.join()
+    a = await s.consumer("A", instance="i1").joined()
     await s.describe_consumers()
     await b.heartbeat()
     await a.report()
-    again = s.member("B", protocols=ORDERS, instance="i1")
-    await again.join()
+    again = await s.member("B", protocols=ORDERS, instance="i1").joined()
     await again.sync()
     await s.describe_consumers()
 
 
-@scenario("mixed: a dynamic member changes from classic to consumer and back", settings="consumer")
+@consumer_scenario("mixed: a dynamic member changes from classic to consumer and back")
 async def a_dynamic_member_changes_its_protocol(s: Script) -> None:
     _, b = await mixed(s)
-    c = s.consumer("B", server_assignor="range")
-    await c.join()
+    c = await s.consumer("B", server_assignor="range").joined()
     await s.describe_consumers()
     await b.heartbeat()
     await c.heartbeat()
@@ -436,7 +405,7 @@ async def a_dynamic_member_changes_its_protocol(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: commits and fetches of a classic member", settings="consumer")
+@consumer_scenario("mixed: commits and fetches of a classic member")
 async def a_classic_member_of_a_mixed_group_commits(s: Script) -> None:
     a, b = await mixed(s)
     for version in (2, 7, 8, 9, 10):
@@ -459,11 +428,10 @@ async def a_classic_member_of_a_mixed_group_commits(s: Script) -> None:
         await s.send("OffsetFetch", 9, {"groups": [group]})
 
 
-@scenario("mixed: deletion of offsets and groups", settings="consumer")
+@consumer_scenario("mixed: deletion of offsets and groups")
 async def offsets_of_a_mixed_group_are_deleted(s: Script) -> None:
-    a, b = s.consumer("A", "payments"), s.member("B", protocols=ORDERS, member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", "payments").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
     await a.commit(1, topics=[("orders", 0, ""), ("payments", 0, ""), ("shipments", 0, "")])
     await s.delete_offsets(orders=(0,), payments=(0,), shipments=(0,))
     await s.delete()
@@ -471,10 +439,9 @@ async def offsets_of_a_mixed_group_are_deleted(s: Script) -> None:
     await s.delete_offsets(orders=(0,), payments=(0,))
 
 
-@scenario("mixed: classic members request no server assignor", settings="consumer")
+@consumer_scenario("mixed: classic members request no server assignor")
 async def the_assignor_of_a_mixed_group(s: Script) -> None:
-    a = s.consumer("A", "payments", server_assignor="range")
-    await a.join()
+    a = await s.consumer("A", "payments", server_assignor="range").joined()
     await s.member("B", protocols=ORDERS, member_id="B").join()
     await s.member("C", protocols=ORDERS, member_id="C").join()
     await s.describe_consumers()
@@ -482,11 +449,10 @@ async def the_assignor_of_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("mixed: a topic is created to which a classic member is subscribed", settings="consumer")
+@consumer_scenario("mixed: a topic is created to which a classic member is subscribed")
 async def a_topic_of_a_classic_member_is_created(s: Script) -> None:
-    a = s.consumer("A", "payments")
     b = s.member("B", protocols=subscribed("orders", f"{s.group}.topic"), member_id="B")
-    await a.join()
+    a = await s.consumer("A", "payments").joined()
     await b.join(protocols=ORDERS)
     await b.sync()
     topic = await s.topic(1)
@@ -500,13 +466,11 @@ async def a_topic_of_a_classic_member_is_created(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("interval: a classic member waits for its assignment", settings="consumer")
+@consumer_scenario("interval: a classic member waits for its assignment")
 async def a_classic_member_joins_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
-    a = s.consumer("A", server_assignor="range")
-    b = s.member("B", protocols=ORDERS, member_id="B")
-    await a.join()
-    await b.join()
+    a = await s.consumer("A", server_assignor="range").joined()
+    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
     await b.sync()
     await b.heartbeat()
     await s.describe_consumers()

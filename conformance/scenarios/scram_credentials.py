@@ -3,7 +3,7 @@ SASL requests on listeners without SASL."""
 
 from typing import Any
 
-from ..scenario import scenario
+from ..scenario import authorized, scenario
 from ..script import Script
 
 SHA_256, SHA_512 = 1, 2
@@ -109,7 +109,7 @@ async def tokens_of_anonymous_clients(s: Script) -> None:
     await request_tokens(s, "admin", ("User", "bob"))
 
 
-@scenario("Delegation tokens (KIP-48): disabled without a secret key", settings="acls")
+@authorized("Delegation tokens (KIP-48): disabled without a secret key")
 async def tokens_are_disabled(s: Script) -> None:
     owners = (("User", "alice"), ("User", "bob"), ("Group", "bob"))
     await request_tokens(s, "alice", *owners)

@@ -18,8 +18,7 @@ async def a_static_member_joins_in_one_step(s: Script) -> None:
 @scenario("static replacement, Stable, v9: the leader returns without a rebalance", is_exact=True)
 async def a_static_leader_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
-    again = s.member("A", instance="i1")
-    await again.join()
+    again = await s.member("A", instance="i1").joined()
     await s.describe()
     await again.sync()
     await again.heartbeat()
@@ -42,8 +41,7 @@ async def an_older_static_leader_returns(s: Script) -> None:
 @scenario("static replacement, Stable: a follower returns")
 async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
-    again = s.member("B", instance="i2")
-    await again.join()
+    again = await s.member("B", instance="i2").joined()
     await again.sync()
     await b.heartbeat()
     await b.commit()
@@ -54,8 +52,7 @@ async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
 @scenario("static replacement, Stable: no rebalance if the same protocol is selected")
 async def a_static_member_returns_with_other_metadata(s: Script) -> None:
     a, _ = await s.stable("A", "B", instances=I2)
-    again = s.member("B", instance="i2", protocols=(("range", b"new"),))
-    await again.join()
+    again = await s.member("B", instance="i2", protocols=(("range", b"new"),)).joined()
     await again.sync()
     await s.describe()
     await a.heartbeat()
@@ -66,8 +63,7 @@ async def a_static_member_returns_with_other_metadata(s: Script) -> None:
 async def a_static_member_returns_with_another_vote(s: Script) -> None:
     both = (("range", b"r"), ("sticky", b"s"))
     (a,) = await s.stable("A", instances=I1, protocols=both)
-    again = s.member("A", instance="i1", protocols=(("sticky", b"s"),))
-    await again.join()
+    again = await s.member("A", instance="i1", protocols=(("sticky", b"s"),)).joined()
     await again.sync({again: "1"})
     await a.heartbeat()
     await s.describe()
@@ -75,13 +71,11 @@ async def a_static_member_returns_with_another_vote(s: Script) -> None:
 
 @scenario("static replacement, CompletingRebalance: always a rebalance")
 async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
-    a, b = s.member("A", instance="i1"), s.member("B", instance="i2")
-    await a.join()
-    await b.join()
+    a = await s.member("A", instance="i1").joined()
+    b = await s.member("B", instance="i2").joined()
     await a.join()
     await b.sync()
-    again = s.member("B", instance="i2")
-    await again.join()
+    await s.member("B", instance="i2").join()
     await s.describe()
     await a.join()
 
@@ -90,17 +84,15 @@ async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
 async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     await a.join()
-    again = s.member("A", instance="i1")
-    await again.join()
+    await s.member("A", instance="i1").join()
     await s.describe()
     await b.join()
 
 
 @scenario("static replacement: the waiting sync of the old id is fenced")
 async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
-    a, b = s.member("A", instance="i1"), s.member("B", instance="i2")
-    await a.join()
-    await b.join()
+    a = await s.member("A", instance="i1").joined()
+    b = await s.member("B", instance="i2").joined()
     await a.join()
     await b.sync()
     await s.member("B", instance="i2").join()
@@ -166,8 +158,7 @@ async def silent_static_members_keep_a_rebalance_open(s: Script) -> None:
 @scenario("session timeout: a static member is removed too")
 async def a_static_member_expires(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2, session_ms=60_000)
-    c = s.member("C", instance="i3", session_ms=2000)
-    await c.join()
+    c = await s.member("C", instance="i3", session_ms=2000).joined()
     await a.join()
     await b.join()
     await a.sync({a: "1", b: "2", c: "3"})

@@ -16,8 +16,7 @@ async def a_sync_to_an_unknown_or_empty_group(s: Script) -> None:
 @scenario("SyncGroup: unknown and pending ids, fenced instances")
 async def a_sync_of_an_unknown_member(s: Script) -> None:
     a, b = await s.stable("A", "B", instances={"B": "i1"})
-    c = s.member("C")
-    await c.join()
+    c = await s.member("C").joined()
     await c.sync(generation_id=2)
     await c.sync(generation_id=2, member_id="stranger")
     await a.sync(group_instance_id="i9")

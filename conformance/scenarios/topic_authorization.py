@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from ..records import NewRecord, build
-from ..scenario import scenario
+from ..scenario import authorized
 from ..script import RECORD_TIMESTAMP_MS, Script
 
 UNKNOWN_ID = UUID(int=77)
@@ -23,10 +23,7 @@ async def produce(s: Script, version: int, *topics: Any, data: bytes, **values: 
     return await s.send("Produce", version, values, client_id="alice")
 
 
-@scenario(
-    "Produce needs WRITE on each topic, whether it exists or not",
-    settings="acls",
-)
+@authorized("Produce needs WRITE on each topic, whether it exists or not")
 async def records_are_written_by_who_may(s: Script) -> None:
     topic = await s.topic(1)
     for version in range(3, 13):
@@ -39,9 +36,8 @@ async def records_are_written_by_who_may(s: Script) -> None:
         await produce(s, version, topic, "nothing", "payments", data=records())
 
 
-@scenario(
-    "Produce with transactional records, but no transactional id: all partitions are denied",
-    settings="acls",
+@authorized(
+    "Produce with transactional records, but no transactional id: all partitions are denied"
 )
 async def transactions_without_id_are_denied(s: Script) -> None:
     topic = await s.topic(1)
@@ -52,9 +48,8 @@ async def transactions_without_id_are_denied(s: Script) -> None:
         await produce(s, 13, s.topic_ids[topic], data=records(attributes=16))
 
 
-@scenario(
-    "Produce and OffsetCommit with an empty topic name, which needs permission like any other",
-    settings="acls",
+@authorized(
+    "Produce and OffsetCommit with an empty topic name, which needs permission like any other"
 )
 async def empty_names_are_denied(s: Script) -> None:
     async def use_empty_name() -> None:
@@ -71,10 +66,7 @@ async def empty_names_are_denied(s: Script) -> None:
     await use_empty_name()
 
 
-@scenario(
-    "Produce by topic ids: unknown ids before denied ones",
-    settings="acls",
-)
+@authorized("Produce by topic ids: unknown ids before denied ones")
 async def records_are_written_by_topic_id(s: Script) -> None:
     topic = await s.topic(1)
     await produce(s, 13, s.topic_ids[topic], data=records())
@@ -83,7 +75,7 @@ async def records_are_written_by_topic_id(s: Script) -> None:
     await produce(s, 13, s.topic_ids[topic], data=records())
 
 
-@scenario("Produce with acks=0: a denial closes the connection", settings="acls")
+@authorized("Produce with acks=0: a denial closes the connection")
 async def denied_records_without_acks_close_the_connection(s: Script) -> None:
     topic = await s.topic(1)
     await produce(s, 9, topic, data=records(), acks=0)
@@ -98,7 +90,7 @@ async def fetch(s: Script, version: int, topics: Any, replica: int = -1, **value
     return await s.send("Fetch", version, {**values, "topics": entries}, client_id="alice")
 
 
-@scenario("Fetch needs READ on each topic, whether it exists or not", settings="acls")
+@authorized("Fetch needs READ on each topic, whether it exists or not")
 async def records_are_fetched_by_who_may(s: Script) -> None:
     topic = await s.topic(1)
     names = [topic, "nothing"]
@@ -116,7 +108,7 @@ async def records_are_fetched_by_who_may(s: Script) -> None:
     await fetch(s, 12, ["payments", *names, "orders"])
 
 
-@scenario("Fetch by a follower needs CLUSTER_ACTION on the cluster", settings="acls")
+@authorized("Fetch by a follower needs CLUSTER_ACTION on the cluster")
 async def records_are_fetched_by_followers(s: Script) -> None:
     await s.allow("alice", "READ", "topic *")
     for version in (4, 12):
@@ -124,7 +116,7 @@ async def records_are_fetched_by_followers(s: Script) -> None:
     await fetch(s, 14, [s.topic_ids["orders"], UNKNOWN_ID], replica=1)
 
 
-@scenario("Fetch sessions: each request is authorized", settings="acls")
+@authorized("Fetch sessions: each request is authorized")
 async def fetch_sessions_are_authorized(s: Script) -> None:
     topic = await s.topic(1)
     await s.allow("alice", "READ", f"topic {topic}")
@@ -141,7 +133,7 @@ async def fetch_sessions_are_authorized(s: Script) -> None:
     await s.send("Fetch", 12, {**session, "session_epoch": 3}, client_id="alice")
 
 
-@scenario("ListOffsets needs DESCRIBE on each topic", settings="acls")
+@authorized("ListOffsets needs DESCRIBE on each topic")
 async def offsets_are_listed_by_who_may(s: Script) -> None:
     partitions = [{"partition_index": n, "timestamp": -1} for n in (0, 9, 0)]
     topics = [{"name": name, "partitions": partitions} for name in ("orders", "nothing")]
@@ -153,7 +145,7 @@ async def offsets_are_listed_by_who_may(s: Script) -> None:
     await s.send("ListOffsets", 7, values, client_id="alice")
 
 
-@scenario("OffsetForLeaderEpoch needs DESCRIBE on each topic, or CLUSTER_ACTION", settings="acls")
+@authorized("OffsetForLeaderEpoch needs DESCRIBE on each topic, or CLUSTER_ACTION")
 async def epochs_are_looked_up_by_who_may(s: Script) -> None:
     entries = [{"partition": n, "leader_epoch": 0, "current_leader_epoch": -1} for n in (0, 9)]
     topics = [{"topic": name, "partitions": entries} for name in ("payments", "nothing")]
@@ -177,7 +169,7 @@ async def metadata(s: Script, version: int, topics: Any, **values: Any) -> Any:
     return await s.send("Metadata", version, values, client_id="alice")
 
 
-@scenario("Metadata: denied topics have an error if they are requested", settings="acls")
+@authorized("Metadata: denied topics have an error if they are requested")
 async def metadata_of_denied_topics(s: Script) -> None:
     topics = [{"name": name, "topic_id": None} for name in NAMES]
     for version in (0, 1, 4, 8, 9, 10, 12, 13):
@@ -189,7 +181,7 @@ async def metadata_of_denied_topics(s: Script) -> None:
         await metadata(s, version, topics)
 
 
-@scenario("Metadata of all topics: denied topics are omitted", settings="acls")
+@authorized("Metadata of all topics: denied topics are omitted")
 async def metadata_of_all_topics(s: Script) -> None:
     await metadata(s, 0, ())
     for version in range(1, 14):
@@ -199,7 +191,7 @@ async def metadata_of_all_topics(s: Script) -> None:
     await metadata(s, 12, None)
 
 
-@scenario("Metadata by topic ids: a denied topic has its id, but no name", settings="acls")
+@authorized("Metadata by topic ids: a denied topic has its id, but no name")
 async def metadata_by_topic_ids(s: Script) -> None:
     def ids(*topic_ids: UUID) -> Any:
         return [{"name": None, "topic_id": each} for each in topic_ids]
@@ -210,7 +202,7 @@ async def metadata_by_topic_ids(s: Script) -> None:
     await metadata(s, 13, ids(s.topic_ids["orders"]))
 
 
-@scenario("Metadata and DescribeCluster: the allowed operations on the cluster", settings="acls")
+@authorized("Metadata and DescribeCluster: the allowed operations on the cluster")
 async def cluster_operations_are_those_of_the_client(s: Script) -> None:
     async def describe() -> None:
         for version in (8, 10):
@@ -229,7 +221,7 @@ async def cluster_operations_are_those_of_the_client(s: Script) -> None:
     await describe()
 
 
-@scenario("Metadata creates topics with CREATE on the topic or the cluster", settings="acls")
+@authorized("Metadata creates topics with CREATE on the topic or the cluster")
 async def topics_are_created_automatically_by_who_may(s: Script) -> None:
     names = [f"{s.group}.new", "not a topic!", "orders"]
     topics = [{"name": name, "topic_id": None} for name in names]
@@ -246,7 +238,7 @@ async def create(s: Script, version: int, *names: str, timeout: int = 30_000) ->
     await s.send("CreateTopics", version, {"topics": topics, "timeout": timeout}, client_id="alice")
 
 
-@scenario("CreateTopics needs CREATE on the topic or the cluster", settings="acls")
+@authorized("CreateTopics needs CREATE on the topic or the cluster")
 async def topics_are_created_by_who_may(s: Script) -> None:
     new, twice = f"{s.group}.new", f"{s.group}.twice"
     for version in (2, 4, 7):
@@ -260,9 +252,8 @@ async def topics_are_created_by_who_may(s: Script) -> None:
     await create(s, 4, new, f"{new}er")
 
 
-@scenario(
+@authorized(
     "CreateTopics returns the configuration with DESCRIBE_CONFIGS on the topic",
-    settings="acls",
     excuse="the id of the new topic is random",
     hides=("topic_id", "configs"),
 )
@@ -275,7 +266,7 @@ async def the_configuration_of_a_new_topic_is_described_by_who_may(s: Script) ->
     await create(s, 7, f"{s.group}.2")
 
 
-@scenario("DeleteTopics needs DELETE, and DESCRIBE to see the topic", settings="acls")
+@authorized("DeleteTopics needs DELETE, and DESCRIBE to see the topic")
 async def topics_are_deleted_by_who_may(s: Script) -> None:
     topic = await s.topic(1)
     named = {"name": topic, "topic_id": None}, {"name": "nothing", "topic_id": None}
@@ -297,7 +288,7 @@ async def topics_are_deleted_by_who_may(s: Script) -> None:
     await s.send("DeleteTopics", 6, values, client_id="alice")
 
 
-@scenario("DeleteTopics: the name of a topic whose id is in the request twice", settings="acls")
+@authorized("DeleteTopics: the name of a topic whose id is in the request twice")
 async def the_name_of_a_duplicate_id_is_rejected(s: Script) -> None:
     topic = await s.topic(1)
     by_id = {"name": None, "topic_id": s.topic_ids[topic]}
@@ -309,7 +300,7 @@ async def the_name_of_a_duplicate_id_is_rejected(s: Script) -> None:
     await s.send("Metadata", 12, {"topics": [by_id]}, client_id="alice")
 
 
-@scenario("DeleteTopics: DELETE on the cluster is enough", settings="acls")
+@authorized("DeleteTopics: DELETE on the cluster is enough")
 async def topics_are_deleted_by_who_may_delete_all(s: Script) -> None:
     topic = await s.topic(1)
     await s.allow("alice", "DELETE", "cluster")
@@ -317,7 +308,7 @@ async def topics_are_deleted_by_who_may_delete_all(s: Script) -> None:
     await s.send("DeleteTopics", 5, values, client_id="alice")
 
 
-@scenario("DeleteRecords needs DELETE on each topic", settings="acls")
+@authorized("DeleteRecords needs DELETE on each topic")
 async def records_are_deleted_by_who_may(s: Script) -> None:
     partitions = [{"partition_index": n, "offset": -1} for n in (0, 9)]
     topics = [{"name": name, "partitions": partitions} for name in ("orders", "nothing")]
@@ -330,7 +321,7 @@ async def records_are_deleted_by_who_may(s: Script) -> None:
     await s.send("DeleteRecords", 2, values, client_id="alice")
 
 
-@scenario("CreatePartitions needs ALTER on each topic", settings="acls")
+@authorized("CreatePartitions needs ALTER on each topic")
 async def partitions_are_created_by_who_may(s: Script) -> None:
     topic = await s.topic(1)
     names = (topic, "nothing", "orders", "orders")
@@ -345,7 +336,7 @@ async def partitions_are_created_by_who_may(s: Script) -> None:
     await s.send("CreatePartitions", 3, values, client_id="alice")
 
 
-@scenario("DescribeTopicPartitions needs DESCRIBE on each topic", settings="acls")
+@authorized("DescribeTopicPartitions needs DESCRIBE on each topic")
 async def partitions_are_described_by_who_may(s: Script) -> None:
     async def describe(*names: str, cursor: Any = None) -> None:
         topics = [{"name": name} for name in names]
@@ -362,7 +353,7 @@ async def partitions_are_described_by_who_may(s: Script) -> None:
     await describe()
 
 
-@scenario("DescribeProducers needs READ on each topic", settings="acls")
+@authorized("DescribeProducers needs READ on each topic")
 async def producers_are_described_by_who_may(s: Script) -> None:
     topics = [{"name": name, "partition_indexes": (0, 9)} for name in NAMES]
     await s.send("DescribeProducers", 0, {"topics": topics}, client_id="alice")

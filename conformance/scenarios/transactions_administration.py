@@ -62,10 +62,9 @@ async def transactions_are_listed(s: Script) -> None:
 @transactional("ListTransactions: duration filter")
 async def list_transactions_by_duration(s: Script) -> None:
     topic = await s.topic(1)
-    p, q, r = s.producer("P"), s.producer("Q"), s.producer("R")
-    await p.init()
-    await q.init()
-    await r.init()
+    p = await s.producer("P").initialized()
+    q = await s.producer("Q").initialized()
+    await s.producer("R").init()
     await p.produce(topic)
     await q.produce(topic)
     await q.commit()
@@ -108,8 +107,7 @@ async def producers_are_described(s: Script) -> None:
 @transactional("DescribeProducers after transactions of the old protocol")
 async def describe_producers_of_old_clients(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.add(topics={topic: (0, 1)})
     await p.produce(topic, version=11, count=2)
     await p.commit(4)
@@ -122,8 +120,7 @@ async def describe_producers_of_old_clients(s: Script) -> None:
 
 async def in_transaction(s: Script, topic: str) -> Producer:
     """Return a producer with an open transaction, after a committed one."""
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic)
     await p.commit()
     await p.produce(topic)
@@ -211,8 +208,7 @@ async def markers_without_a_producer(s: Script) -> None:
 
 @transactional("WriteTxnMarkers to an offsets partition: pending offsets are dropped or committed")
 async def markers_of_offsets_partitions(s: Script) -> None:
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for commit in (False, True):
         await p.commit_offsets(3)
         await write_marker(s, p, "__consumer_offsets", commit=commit)

@@ -9,7 +9,7 @@ from ..producers import (
     topics_of,
     write_marker,
 )
-from ..scenario import scenario
+from ..scenario import authorized
 from ..script import Script
 
 
@@ -18,7 +18,7 @@ def transactional_id_of(s: Script, user: str) -> tuple[Producer, str]:
     return s.producer(user), f"transactional_id {s.group}.{user}"
 
 
-@scenario("InitProducerId needs WRITE on the transactional id", settings="acls")
+@authorized("InitProducerId needs WRITE on the transactional id")
 async def init_producer_id_needs_write(s: Script) -> None:
     p, resource = transactional_id_of(s, "alice")
     for version in (0, 3, 5):
@@ -30,10 +30,7 @@ async def init_producer_id_needs_write(s: Script) -> None:
     await p.init(producer_id=5, producer_epoch=-1)
 
 
-@scenario(
-    "Requests of an open transaction after WRITE is denied",
-    settings="acls",
-)
+@authorized("Requests of an open transaction after WRITE is denied")
 async def requests_of_a_transaction_need_write(s: Script) -> None:
     topic = await s.topic(1)
     p, resource = transactional_id_of(s, "alice")
@@ -55,9 +52,7 @@ async def requests_of_a_transaction_need_write(s: Script) -> None:
     await p.describe()
 
 
-@scenario(
-    "AddPartitionsToTxn needs WRITE on each topic; other partitions are not added", settings="acls"
-)
+@authorized("AddPartitionsToTxn needs WRITE on each topic; other partitions are not added")
 async def added_topics_need_write(s: Script) -> None:
     topic = await s.topic(1)
     p, resource = transactional_id_of(s, "alice")
@@ -71,7 +66,7 @@ async def added_topics_need_write(s: Script) -> None:
     await p.describe()
 
 
-@scenario("AddPartitionsToTxn of brokers needs CLUSTER_ACTION", settings="acls")
+@authorized("AddPartitionsToTxn of brokers needs CLUSTER_ACTION")
 async def brokers_need_cluster_action(s: Script) -> None:
     topic = await s.topic(1)
     p, resource = transactional_id_of(s, "alice")
@@ -91,7 +86,7 @@ async def brokers_need_cluster_action(s: Script) -> None:
         await s.send("AddPartitionsToTxn", version, {"transactions": [other]}, client_id="alice")
 
 
-@scenario("Transactional offsets need READ on the group and the topics", settings="acls")
+@authorized("Transactional offsets need READ on the group and the topics")
 async def transactional_offsets_need_read(s: Script) -> None:
     p, resource = transactional_id_of(s, "alice")
     await s.allow("alice", "WRITE", resource)
@@ -108,11 +103,10 @@ async def transactional_offsets_need_read(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("DescribeTransactions and ListTransactions need DESCRIBE", settings="acls")
+@authorized("DescribeTransactions and ListTransactions need DESCRIBE")
 async def described_transactions_need_describe(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer("admin")
-    await p.init()
+    p = await s.producer("admin").initialized()
     await p.add(topics={topic: (0,), "orders": (1,)})
     described = {"transactional_ids": (p.transactional_id,)}
 
@@ -128,11 +122,10 @@ async def described_transactions_need_describe(s: Script) -> None:
     await list_transactions(s)
 
 
-@scenario("DescribeProducers needs READ; markers need ALTER or CLUSTER_ACTION", settings="acls")
+@authorized("DescribeProducers needs READ; markers need ALTER or CLUSTER_ACTION")
 async def producers_and_markers_need_authorization(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer("admin")
-    await p.init()
+    p = await s.producer("admin").initialized()
     await p.produce(topic)
     described = {"topics": [{"name": topic, "partition_indexes": (0, 1)}]}
     marker = {
@@ -157,7 +150,7 @@ async def producers_and_markers_need_authorization(s: Script) -> None:
     await write_marker(s, p, topic)
 
 
-@scenario("FindCoordinator of a transactional id needs DESCRIBE", settings="acls")
+@authorized("FindCoordinator of a transactional id needs DESCRIBE")
 async def find_coordinator_needs_describe(s: Script) -> None:
     await s.transactions_ready()
     key = f"{s.group}.alice"

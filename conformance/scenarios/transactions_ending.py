@@ -9,8 +9,7 @@ from ..script import Script
 async def end_txn_in_every_version(s: Script) -> None:
     topic = await s.topic(1)
     for version in range(6):
-        p = s.producer(f"P{version}")
-        await p.init()
+        p = await s.producer(f"P{version}").initialized()
         for commit in (True, False):
             await p.add(3 if version < 5 else 5, topics={topic: (0,)})
             await p.end(version, commit=commit)
@@ -20,8 +19,7 @@ async def end_txn_in_every_version(s: Script) -> None:
 @transactional("EndTxn without a transaction, in every version")
 async def end_txn_without_a_transaction(s: Script) -> None:
     for version in range(6):
-        p = s.producer(f"P{version}")
-        await p.init()
+        p = await s.producer(f"P{version}").initialized()
         await p.commit(version)
         await p.describe()
         await p.abort(version)
@@ -31,8 +29,7 @@ async def end_txn_without_a_transaction(s: Script) -> None:
 @transactional("KIP-890: aborts without a transaction use up epochs")
 async def aborts_without_a_transaction(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     before = p.epoch
     await p.abort()
     await p.abort()
@@ -49,8 +46,7 @@ async def aborts_without_a_transaction(s: Script) -> None:
 async def retries_of_old_clients(s: Script) -> None:
     topic = await s.topic(1)
     for version in (0, 2, 4):
-        p = s.producer(f"P{version}")
-        await p.init()
+        p = await s.producer(f"P{version}").initialized()
         for commit in (True, False):
             await p.add(topics={topic: (0,)})
             await p.end(version, commit=commit)
@@ -62,8 +58,7 @@ async def retries_of_old_clients(s: Script) -> None:
 @transactional("KIP-890: a retry has the previous epoch")
 async def retries_of_new_clients(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for commit in (True, False):
         before = {"producer_id": p.id, "producer_epoch": p.epoch}
         await p.produce(topic)
@@ -77,8 +72,7 @@ async def retries_of_new_clients(s: Script) -> None:
 @transactional("KIP-890: commit after commit, abort after abort, with the new epoch")
 async def the_new_epoch_without_a_transaction(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic)
     await p.commit()
     await p.commit()
@@ -103,8 +97,7 @@ async def the_end_of_an_unknown_transactional_id(s: Script) -> None:
 @transactional("EndTxn of another producer id, or another epoch, in every version")
 async def the_end_of_a_wrong_producer(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.init()
     await p.produce(topic)
     for version in range(6):
@@ -119,8 +112,7 @@ async def the_end_of_a_wrong_producer(s: Script) -> None:
 @transactional("EndTxn of other epochs after the transaction")
 async def wrong_epochs_after_a_transaction(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.init()
     await p.init()
     await p.produce(topic)
@@ -134,8 +126,7 @@ async def wrong_epochs_after_a_transaction(s: Script) -> None:
 @transactional("A transaction times out; its producer is fenced")
 async def a_transaction_times_out(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer(timeout_ms=500)
-    await p.init()
+    p = await s.producer(timeout_ms=500).initialized()
     await p.produce(topic)
     await p.timed_out()
     await p.describe()
@@ -175,8 +166,7 @@ async def a_transaction_of_the_old_protocol_times_out(s: Script) -> None:
 @transactional("A transaction that produced nothing times out too")
 async def a_transaction_without_records_times_out(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer(timeout_ms=500)
-    await p.init()
+    p = await s.producer(timeout_ms=500).initialized()
     await p.add(topics={topic: (0, 1)})
     await p.add_offsets()
     await p.timed_out()
@@ -187,8 +177,7 @@ async def a_transaction_without_records_times_out(s: Script) -> None:
 @transactional("One producer uses both protocols in turn")
 async def the_protocols_of_one_producer_alternate(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.add(topics={topic: (0,)})
     await p.produce(topic, version=11)
     await p.commit(5)

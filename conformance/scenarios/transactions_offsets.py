@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..producers import UNKNOWN_ID, Producer
+from ..producers import UNKNOWN_ID
 from ..scenario import transactional
 from ..script import Script
 
@@ -16,16 +16,10 @@ async def fetch(s: Script, version: int = 9, *, stable: bool = True, **topics: A
     await s.send("OffsetFetch", version, values)
 
 
-async def initialized(s: Script, name: str = "P", **options: Any) -> Producer:
-    p = s.producer(name, **options)
-    await p.init()
-    return p
-
-
 @transactional("TxnOffsetCommit in every version; since v5 it adds the offsets partition")
 async def txn_offset_commit_in_every_version(s: Script) -> None:
     for version in range(6):
-        p = await initialized(s, f"P{version}")
+        p = await s.producer(f"P{version}").initialized()
         if version < 5:
             await p.add_offsets()
         await p.commit_offsets(10 + version, version)
@@ -41,7 +35,7 @@ async def txn_offset_commit_in_every_version(s: Script) -> None:
     "KIP-890: the offsets partition is not in the transaction, in every version", is_alone=True
 )
 async def offsets_of_a_partition_that_was_not_added(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     for version in range(5):
         await p.commit_offsets(version=version)
     await p.describe()
@@ -53,7 +47,7 @@ async def offsets_of_a_partition_that_was_not_added(s: Script) -> None:
 
 @transactional("TxnOffsetCommit of another id, another epoch, an unknown transactional id")
 async def committing_offsets_of_a_wrong_producer(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.init()
     await p.add_offsets()
     for version in range(6):
@@ -68,7 +62,7 @@ async def committing_offsets_of_a_wrong_producer(s: Script) -> None:
 
 @transactional("TxnOffsetCommit: unknown topics, an empty group id, no topics")
 async def offsets_of_unknown_topics(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.add_offsets()
     for version in (0, 2, 3, 5):
         topics = [("orders", 0, "x"), ("unknown", 0, ""), ("orders", 7, ""), ("payments", 0, None)]
@@ -84,7 +78,7 @@ async def offsets_of_unknown_topics(s: Script) -> None:
 
 @transactional("TxnOffsetCommit: too large metadata, negative offsets")
 async def invalid_transactional_offsets(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     topics = [("orders", 0, "x" * 4097), ("orders", 1, "x" * 4096)]
     await p.commit_offsets(topics=topics)
     await p.commit_offsets(topics=topics[:1])
@@ -96,7 +90,7 @@ async def invalid_transactional_offsets(s: Script) -> None:
 
 @transactional("TxnOffsetCommit with only too large metadata creates a group in memory")
 async def rejected_offsets_of_a_new_group(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(topics=[("orders", 0, "x" * 4097)])
     await p.commit()
     await s.describe()
@@ -105,7 +99,7 @@ async def rejected_offsets_of_a_new_group(s: Script) -> None:
 
 @transactional("TxnOffsetCommit to an unknown group: with a generation or a member id")
 async def transactional_offsets_of_an_unknown_group(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.add_offsets()
     for version in (2, 3, 4, 5):
         await p.commit_offsets(version=version, **STRANGER)
@@ -122,7 +116,7 @@ async def transactional_offsets_of_an_unknown_group(s: Script) -> None:
 
 @transactional("TxnOffsetCommit to a stable classic group: member id and generation")
 async def transactional_offsets_of_a_stable_group(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     a, b = await s.stable("A", "B", instances={"B": "i1"})
     for version in (2, 3, 5):
         await p.add_offsets(producer_epoch=p.epoch)
@@ -145,7 +139,7 @@ async def transactional_offsets_of_a_stable_group(s: Script) -> None:
 
 @transactional("TxnOffsetCommit while a classic group rebalances, and when it is empty")
 async def transactional_offsets_during_a_rebalance(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     a, b = s.member("A"), s.member("B")
     await a.enter()
     await p.commit_offsets(1, member_id=a.id, generation_id=a.generation)
@@ -168,9 +162,8 @@ async def transactional_offsets_during_a_rebalance(s: Script) -> None:
 
 @transactional("TxnOffsetCommit to a consumer group: member id and epoch")
 async def transactional_offsets_of_a_consumer_group(s: Script) -> None:
-    p = await initialized(s)
-    a = s.consumer("A")
-    await a.join()
+    p = await s.producer().initialized()
+    a = await s.consumer("A").joined()
     await s.converge(a)
     for version in (2, 3, 4, 5):
         await p.add_offsets()
@@ -189,7 +182,7 @@ async def transactional_offsets_of_a_consumer_group(s: Script) -> None:
 
 @transactional("KIP-1251: an older epoch may commit the partitions that it owned")
 async def transactional_offsets_with_an_older_epoch(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()
     await s.converge(a)
@@ -210,7 +203,7 @@ async def transactional_offsets_with_an_older_epoch(s: Script) -> None:
 
 @transactional("OffsetFetch with require_stable: pending offsets are unstable")
 async def pending_offsets_are_unstable(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await s.member("A").commit(1, topics=[("orders", 0, ""), ("orders", 1, "")])
     await p.commit_offsets(2)
     for version in range(7, 11):
@@ -224,7 +217,7 @@ async def pending_offsets_are_unstable(s: Script) -> None:
 
 @transactional("OffsetFetch: pending offsets of a group without committed ones")
 async def pending_offsets_of_a_new_group(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(2)
     for stable in (True, False):
         await fetch(s, stable=stable, orders=(0, 1))
@@ -240,7 +233,7 @@ async def pending_offsets_of_a_new_group(s: Script) -> None:
 
 @transactional("Offsets of an aborted transaction are dropped")
 async def aborted_offsets_are_dropped(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await s.member("A").commit(1)
     await p.commit_offsets(2)
     await p.abort()
@@ -252,7 +245,7 @@ async def aborted_offsets_are_dropped(s: Script) -> None:
 
 @transactional("The last commit of a transaction counts")
 async def the_last_commit_of_a_transaction_counts(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(5)
     await p.commit_offsets(3)
     await p.commit_offsets(4, topics=[("orders", 1, "note")])
@@ -262,7 +255,7 @@ async def the_last_commit_of_a_transaction_counts(s: Script) -> None:
 
 @transactional("A plain commit while an offset is pending")
 async def a_plain_commit_supersedes_a_pending_one(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(2)
     await s.member("A").commit(7)
     await fetch(s, orders=(0,))
@@ -277,7 +270,7 @@ async def a_plain_commit_supersedes_a_pending_one(s: Script) -> None:
 
 @transactional("Two transactions with offsets of the same partition")
 async def two_transactions_of_one_partition(s: Script) -> None:
-    p, q = await initialized(s, "P"), await initialized(s, "Q")
+    p, q = await s.producer("P").initialized(), await s.producer("Q").initialized()
     await p.commit_offsets(1)
     await q.commit_offsets(2)
     await q.commit()
@@ -294,7 +287,7 @@ async def two_transactions_of_one_partition(s: Script) -> None:
 
 @transactional("Offsets of a transaction that times out")
 async def offsets_of_a_transaction_that_times_out(s: Script) -> None:
-    p = await initialized(s, timeout_ms=500)
+    p = await s.producer(timeout_ms=500).initialized()
     await p.commit_offsets(1)
     await fetch(s, orders=(0,))
     await p.timed_out()
@@ -306,7 +299,7 @@ async def offsets_of_a_transaction_that_times_out(s: Script) -> None:
 
 @transactional("TxnOffsetCommit of a fenced producer, also with another transactional id")
 async def offsets_of_a_fenced_producer(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(1)
     await p.commit()
     old = {"producer_epoch": 0}
@@ -320,7 +313,7 @@ async def offsets_of_a_fenced_producer(s: Script) -> None:
 
 @transactional("DeleteGroups while offsets are pending")
 async def a_group_with_pending_offsets_is_deleted(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await s.member("A").commit(1, topics=[("payments", 0, "")])
     await p.commit_offsets(2)
     await s.delete()
@@ -335,7 +328,7 @@ async def a_group_with_pending_offsets_is_deleted(s: Script) -> None:
 
 @transactional("DeleteGroups of a group that has only pending offsets")
 async def a_group_with_only_pending_offsets_is_deleted(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(2)
     await s.delete()
     await fetch(s, orders=(0,))
@@ -347,7 +340,7 @@ async def a_group_with_only_pending_offsets_is_deleted(s: Script) -> None:
 
 @transactional("OffsetDelete while offsets are pending")
 async def pending_offsets_are_deleted(s: Script) -> None:
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await s.member("A").commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     await p.commit_offsets(2, topics=[("orders", 0, ""), ("orders", 1, "")])
     await s.delete_offsets(orders=(0, 1))
@@ -360,7 +353,7 @@ async def pending_offsets_are_deleted(s: Script) -> None:
 @transactional("DeleteTopics while offsets of the topic are pending")
 async def a_topic_with_pending_offsets_is_deleted(s: Script) -> None:
     topic = await s.topic(1)
-    p = await initialized(s)
+    p = await s.producer().initialized()
     await p.commit_offsets(2, topics=[(topic, 0, ""), ("orders", 0, "")])
     await p.produce(topic)
     await s.delete_topic(topic)

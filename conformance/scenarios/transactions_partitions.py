@@ -8,8 +8,7 @@ from ..script import Script
 @transactional("AddPartitionsToTxn in the versions of clients")
 async def add_partitions_in_the_versions_of_clients(s: Script) -> None:
     topic = await s.topic(5)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in range(4):
         await p.add(version, topics={topic: (version,)})
     await p.describe()
@@ -23,8 +22,7 @@ async def add_partitions_in_the_versions_of_clients(s: Script) -> None:
 @transactional("AddPartitionsToTxn: one unknown partition fails all")
 async def unknown_partitions_fail_all(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in range(4):
         await p.add(version, topics={topic: (0, 2), "orders": (0,)})
     await p.add(topics={topic: (0, 1), "unknown": (0, 1)})
@@ -38,8 +36,7 @@ async def unknown_partitions_fail_all(s: Script) -> None:
 @transactional("AddPartitionsToTxn: clients may not add internal topics")
 async def internal_topics_are_added_by_brokers(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in (0, 3):
         await p.add(version, topics={"__consumer_offsets": (0,), topic: (0,)})
         await p.add(version, topics={"__transaction_state": (99,), "__share_group_state": (0,)})
@@ -52,8 +49,7 @@ async def internal_topics_are_added_by_brokers(s: Script) -> None:
 @transactional("AddPartitionsToTxn: when repeated partitions and empty topics are in the response")
 async def repeated_partitions_and_empty_topics(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     valid = {topic: (0, 0), "orders": ()}
     invalid = {**valid, "unknown": (1, 1)}
     for version in (0, 3):
@@ -69,8 +65,7 @@ async def repeated_partitions_and_empty_topics(s: Script) -> None:
 @transactional("AddPartitionsToTxn without partitions")
 async def a_transaction_without_partitions(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.add(topics={})
     await p.add(topics={topic: ()})
     await p.describe()
@@ -94,8 +89,7 @@ async def partitions_of_an_unknown_transactional_id(s: Script) -> None:
 @transactional("AddPartitionsToTxn of another producer id, or another epoch, in every version")
 async def partitions_of_a_wrong_producer(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.init()
     for version in range(6):
         await p.add(version, topics={topic: (0,)}, producer_id=UNKNOWN_ID)
@@ -108,8 +102,7 @@ async def partitions_of_a_wrong_producer(s: Script) -> None:
 @transactional("KIP-890: brokers add partitions in v4 and v5")
 async def brokers_add_partitions(s: Script) -> None:
     topic = await s.topic(4)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.add(4, topics={topic: (0,)})
     await p.add(5, topics={topic: (0, 1)})
     await p.add(5, topics={topic: (2, 9)})
@@ -122,8 +115,7 @@ async def brokers_add_partitions(s: Script) -> None:
 @transactional("KIP-890: brokers verify partitions")
 async def brokers_verify_partitions(s: Script) -> None:
     topic = await s.topic(3)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in (4, 5):
         await p.add(version, topics={topic: (0,)}, verify_only=True)
     await p.describe()
@@ -173,8 +165,7 @@ async def several_transactions_in_one_request(s: Script) -> None:
 @transactional("AddPartitionsToTxn: after a complete transaction, the next begins")
 async def the_next_transaction_begins(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for commit in (True, False):
         await p.add(topics={topic: (0,)})
         await p.end(4, commit=commit)
@@ -187,8 +178,7 @@ async def the_next_transaction_begins(s: Script) -> None:
 @transactional("AddOffsetsToTxn in every version")
 async def add_offsets_in_every_version(s: Script) -> None:
     for version in range(5):
-        p = s.producer(f"P{version}")
-        await p.init()
+        p = await s.producer(f"P{version}").initialized()
         await p.add_offsets(version)
         await p.add_offsets(version)
         await p.describe()

@@ -37,8 +37,7 @@ async def a_new_id_accepts_an_expected_producer(s: Script) -> None:
 
 @transactional("KIP-360: a producer that continues gets the next epoch; a retry gets the same one")
 async def a_producer_continues_with_the_next_epoch(s: Script) -> None:
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     first = {"producer_id": p.id, "producer_epoch": p.epoch}
     await p.bump()
     await p.init(**first)
@@ -52,8 +51,7 @@ async def a_producer_continues_with_the_next_epoch(s: Script) -> None:
 
 @transactional("KIP-360: another id, or an epoch that is not the current one, is fenced")
 async def a_wrong_expected_producer_is_fenced(s: Script) -> None:
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.init()
     for version in (3, 4, 5):
         await p.init(version, producer_id=UNKNOWN_ID, producer_epoch=p.epoch)
@@ -136,8 +134,7 @@ async def a_new_producer_aborts_an_old_transaction(s: Script) -> None:
 @transactional("KIP-360: a producer that continues aborts its own open transaction")
 async def a_producer_that_continues_aborts_its_transaction(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic)
     before = {"producer_id": p.id, "producer_epoch": p.epoch}
     await p.bump()
@@ -152,9 +149,8 @@ async def a_producer_that_continues_aborts_its_transaction(s: Script) -> None:
 @transactional("KIP-360: a fenced producer cannot continue while its successor has a transaction")
 async def a_zombie_cannot_continue(s: Script) -> None:
     topic = await s.topic(1)
-    old, new = s.producer(), s.producer()
-    await old.init()
-    await new.init()
+    old = await s.producer().initialized()
+    new = await s.producer().initialized()
     await new.produce(topic)
     await old.bump()
     await old.bump(3)
@@ -167,8 +163,7 @@ async def a_zombie_cannot_continue(s: Script) -> None:
 @transactional("InitProducerId after a commit and after an abort, with both protocols")
 async def init_producer_id_after_transactions(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic)
     await p.commit()
     await p.bump()
@@ -185,8 +180,7 @@ async def init_producer_id_after_transactions(s: Script) -> None:
 @transactional("KIP-890: after a commit, the previous epoch identifies a retry")
 async def the_epoch_before_a_commit_is_a_retry(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     before = {"producer_id": p.id, "producer_epoch": p.epoch}
     await p.produce(topic)
     await p.commit()
@@ -201,8 +195,7 @@ async def the_epoch_before_a_commit_is_a_retry(s: Script) -> None:
 @transactional("InitProducerId: the last timeout applies")
 async def the_timeout_of_the_last_request_applies(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer(timeout_ms=30_000)
-    await p.init()
+    p = await s.producer(timeout_ms=30_000).initialized()
     await p.describe()
     await p.bump(transaction_timeout=500)
     await p.describe()
@@ -215,8 +208,7 @@ async def the_timeout_of_the_last_request_applies(s: Script) -> None:
 
 async def near_the_last_epoch(s: Script, name: str, epoch: int) -> Producer:
     """Return a producer whose current epoch is `epoch`. Producers may use epochs up to 32766."""
-    p = s.producer(name)
-    await p.init()
+    p = await s.producer(name).initialized()
     await s.use_epochs(f"{s.group}.{name}", epoch - 1)
     await p.init()
     return p

@@ -28,8 +28,7 @@ EXPLAINED: Any = {
 async def transactional_produce_in_every_version(s: Script) -> None:
     topic = await s.topic(1)
     for version in range(3, 14):
-        p = s.producer(f"P{version}")
-        await p.init()
+        p = await s.producer(f"P{version}").initialized()
         if version < 12:
             await p.add(topics={topic: (0,)})
         await p.produce(topic, version=version)
@@ -44,8 +43,7 @@ async def transactional_produce_in_every_version(s: Script) -> None:
 )
 async def a_partition_that_was_not_added(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in range(3, 12):
         await p.produce(topic, version=version)
     await p.describe()
@@ -57,8 +55,7 @@ async def a_partition_that_was_not_added(s: Script) -> None:
 @transactional("KIP-890: the first partition is added, but another one is not", is_alone=True)
 async def each_partition_has_to_be_added(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.add(topics={topic: (0,)})
     await p.produce(topic, 0, version=11)
     await p.produce(topic, 1, version=11)
@@ -73,8 +70,7 @@ async def each_partition_has_to_be_added(s: Script) -> None:
 @transactional("Produce with an old or a later epoch, or another id, in every version", **EXPLAINED)
 async def produce_of_a_wrong_producer(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.init()
     await p.produce(topic)
     for version in (9, 10, 11, 12):
@@ -125,9 +121,8 @@ async def a_zombie_produces_in_the_transaction_of_its_successor(s: Script) -> No
 @transactional("Batches of two producers in one Produce, and one without a producer", **EXPLAINED)
 async def batches_of_several_producers(s: Script) -> None:
     topic = await s.topic(1)
-    first, second = s.producer("P"), s.producer("Q")
-    await first.init()
-    await second.init()
+    first = await s.producer("P").initialized()
+    second = await s.producer("Q").initialized()
     other = await s.topic(1, "u")
     for version in (11, 12):
         data = [
@@ -156,8 +151,7 @@ def _records(producer: Producer) -> bytes:
 @transactional("Sequence numbers in a transaction: duplicates, gaps, the first one", **EXPLAINED)
 async def sequence_numbers_in_a_transaction(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic, 1, sequence=5)
     await p.produce(topic, 1, sequence=0)
     await p.produce(topic, count=2)
@@ -177,8 +171,7 @@ async def sequence_numbers_in_a_transaction(s: Script) -> None:
 )
 async def the_first_sequence_of_the_next_transaction(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for _ in range(2):
         await p.add(topics={topic: (0,)})
         await p.produce(topic, version=11)
@@ -196,8 +189,7 @@ async def the_first_sequence_of_the_next_transaction(s: Script) -> None:
 )
 async def an_idempotent_batch_in_a_transaction(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic)
     for version in (9, 11, 12):
         await p.produce(topic, version=version, attributes=IDEMPOTENT)
@@ -214,8 +206,7 @@ async def an_idempotent_batch_in_a_transaction(s: Script) -> None:
 @transactional("A transactional batch without a transactional id", **EXPLAINED)
 async def a_transactional_batch_without_an_id(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in (3, 9, 11, 12):
         await p.produce(topic, version=version, transactional_id=None)
     await p.produce(topic, transactional_id="")
@@ -229,9 +220,8 @@ async def a_transactional_batch_without_an_id(s: Script) -> None:
 )
 async def a_transactional_id_without_transactional_batches(s: Script) -> None:
     topic = await s.topic(1)
-    p, q = s.producer(), s.producer("Q", transactional_id=None)
-    await p.init()
-    await q.init()
+    p = await s.producer().initialized()
+    q = await s.producer("Q", transactional_id=None).initialized()
     await q.produce(topic, attributes=IDEMPOTENT)
     await q.produce(topic, attributes=IDEMPOTENT, transactional_id=p.transactional_id)
     await q.produce(topic, transactional_id=p.transactional_id)
@@ -244,8 +234,7 @@ async def a_transactional_id_without_transactional_batches(s: Script) -> None:
 @transactional("Produce: clients may not send control batches", **EXPLAINED)
 async def clients_may_not_produce_control_batches(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic, attributes=CONTROL)
     await p.produce(topic, attributes=0x20)
     await p.produce(topic, attributes=CONTROL, version=9)
@@ -255,8 +244,7 @@ async def clients_may_not_produce_control_batches(s: Script) -> None:
 @transactional("Produce in a transaction to unknown topics and partitions", **EXPLAINED)
 async def transactional_produce_to_unknown_partitions(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for version in (9, 11, 12):
         await p.produce(topic, 3, version=version)
         await p.produce("unknown", 0, version=version)
@@ -269,8 +257,7 @@ async def transactional_produce_to_unknown_partitions(s: Script) -> None:
 async def idempotent_producers(s: Script) -> None:
     topic = await s.topic(1)
     await s.transactions_ready()
-    p = s.producer(transactional_id=None)
-    await p.init()
+    p = await s.producer(transactional_id=None).initialized()
     for version in (9, 12, 13):
         await p.produce(topic, version=version, attributes=IDEMPOTENT)
     await p.produce(topic, attributes=IDEMPOTENT, sequence=0)

@@ -18,8 +18,7 @@ from ..script import Script
 @transactional("read_committed ends at the last stable offset")
 async def records_of_an_open_transaction_are_hidden(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await s.produce(topic, 0)
     await p.produce(topic, count=2)
     await s.produce(topic, 0)
@@ -35,8 +34,7 @@ async def records_of_an_open_transaction_are_hidden(s: Script) -> None:
 @transactional("Fetch in every version: aborted transactions are listed")
 async def read_committed_in_every_version(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic)
     await p.abort()
     await p.produce(topic)
@@ -48,8 +46,7 @@ async def read_committed_in_every_version(s: Script) -> None:
 @transactional("Control batches: marker records, producer epoch, sequence")
 async def the_markers_of_both_protocols(s: Script) -> None:
     topic = await s.topic(2)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for commit in (True, False):
         await p.add(topics={topic: (0, 1)})
         await p.produce(topic, version=11)
@@ -65,9 +62,8 @@ async def the_markers_of_both_protocols(s: Script) -> None:
 @transactional("The aborted transactions of a fetch, with two producers")
 async def aborted_transactions_of_two_producers(s: Script) -> None:
     topic = await s.topic(1)
-    p, q = s.producer("P"), s.producer("Q")
-    await p.init()
-    await q.init()
+    p = await s.producer("P").initialized()
+    q = await s.producer("Q").initialized()
     await p.produce(topic)  # 0
     await q.produce(topic)  # 1
     await p.abort()  # 2
@@ -93,8 +89,7 @@ async def aborted_transactions_of_two_producers(s: Script) -> None:
 )
 async def aborted_transactions_of_a_part_of_the_log(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for commit in (False, True, False, True, False):
         await p.produce(topic, count=3)
         await p.end(commit=commit)
@@ -107,8 +102,7 @@ async def aborted_transactions_of_a_part_of_the_log(s: Script) -> None:
 @transactional("A fetch that waits for records of an open transaction")
 async def a_committed_transaction_completes_a_waiting_fetch(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await read(s, topic, max_wait=60_000)
     await p.produce(topic)
     await p.commit()
@@ -120,8 +114,7 @@ async def a_committed_transaction_completes_a_waiting_fetch(s: Script) -> None:
 @transactional("ListOffsets: the latest offset by isolation level")
 async def latest_offsets_by_isolation_level(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
 
     async def list_all() -> None:
         for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -143,8 +136,7 @@ async def latest_offsets_by_isolation_level(s: Script) -> None:
 @transactional("ListOffsets in every version, in an open transaction")
 async def list_offsets_in_every_version(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await s.produce(topic, 0)
     await p.produce(topic)
     for version in range(2, 12):
@@ -158,8 +150,7 @@ async def list_offsets_in_every_version(s: Script) -> None:
 @transactional("ListOffsets by timestamp: records after the last stable offset are not found")
 async def offsets_by_timestamp_and_isolation_level(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for n in range(3):
         await p.produce(topic, count=2, timestamp_ms=RECORD_TIMESTAMP_MS + 100 * n)
         if n == 1:
@@ -178,8 +169,7 @@ async def offsets_by_timestamp_and_isolation_level(s: Script) -> None:
 @transactional("ListOffsets: the largest timestamp, with markers")
 async def the_largest_timestamp(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     await p.produce(topic, count=2)
     for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
         await list_offset(s, topic, MAX_TIMESTAMP, isolation)
@@ -191,8 +181,7 @@ async def the_largest_timestamp(s: Script) -> None:
 @transactional("DeleteRecords in transactions: the log start offset passes them")
 async def records_of_transactions_are_deleted(s: Script) -> None:
     topic = await s.topic(1)
-    p = s.producer()
-    await p.init()
+    p = await s.producer().initialized()
     for commit in (False, True, False):
         await p.produce(topic, count=2)
         await p.end(commit=commit)
