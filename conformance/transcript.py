@@ -5,8 +5,9 @@ Ids and addresses that differ from run to run get names, and lists without an or
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -170,128 +171,76 @@ def _milliseconds(time: int | datetime) -> int:
     return time if isinstance(time, int) else int(time.timestamp() * 1000)
 
 
+# The fields by which lists without an order, such as those from Kafka's hash maps, are sorted: by
+# API and the name of the list. Without fields, the items are compared as a whole.
+Orders = Mapping[str, tuple[str, ...]]
+MEMBERS: Orders = {
+    "groups": ("group_id",),
+    "members": ("member_id",),
+    "subscribed_topic_names": (),
+    "topic_partitions": ("topic_name",),
+    "partitions": (),
+}
+TOPIC_NAMES: Orders = {"topics": ("name",), "partitions": ("partition_index",)}
+ORDERS: Mapping[str, Orders] = {
+    "AddPartitionsToTxn": {
+        "results_by_transaction": ("transactional_id",),
+        "topic_results": ("name",),
+        "results_by_topic_v3_and_below": ("name",),
+        "results_by_partition": ("partition_index",),
+    },
+    "AlterReplicaLogDirs": {"results": ("topic_name",), "partitions": ("partition_index",)},
+    "ApiVersions": {"supported_features": ("name",), "finalized_features": ("name",)},
+    "ConsumerGroupDescribe": MEMBERS,
+    "ConsumerGroupHeartbeat": {"topic_partitions": ("topic_id",), "partitions": ()},
+    "CreatePartitions": {"results": ("name",)},
+    "CreateTopics": TOPIC_NAMES,
+    "DeleteAcls": {"matching_acls": ()},
+    "DeleteGroups": {"results": ("group_id",)},
+    "DeleteRecords": TOPIC_NAMES,
+    "DeleteTopics": {"responses": ("name", "topic_id")},
+    "DescribeAcls": {"resources": (), "acls": ()},
+    "DescribeClientQuotas": {"entity": ("entity_type",), "values": ("key",)},
+    "DescribeConfigs": {"results": ("resource_type", "resource_name"), "configs": ("name",)},
+    "DescribeGroups": MEMBERS,
+    "DescribeProducers": {"active_producers": ("producer_id",)},
+    "DescribeTopicPartitions": TOPIC_NAMES,
+    "DescribeTransactions": {"topics": ("topic",), "partitions": ()},
+    "JoinGroup": {"members": ("member_id",)},
+    "ListConfigResources": {"config_resources": ("resource_name",)},
+    "ListGroups": {"groups": ("group_id",)},
+    "ListOffsets": TOPIC_NAMES,
+    "ListTransactions": {"transaction_states": ("transactional_id",)},
+    "Metadata": TOPIC_NAMES,
+    "OffsetFetch": {"topics": ("name", "topic_id"), "partitions": ("partition_index",)},
+    "OffsetForLeaderEpoch": {"topics": ("topic",)},
+    "Produce": {"responses": ("name",)},
+    "TxnOffsetCommit": TOPIC_NAMES,
+    "WriteTxnMarkers": {"topics": ("name",), "partitions": ("partition_index",)},
+}
+# How the names of a script's own items begin, in responses that also have items of other scripts
+# on the same broker. These are in the first list of ORDERS.
+OWN: Mapping[str, tuple[str, ...]] = {
+    **{api: ("G", "None", *TOPICS) for api, orders in ORDERS.items() if orders is TOPIC_NAMES},
+    **dict.fromkeys(("ListConfigResources", "ListGroups", "ListTransactions"), ("G",)),
+}
+
+
 def _sorted(api: str, response: Any) -> Any:
-    """Sort the lists of a response that have no order, such as those from Kafka's hash maps."""
-    if isinstance(response, dict) and api in SORTS:
-        SORTS[api](response)
+    """Return a response whose lists without an order are sorted, without items of other scripts."""
+    if not isinstance(response, dict):
+        return response
+    if api == "ApiVersions":
+        _shorten_versions(response)
+    orders = ORDERS.get(api, {})
+    if api in OWN:
+        name, (field,) = next(iter(orders.items()))
+        response[name] = [x for x in response[name] if str(x[field]).startswith(OWN[api])]
+    _sort(response, orders)
     return response
 
 
-def _sort_join(response: dict[str, Any]) -> None:
-    _sort(response["members"], "member_id")
-
-
-def _sort_heartbeat(response: dict[str, Any]) -> None:
-    if response["assignment"] is not None:
-        _sort_assignment(response["assignment"], "topic_id")
-
-
-def _sort_described(response: dict[str, Any]) -> None:
-    _sort(response["groups"], "group_id")
-    for group in response["groups"]:
-        _sort(group["members"], "member_id")
-        for member in group["members"]:
-            member.get("subscribed_topic_names", []).sort()
-            for kind in ("assignment", "target_assignment"):
-                if kind in member:
-                    _sort_assignment(member[kind], "topic_name")
-
-
-def _sort_quotas(response: dict[str, Any]) -> None:
-    for entry in response["entries"] or ():
-        _sort(entry["entity"], "entity_type")
-        _sort(entry["values"], "key")
-
-
-def _sort_listed(response: dict[str, Any]) -> None:
-    # Leave out the groups of other scripts that run on the same broker.
-    response["groups"] = [g for g in response["groups"] if g["group_id"].startswith("G")]
-    _sort(response["groups"], "group_id")
-
-
-def _sort_offsets(response: dict[str, Any]) -> None:
-    for group in response.get("groups", [response]):
-        topics = group["topics"]
-        _sort(topics, "name" if topics and "name" in topics[0] else "topic_id")
-
-
-def _sort_resources(response: dict[str, Any]) -> None:
-    # Leave out the resources of other scripts that run on the same broker.
-    response["config_resources"] = [
-        each for each in response["config_resources"] if each["resource_name"].startswith("G")
-    ]
-    _sort(response["config_resources"], "resource_name")
-
-
-def _sort_configs(response: dict[str, Any]) -> None:
-    response["results"].sort(key=lambda each: (each["resource_type"], each["resource_name"]))
-    for result in response["results"]:
-        _sort(result["configs"], "name")
-
-
-def _sort_topics(response: dict[str, Any]) -> None:
-    """Sort topics by name, and omit topics of other scripts."""
-    response["topics"] = [
-        each for each in response["topics"] if str(each["name"]).startswith(("G", "None", *TOPICS))
-    ]
-    _sort(response["topics"], "name")
-
-
-def _sort_deleted_topics(response: dict[str, Any]) -> None:
-    response["responses"].sort(key=lambda each: (str(each["name"]), str(each.get("topic_id"))))
-
-
-def _sort_moved(response: dict[str, Any]) -> None:
-    _sort(response["results"], "topic_name")
-
-
-def _sort_results(response: dict[str, Any]) -> None:
-    response["results"].sort(key=lambda each: str(each.get("name", each.get("group_id"))))
-
-
-def _sort_acls(response: dict[str, Any]) -> None:
-    response["resources"].sort(key=str)
-    for resource in response["resources"]:
-        resource["acls"].sort(key=str)
-
-
-def _sort_deleted_acls(response: dict[str, Any]) -> None:
-    for result in response["filter_results"]:
-        result["matching_acls"].sort(key=str)
-
-
-def _sort_epochs(response: dict[str, Any]) -> None:
-    response["topics"].sort(key=lambda each: str(each["topic"]))
-
-
-def _sort_added(response: dict[str, Any]) -> None:
-    transactions = response.get("results_by_transaction", [])
-    transactions.sort(key=lambda each: str(each["transactional_id"]))
-    for topics in [
-        *(each["topic_results"] for each in transactions),
-        response.get("results_by_topic_v3_and_below", []),
-    ]:
-        topics.sort(key=lambda each: str(each["name"]))
-        for topic in topics:
-            topic["results_by_partition"].sort(key=lambda each: each["partition_index"])
-
-
-def _sort_transactions(response: dict[str, Any]) -> None:
-    # Leave out the transactional ids of other scripts that run on the same broker.
-    response["transaction_states"] = [
-        each for each in response["transaction_states"] if each["transactional_id"].startswith("G")
-    ]
-    _sort(response["transaction_states"], "transactional_id")
-
-
-def _sort_described_transactions(response: dict[str, Any]) -> None:
-    for transaction in response["transaction_states"]:
-        transaction["topics"].sort(key=lambda each: str(each["topic"]))
-        for topic in transaction["topics"]:
-            topic["partitions"].sort()
-
-
-def _sort_versions(response: dict[str, Any]) -> None:
+def _shorten_versions(response: dict[str, Any]) -> None:
     """Show versions by the name of the API, and only the features of groups and transactions."""
     response["api_keys"] = {
         api_key_map.get(each["api_key"], each["api_key"]): (
@@ -302,68 +251,23 @@ def _sort_versions(response: dict[str, Any]) -> None:
     for kind in ("supported_features", "finalized_features"):
         if kind in response:
             response[kind] = [each for each in response[kind] if each["name"] in FEATURES]
-            _sort(response[kind], "name")
 
 
-def _sort_producers(response: dict[str, Any]) -> None:
-    for topic in response["topics"]:
-        for partition in topic["partitions"]:
-            partition["active_producers"].sort(key=lambda each: str(each["producer_id"]))
+def _sort(value: Any, orders: Orders) -> None:
+    if isinstance(value, list):
+        for each in value:
+            _sort(each, orders)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if name in orders and isinstance(each, list):
+                each.sort(key=partial(_sort_key, orders[name]))
+            _sort(each, orders)
 
 
-def _sort_markers(response: dict[str, Any]) -> None:
-    for marker in response["markers"]:
-        _sort(marker["topics"], "name")
-
-
-def _sort_produced(response: dict[str, Any]) -> None:
-    response["responses"].sort(key=lambda each: str(each.get("name")))
-
-
-SORTS: dict[str, Callable[[dict[str, Any]], None]] = {
-    "AddPartitionsToTxn": _sort_added,
-    "AlterReplicaLogDirs": _sort_moved,
-    "ApiVersions": _sort_versions,
-    "ConsumerGroupDescribe": _sort_described,
-    "CreatePartitions": _sort_results,
-    "CreateTopics": _sort_topics,
-    "DeleteAcls": _sort_deleted_acls,
-    "DeleteGroups": _sort_results,
-    "DeleteRecords": _sort_topics,
-    "DescribeClientQuotas": _sort_quotas,
-    "DeleteTopics": _sort_deleted_topics,
-    "DescribeAcls": _sort_acls,
-    "ConsumerGroupHeartbeat": _sort_heartbeat,
-    "DescribeConfigs": _sort_configs,
-    "DescribeGroups": _sort_described,
-    "DescribeProducers": _sort_producers,
-    "DescribeTopicPartitions": _sort_topics,
-    "DescribeTransactions": _sort_described_transactions,
-    "JoinGroup": _sort_join,
-    "ListConfigResources": _sort_resources,
-    "ListGroups": _sort_listed,
-    "ListOffsets": _sort_topics,
-    "ListTransactions": _sort_transactions,
-    "Metadata": _sort_topics,
-    "OffsetFetch": _sort_offsets,
-    "OffsetForLeaderEpoch": _sort_epochs,
-    "Produce": _sort_produced,
-    "TxnOffsetCommit": _sort_topics,
-    "WriteTxnMarkers": _sort_markers,
-}
-
-
-def _sort(items: list[Any], key: str) -> None:
-    items.sort(key=lambda item: str(item[key]))
-    for item in items:
-        if isinstance(item.get("partitions"), list):
-            item["partitions"].sort(key=lambda each: each["partition_index"])
-
-
-def _sort_assignment(assignment: dict[str, Any], key: str) -> None:
-    assignment["topic_partitions"].sort(key=lambda topic: str(topic[key]))
-    for topic in assignment["topic_partitions"]:
-        topic["partitions"].sort()
+def _sort_key(fields: Sequence[str], item: Any) -> list[tuple[bool, int, str]]:
+    """Return a sort key. Numbers come first."""
+    values = [item.get(field) for field in fields] if fields else [item]
+    return [(False, v, "") if isinstance(v, int) else (True, 0, str(v)) for v in values]
 
 
 def shown(value: Any) -> str:
