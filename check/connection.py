@@ -19,8 +19,6 @@ from ..protocol.errors import DecodeError
 from ..protocol.framing import FRAME_BYTES_MAX
 from ..protocol.messages import ResponseDecoder, request_encoder, response_decoder
 
-__all__ = ["Connection", "Disconnected", "Fields", "NotSent", "Unsupported"]
-
 SOFTWARE: Final = "kohort-check"
 CONNECT_SECONDS: Final = 2.0
 # A JoinGroup waits for the other members, which rejoin after their next heartbeat. A restarted

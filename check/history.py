@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, NamedTuple
 
 Outcome = Literal["ok", "fail", "info"]
-Order = tuple[int, int]
 
 _TEXT_VALUES_MAX: Final = 4
 """The description of an operation lists at most this many records."""

@@ -10,8 +10,6 @@ from ..client_security import PLAINTEXT, Exchange, Security, plain_exchange
 from .settings import USERS
 from .wire import AsyncClient
 
-__all__ = ["KOHORT", "RemoteBroker", "ScriptBroker", "Unusable"]
-
 STEP_MS: Final = 50  # the resolution of time in scripts
 STARTED_MS: Final = 1_700_000_000_000  # by kohort's clock in tests; other clocks are later
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}

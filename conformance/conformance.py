@@ -19,8 +19,6 @@ from .snapshot import BROKER_WIDE, Snapshot
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
-__all__ = ["OTHER_NODE_ID", "Outcome", "Result", "compare", "not_playable"]
-
 # Parts of requests, in recorded transcripts, that are the id of the node.
 NODE_ID_IN_REQUEST: Final = re.compile(
     rf"(resource_type [48], resource_name|broker_ids?|replicas|voter_id) \[?{NODE_ID}\b"

@@ -15,8 +15,6 @@ from .settings import Settings, of_group
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
-__all__ = ["LONG_QUIET_MS", "Player", "play"]
-
 CONCURRENT_MAX: Final = 12  # so that responses take less than QUIET_MS on two cores
 LONG_QUIET_MS: Final = 350  # for scenarios that are played again
 SECONDS_MAX: Final = 180.0  # for a scenario; the longest one takes 30 s on Kafka

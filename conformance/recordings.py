@@ -13,8 +13,6 @@ from .scenario import Scenario
 from .settings import SETTINGS
 from .transcript import Transcript, hide, without, without_details
 
-__all__ = ["KAFKA_VERSION", "difference", "needs", "record", "recorded"]
-
 KAFKA_VERSION: Final = "4.3.0"  # as in tests/kafka/pom.xml
 FOLDER: Final = Path(__file__).parent / "transcripts"
 

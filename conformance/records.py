@@ -14,8 +14,6 @@ from ..log.batch import (
 )
 from ..log.codecs import compress
 
-__all__ = ["NewRecord", "build"]
-
 
 class NewRecord(NamedTuple):
     """A record that has no offset yet."""

@@ -10,8 +10,6 @@ from .conformance import OTHER_NODE_ID, Outcome, Result
 from .recordings import KAFKA_VERSION
 from .scenario import AREAS
 
-__all__ = ["FORMATS", "count_by_area", "remedy"]
-
 COLUMNS: Final = tuple(Outcome)
 
 

@@ -9,18 +9,6 @@ list them.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-__all__ = [
-    "AUTHORIZING",
-    "DEFAULTS",
-    "GROUP_LEVEL",
-    "INITIAL_DELAY",
-    "SETTINGS",
-    "USERS",
-    "properties",
-    "unmet",
-    "variant",
-]
-
 Settings = Mapping[str, str | None]
 """Settings by name; None if the broker reports that the setting has no value."""
 

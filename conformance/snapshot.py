@@ -12,8 +12,6 @@ from .broker import BROKER, TOPICS, RemoteBroker, Unusable
 from .script import DELETE, GROUP, GROUP_CONFIG, SET
 from .wire import AsyncClient
 
-__all__ = ["BROKER_WIDE", "PARTS", "Snapshot", "restored"]
-
 State = Mapping[Any, Any]
 
 POLL_SECONDS: Final = 0.1

@@ -24,22 +24,6 @@ from kio.static.primitive import TZAware
 
 from ..client_security import PLAINTEXT, AuthenticationError, Security
 
-__all__ = [
-    "TIMEOUT_SECONDS",
-    "AsyncClient",
-    "Pipeline",
-    "UnsupportedVersion",
-    "decode_frame",
-    "encode_frame",
-    "kio_bytes",
-    "message_of",
-    "message_type",
-    "plain",
-    "request_of",
-    "shape",
-    "smallest",
-]
-
 TIMEOUT_SECONDS: Final = 30
 NO_TIMES: Final[Mapping[str, tuple[str, ...]]] = {
     "CreateDelegationToken": ("issue_timestamp", "expiry_timestamp", "max_timestamp"),
