@@ -20,7 +20,8 @@ KOHORT: Final = "kohort"
 # The node id, and the first member epoch, in recorded transcripts.
 NODE_ID: Final = 1
 FIRST_EPOCH: Final = 2
-BROKER: Final = 4  # the resource type of DescribeConfigs
+# The types of resources in requests for configs.
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 TELEMETRY: Final = (71, 72)  # the keys of GetTelemetrySubscriptions and PushTelemetry
 # These groups cover every offsets partition, of which a broker has 50 by default.
 SOME_GROUPS: Final = tuple(f"group-{number}" for number in range(500))

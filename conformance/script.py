@@ -15,14 +15,14 @@ from ..topics.acls import (
     AclResourceType,
     PatternType,
 )
+from .broker import GROUP
 from .members import ConsumerMember, Member, Protocols, assignment, subscribed
 from .producers import Producer
 from .recorder import WITHIN, Recorder, ScriptFailed, has_error
 from .records import NewRecord, build
 
 RECORD_TIMESTAMP_MS = 1_700_000_000_000
-GROUP = 32  # the resource type of IncrementalAlterConfigs
-SET, DELETE = 0, 1
+SET, DELETE, APPEND, SUBTRACT = range(4)  # the operations of IncrementalAlterConfigs
 GROUP_CONFIG = 8  # the source of a config in DescribeConfigs
 ALL_ACLS = {
     "resource_type_filter": AclResourceType.ANY,
@@ -30,6 +30,15 @@ ALL_ACLS = {
     "operation": AclOperation.ANY,
     "permission_type": AclPermission.ANY,
 }
+
+Change = tuple[str, int, str | None]
+"""The key, the operation and the value of a config."""
+
+
+def altered(type_: int, name: str, *changes: Change) -> dict[str, Any]:
+    """Return a resource for IncrementalAlterConfigs."""
+    configs = [{"name": k, "config_operation": o, "value": v} for k, o, v in changes]
+    return {"resource_type": type_, "resource_name": name, "configs": configs}
 
 
 class Script(Recorder):
@@ -109,12 +118,8 @@ class Script(Recorder):
         await self._until_configured(configs)
 
     def _altered(self, values: Mapping[str, str | None]) -> dict[str, Any]:
-        changes = [
-            {"name": name, "config_operation": DELETE if value is None else SET, "value": value}
-            for name, value in values.items()
-        ]
-        group = {"resource_type": GROUP, "resource_name": self.group}
-        return {"resources": [{**group, "configs": changes}]}
+        changes = ((k, DELETE if v is None else SET, v) for k, v in values.items())
+        return {"resources": [altered(GROUP, self.group, *changes)]}
 
     async def _until_configured(self, values: Mapping[str, str | None]) -> None:
         def is_configured(described: Any) -> bool:

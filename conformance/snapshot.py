@@ -8,8 +8,16 @@ from itertools import groupby
 from typing import Any, Final, Self
 
 from ..topics.names import SHARE_TOPIC
-from .broker import BROKER, TOPICS, RemoteBroker, Unusable
-from .script import DELETE, GROUP, GROUP_CONFIG, SET
+from .broker import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPICS,
+    RemoteBroker,
+    Unusable,
+)
+from .script import DELETE, GROUP_CONFIG, SET, altered
 from .wire import AsyncClient
 
 State = Mapping[Any, Any]
@@ -18,8 +26,7 @@ POLL_SECONDS: Final = 0.1
 APPLIED_SECONDS: Final = 10  # until changes are visible; Kafka needs less than one
 SHOWN_MAX: Final = 5  # names to show if items could not be restored
 
-# The types of resources, and the source of a config that was set for one (DescribeConfigs).
-BROKER_LOGGER, CLIENT_METRICS = 8, 16
+# The source of a config that was set for a resource of a type (DescribeConfigs).
 SOURCES: Final = {BROKER: 2, BROKER_LOGGER: 6, CLIENT_METRICS: 7, GROUP: GROUP_CONFIG}
 DEFAULT_OF_BROKERS: Final = 3
 ROOT: Final = "root"
@@ -144,15 +151,7 @@ async def _restore_configs(
     operations: dict[Any, tuple[int, str | None]] = dict.fromkeys(created, (DELETE, None))
     operations |= {each: (SET, value) for each, value in changed.items()}
     resources = [
-        {
-            "resource_type": type_,
-            "resource_name": name,
-            "configs": [
-                {"name": key[2], "config_operation": operation, "value": value}
-                for key in keys
-                for operation, value in (operations[key],)
-            ],
-        }
+        altered(type_, name, *((key[2], *operations[key]) for key in keys))
         for (type_, name), keys in groupby(sorted(operations), lambda each: each[:2])
     ]
     await control.call("IncrementalAlterConfigs", 1, resources=resources)

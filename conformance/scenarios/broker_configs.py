@@ -3,22 +3,16 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..broker import BROKER, BROKER_LOGGER, CLIENT_METRICS
 from ..scenario import scenario
-from ..script import DELETE, SET, Script
+from ..script import APPEND, DELETE, SET, SUBTRACT, Change, Script, altered
 
-APPEND, SUBTRACT = 2, 3
-BROKER, BROKER_LOGGER, CLIENT_METRICS = 4, 8, 16
 EVERY_BROKER = ""
-
-Change = tuple[str, int, str | None]
 
 
 async def alter(s: Script, type_: int, name: str, *changes: Change, **values: Any) -> None:
-    configs = [
-        {"name": k, "config_operation": operation, "value": v} for k, operation, v in changes
-    ]
-    resource = {"resource_type": type_, "resource_name": name, "configs": configs}
-    await s.send("IncrementalAlterConfigs", 1, {"resources": [resource], **values})
+    resources = [altered(type_, name, *changes)]
+    await s.send("IncrementalAlterConfigs", 1, {"resources": resources, **values})
 
 
 async def describe(s: Script, type_: int, name: str, *keys: str) -> None:

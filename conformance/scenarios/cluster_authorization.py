@@ -2,10 +2,9 @@
 
 from typing import Any
 
+from ..broker import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from ..scenario import JAVA_OBJECTS, authorized
-from ..script import Script
-
-TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
+from ..script import SET, Script, altered
 
 
 @authorized("DescribeConfigs needs DESCRIBE_CONFIGS on the topic, group or cluster")
@@ -37,8 +36,7 @@ async def configs_are_described_by_who_may(s: Script) -> None:
 
 
 def resource(type_: int, name: str, key: str, value: str | None) -> dict[str, Any]:
-    config = {"name": key, "config_operation": 0, "value": value}
-    return {"resource_type": type_, "resource_name": name, "configs": [config]}
+    return altered(type_, name, (key, SET, value))
 
 
 @authorized("AlterConfigs and IncrementalAlterConfigs need ALTER_CONFIGS")

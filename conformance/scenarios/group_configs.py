@@ -4,17 +4,14 @@ ListConfigResources of resource type GROUP."""
 from collections.abc import Sequence
 from functools import partial
 
+from ..broker import BROKER, GROUP
 from ..recorder import WITHIN
 from ..scenario import scenario
-from ..script import Script
+from ..script import APPEND, DELETE, SET, SUBTRACT, Change, Script, altered
 
-BROKER, GROUP = 4, 32
-SET, DELETE, APPEND, SUBTRACT = range(4)
 SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"
-
-Change = tuple[str, int, str | None]
 
 
 async def describe(
@@ -37,9 +34,7 @@ async def change(
     version: int = 1,
 ) -> None:
     name = s.group if name is None else name
-    configs = [{"name": k, "config_operation": o, "value": v} for k, o, v in changes]
-    resource = {"resource_type": GROUP, "resource_name": name, "configs": configs}
-    values = {"resources": (resource,), "validate_only": validate_only}
+    values = {"resources": (altered(GROUP, name, *changes),), "validate_only": validate_only}
     await s.send("IncrementalAlterConfigs", version, values)
 
 
@@ -72,12 +67,11 @@ async def applied(s: Script) -> None:
     """Wait until the broker has applied all changes so far; Kafka applies a change after the
     response. Changes are applied in order, so a change to another group, which is not recorded, is
     applied last."""
-    resource = {"resource_type": GROUP, "resource_name": f"marker of {s.group}"}
-    text = str(1_000 + len(s.steps))
-    configs = [{"name": ASSIGNMENT, "config_operation": SET, "value": text}]
-    altered = {**resource, "configs": configs}
-    await s.call("IncrementalAlterConfigs", 1, resources=[altered], validate_only=False)
-    described = {**resource, "configuration_keys": [ASSIGNMENT]}
+    marker, text = f"marker of {s.group}", str(1_000 + len(s.steps))
+    changed = altered(GROUP, marker, (ASSIGNMENT, SET, text))
+    await s.call("IncrementalAlterConfigs", 1, resources=[changed], validate_only=False)
+    described = {"resource_type": GROUP, "resource_name": marker}
+    described["configuration_keys"] = [ASSIGNMENT]
     await s.until(
         partial(s.call, "DescribeConfigs", 4, resources=[described]),
         lambda found: found["results"][0]["configs"][0]["value"] == text,
@@ -213,10 +207,10 @@ async def invalid_changes_of_a_group_are_rejected(s: Script) -> None:
     await change(s, (SESSION, SET, None))
     await change(s, (SESSION, SET, None), (HEARTBEAT, SET, None))
     await change(s, (SESSION, SET, "50000"), (SESSION, DELETE, None))
-    configs = [{"name": SESSION, "config_operation": SET, "value": "50000"}]
-    twice = [{"resource_type": GROUP, "resource_name": s.group, "configs": configs}] * 2
-    other = {**twice[0], "resource_name": f"{s.group}/other"}
-    await s.send("IncrementalAlterConfigs", 1, {"resources": (*twice, other)})
+    group, other = (
+        altered(GROUP, n, (SESSION, SET, "50000")) for n in (s.group, f"{s.group}/other")
+    )
+    await s.send("IncrementalAlterConfigs", 1, {"resources": (group, group, other)})
     await describe(s)
 
 
@@ -365,9 +359,7 @@ async def keys_of_consumer_groups_of_the_broker_are_read_only(s: Script) -> None
         ("group.consumer.assignment.interval.ms", "-1"),
         ("group.consumer.assignment.interval.ms", "15001"),
     ):
-        configs = [{"name": key, "config_operation": SET, "value": text}]
-        resource = {"resource_type": BROKER, "resource_name": "1", "configs": configs}
-        values = {"resources": (resource,), "validate_only": True}
+        values = {"resources": (altered(BROKER, "1", (key, SET, text)),), "validate_only": True}
         await s.send("IncrementalAlterConfigs", 1, values)
 
 

@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from ..broker import CLIENT_METRICS
 from ..scenario import scenario
 from ..script import DELETE, SET, Script
-from .broker_configs import CLIENT_METRICS, alter
+from .broker_configs import alter
 
 TELEMETRY_BYTES_MAX = 2**20
 GZIPPED = bytes.fromhex("1f8b0800000000000003cb4d2d29ca4c2e0600e7aa8a2207000000")

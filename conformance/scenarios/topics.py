@@ -5,11 +5,12 @@ from functools import partial
 from typing import Any
 
 from ...topics.produce import ZSTD
+from ..broker import TOPIC
 from ..producers import RECORD_TIMESTAMP_MS
 from ..recorder import WITHIN
 from ..records import NewRecord, build
 from ..scenario import scenario
-from ..script import Script
+from ..script import Script, altered
 
 LATEST = -1
 
@@ -193,8 +194,7 @@ async def a_batch_with_zstd_is_produced(s: Script) -> None:
 async def configs_of_topics_with_invalid_names(s: Script) -> None:
     for name in ("", "a b", "unknown"):
         for key, operation in (("retention.ms", 0), ("retention.ms", 2), ("x", 0), ("x", 3)):
-            change = {"name": key, "config_operation": operation, "value": "a"}
-            resource = {"resource_type": 2, "resource_name": name, "configs": (change,)}
+            resource = altered(TOPIC, name, (key, operation, "a"))
             await s.send("IncrementalAlterConfigs", 1, {"resources": (resource,)})
 
 
@@ -238,7 +238,7 @@ async def the_topic_of_share_groups_is_internal(s: Script) -> None:
     await s.send("DescribeTopicPartitions", 0, values)
     await create(s, name)
     keys = ("cleanup.policy", "compression.type", "retention.ms", "segment.bytes")
-    resource = {"resource_type": 2, "resource_name": name, "configuration_keys": keys}
+    resource = {"resource_type": TOPIC, "resource_name": name, "configuration_keys": keys}
     await s.send("DescribeConfigs", 4, {"resources": [resource], "include_synonyms": True})
     records = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)])
     data = [{"name": name, "partition_data": [{"index": 0, "records": records}]}]
