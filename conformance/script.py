@@ -3,7 +3,7 @@
 A script contains no expectations; its transcript (recorder.py) is compared with Kafka's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -170,6 +170,15 @@ class Script(Recorder):
         """Allow the user an operation, for example `READ` on `topic orders` or `ALTER` on
         `cluster`. `options`: other fields of the ACL."""
         await self._create_acl(user, operation, resource, permission="ALLOW", **options)
+
+    async def allowing(self, request: Callable[[], Awaitable[None]], *permissions: str) -> None:
+        """Let alice request something, and again after each of these permissions, for example `READ
+        topic orders`."""
+        await request()
+        for permission in permissions:
+            operation, _, resource = permission.partition(" ")
+            await self.allow("alice", operation, resource)
+            await request()
 
     async def deny(self, user: str, operation: str, resource: str, **options: str) -> None:
         await self._create_acl(user, operation, resource, permission="DENY", **options)

@@ -95,11 +95,7 @@ async def config_resources_are_listed_by_who_may(s: Script) -> None:
         for types in ((), (GROUP,), (99,)):
             await s.send("ListConfigResources", 1, {"resource_types": types}, client_id="alice")
 
-    await list_all()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await list_all()
-    await s.allow("alice", "ALTER_CONFIGS", "cluster")
-    await list_all()
+    await s.allowing(list_all, "DESCRIBE cluster", "ALTER_CONFIGS cluster")
 
 
 @authorized("DescribeLogDirs needs DESCRIBE on the cluster")
@@ -118,9 +114,7 @@ async def leaders_are_elected_by_who_may(s: Script) -> None:
                     values = {"topic_partitions": topics, "timeout": 30_000, "election_type": type_}
                     await s.send("ElectLeaders", version, values, client_id="alice")
 
-    await elect()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await elect()
+    await s.allowing(elect, "DESCRIBE cluster")
 
 
 @authorized("AlterPartitionReassignments needs ALTER on the cluster", **JAVA_OBJECTS)
@@ -135,11 +129,7 @@ async def partitions_are_reassigned_by_who_may(s: Script) -> None:
                     values |= {"allow_replication_factor_change": False}
                     await s.send("AlterPartitionReassignments", version, values, client_id="alice")
 
-    await reassign()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await reassign()
-    await s.allow("alice", "ALTER", "cluster")
-    await reassign()
+    await s.allowing(reassign, "DESCRIBE cluster", "ALTER cluster")
 
 
 @authorized("ListPartitionReassignments needs DESCRIBE on the cluster", **JAVA_OBJECTS)
@@ -149,9 +139,7 @@ async def reassignments_are_listed_by_who_may(s: Script) -> None:
             values = {"timeout": 30_000, "topics": topics}
             await s.send("ListPartitionReassignments", 0, values, client_id="alice")
 
-    await list_all()
-    await s.allow("alice", "ALTER", "cluster")
-    await list_all()
+    await s.allowing(list_all, "ALTER cluster")
 
 
 @authorized("AlterReplicaLogDirs needs ALTER on the cluster")
@@ -166,11 +154,7 @@ async def replicas_are_moved_by_who_may(s: Script) -> None:
             for dirs in ((), elsewhere):
                 await s.send("AlterReplicaLogDirs", version, {"dirs": dirs}, client_id="alice")
 
-    await move()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await move()
-    await s.allow("alice", "ALTER", "cluster")
-    await move()
+    await s.allowing(move, "DESCRIBE cluster", "ALTER cluster")
 
 
 @authorized("DescribeQuorum needs DESCRIBE on the cluster")
@@ -181,11 +165,7 @@ async def the_quorum_is_described_by_who_may(s: Script) -> None:
             for listed in ((), topics):
                 await s.send("DescribeQuorum", version, {"topics": listed}, client_id="alice")
 
-    await describe()
-    await s.allow("alice", "DESCRIBE_CONFIGS", "cluster")
-    await describe()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await describe()
+    await s.allowing(describe, "DESCRIBE_CONFIGS cluster", "DESCRIBE cluster")
 
 
 @authorized("UpdateFeatures needs ALTER on the cluster", **JAVA_OBJECTS)
@@ -197,11 +177,7 @@ async def features_are_updated_by_who_may(s: Script) -> None:
                 values = {"timeout": 30_000, "feature_updates": updates}
                 await s.send("UpdateFeatures", version, values, client_id="alice")
 
-    await update()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await update()
-    await s.allow("alice", "ALTER", "cluster")
-    await update()
+    await s.allowing(update, "DESCRIBE cluster", "ALTER cluster")
 
 
 @authorized(
@@ -216,11 +192,7 @@ async def voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
                 await s.send("RemoveRaftVoter", 0, values, client_id="alice")
         await s.send("UnregisterBroker", 0, {"broker_id": 7}, client_id="alice")
 
-    await change()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await change()
-    await s.allow("alice", "ALTER", "cluster")
-    await change()
+    await s.allowing(change, "DESCRIBE cluster", "ALTER cluster")
 
 
 @authorized("DescribeClientQuotas needs DESCRIBE_CONFIGS on the cluster")

@@ -120,11 +120,7 @@ async def fetched_offsets_are_described(s: Script) -> None:
         everything = {"group_id": s.group, "topics": None}
         await s.send("OffsetFetch", 7, everything, client_id="alice")
 
-    await fetch_all()
-    await s.allow("alice", "DESCRIBE", f"group {s.group}")
-    await fetch_all()
-    await s.allow("alice", "READ", "topic orders")
-    await fetch_all()
+    await s.allowing(fetch_all, f"DESCRIBE group {s.group}", "READ topic orders")
 
 
 @authorized("FindCoordinator needs DESCRIBE on the group or transactional id")
@@ -158,9 +154,7 @@ async def groups_are_described_by_who_may(s: Script) -> None:
     await describe_all()
     await s.allow("alice", "DELETE", f"group {s.group}")
     await s.allow("alice", "ALTER_CONFIGS", f"group {s.group}")
-    await describe_all()
-    await s.allow("alice", "ALL", "group *")
-    await describe_all()
+    await s.allowing(describe_all, "ALL group *")
 
 
 @authorized("ListGroups: all groups with DESCRIBE on the cluster, or each with DESCRIBE")
@@ -263,13 +257,9 @@ async def consumer_groups_are_described_by_who_may(s: Script) -> None:
             values = {"group_ids": groups, "include_authorized_operations": True}
             await s.send("ConsumerGroupDescribe", version, values, client_id="alice")
 
-    await describe()
-    await s.allow("alice", "DESCRIBE", f"group {s.group}")
-    await describe()
-    await s.allow("alice", "DESCRIBE", "topic orders")
-    await describe()
-    await s.allow("alice", "WRITE", "topic payments")
-    await describe()
+    await s.allowing(
+        describe, f"DESCRIBE group {s.group}", "DESCRIBE topic orders", "WRITE topic payments"
+    )
 
 
 @authorized("a classic member of a consumer group needs READ on the group only")

@@ -61,9 +61,7 @@ async def empty_names_are_denied(s: Script) -> None:
             await s.send("OffsetCommit", version, values, client_id="alice")
 
     await s.allow("alice", "READ", f"group {s.group}")
-    await use_empty_name()
-    await s.allow("alice", "ALL", "topic *")
-    await use_empty_name()
+    await s.allowing(use_empty_name, "ALL topic *")
 
 
 @authorized("Produce by topic ids: unknown ids before denied ones")
@@ -212,13 +210,7 @@ async def cluster_operations_are_those_of_the_client(s: Script) -> None:
                 values = {"include_cluster_authorized_operations": is_requested, "endpoint_type": 1}
                 await s.send("DescribeCluster", version, values, client_id="alice")
 
-    await describe()
-    await s.allow("alice", "CREATE", "cluster")
-    await describe()
-    await s.allow("alice", "DESCRIBE", "cluster")
-    await describe()
-    await s.allow("alice", "ALL", "cluster")
-    await describe()
+    await s.allowing(describe, "CREATE cluster", "DESCRIBE cluster", "ALL cluster")
 
 
 @authorized("Metadata creates topics with CREATE on the topic or the cluster")

@@ -114,11 +114,9 @@ async def described_transactions_need_describe(s: Script) -> None:
         await s.send("DescribeTransactions", 0, described, client_id="alice")
         await s.send("ListTransactions", 1, {}, client_id="alice")
 
-    await describe()
-    await s.allow("alice", "DESCRIBE", f"transactional_id {p.transactional_id}")
-    await describe()
-    await s.allow("alice", "DESCRIBE", f"topic {topic}")
-    await describe()
+    await s.allowing(
+        describe, f"DESCRIBE transactional_id {p.transactional_id}", f"DESCRIBE topic {topic}"
+    )
     await list_transactions(s)
 
 
@@ -160,6 +158,4 @@ async def find_coordinator_needs_describe(s: Script) -> None:
             values = {"key_type": 1, "key": key, "coordinator_keys": (key, "other")}
             await s.send("FindCoordinator", version, values, client_id="alice")
 
-    await find()
-    await s.allow("alice", "DESCRIBE", f"transactional_id {key}")
-    await find()
+    await s.allowing(find, f"DESCRIBE transactional_id {key}")
