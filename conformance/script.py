@@ -241,6 +241,12 @@ class Script(Recorder):
         await self.broker.metadata_applied()
         return name
 
+    async def topic_and_producer(
+        self, partitions: int = 1, name: str = "P", **options: Any
+    ) -> tuple[str, Producer]:
+        """Return a new topic, and a producer that is initialized."""
+        return await self.topic(partitions), await self.producer(name, **options).initialized()
+
     async def cluster_id(self) -> str:
         """Return the cluster id. The transcript shows it as CLUSTER."""
         described = await self.call("DescribeCluster", 0)

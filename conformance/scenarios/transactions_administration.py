@@ -61,8 +61,7 @@ async def transactions_are_listed(s: Script) -> None:
 
 @transactional("ListTransactions: duration filter")
 async def list_transactions_by_duration(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer("P").initialized()
+    topic, p = await s.topic_and_producer()
     q = await s.producer("Q").initialized()
     await s.producer("R").init()
     await p.produce(topic)
@@ -106,8 +105,7 @@ async def producers_are_described(s: Script) -> None:
 
 @transactional("DescribeProducers after transactions of the old protocol")
 async def describe_producers_of_old_clients(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     await p.add(topics={topic: (0, 1)})
     await p.produce(topic, version=11, count=2)
     await p.commit(4)

@@ -105,8 +105,7 @@ async def transactional_offsets_need_read(s: Script) -> None:
 
 @authorized("DescribeTransactions and ListTransactions need DESCRIBE")
 async def described_transactions_need_describe(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer("admin").initialized()
+    topic, p = await s.topic_and_producer(1, "admin")
     await p.add(topics={topic: (0,), "orders": (1,)})
     described = {"transactional_ids": (p.transactional_id,)}
 
@@ -122,8 +121,7 @@ async def described_transactions_need_describe(s: Script) -> None:
 
 @authorized("DescribeProducers needs READ; markers need ALTER or CLUSTER_ACTION")
 async def producers_and_markers_need_authorization(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer("admin").initialized()
+    topic, p = await s.topic_and_producer(1, "admin")
     await p.produce(topic)
     described = {"topics": [{"name": topic, "partition_indexes": (0, 1)}]}
     marker = {

@@ -28,8 +28,7 @@ async def end_txn_without_a_transaction(s: Script) -> None:
 
 @transactional("KIP-890: aborts without a transaction use up epochs")
 async def aborts_without_a_transaction(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     before = p.epoch
     await p.abort()
     await p.abort()
@@ -57,8 +56,7 @@ async def retries_of_old_clients(s: Script) -> None:
 
 @transactional("KIP-890: a retry has the previous epoch")
 async def retries_of_new_clients(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for commit in (True, False):
         before = {"producer_id": p.id, "producer_epoch": p.epoch}
         await p.produce(topic)
@@ -71,8 +69,7 @@ async def retries_of_new_clients(s: Script) -> None:
 
 @transactional("KIP-890: commit after commit, abort after abort, with the new epoch")
 async def the_new_epoch_without_a_transaction(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic)
     await p.commit()
     await p.commit()
@@ -96,8 +93,7 @@ async def the_end_of_an_unknown_transactional_id(s: Script) -> None:
 
 @transactional("EndTxn of another producer id, or another epoch, in every version")
 async def the_end_of_a_wrong_producer(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.init()
     await p.produce(topic)
     for version in range(6):
@@ -111,8 +107,7 @@ async def the_end_of_a_wrong_producer(s: Script) -> None:
 
 @transactional("EndTxn of other epochs after the transaction")
 async def wrong_epochs_after_a_transaction(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.init()
     await p.init()
     await p.produce(topic)
@@ -125,8 +120,7 @@ async def wrong_epochs_after_a_transaction(s: Script) -> None:
 
 @transactional("A transaction times out; its producer is fenced")
 async def a_transaction_times_out(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer(timeout_ms=500).initialized()
+    topic, p = await s.topic_and_producer(timeout_ms=500)
     await p.produce(topic)
     await p.timed_out()
     await p.describe()
@@ -165,8 +159,7 @@ async def a_transaction_of_the_old_protocol_times_out(s: Script) -> None:
 
 @transactional("A transaction that produced nothing times out too")
 async def a_transaction_without_records_times_out(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer(timeout_ms=500).initialized()
+    topic, p = await s.topic_and_producer(2, timeout_ms=500)
     await p.add(topics={topic: (0, 1)})
     await p.add_offsets()
     await p.timed_out()
@@ -176,8 +169,7 @@ async def a_transaction_without_records_times_out(s: Script) -> None:
 
 @transactional("One producer uses both protocols in turn")
 async def the_protocols_of_one_producer_alternate(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.add(topics={topic: (0,)})
     await p.produce(topic, version=11)
     await p.commit(5)

@@ -352,8 +352,7 @@ async def pending_offsets_are_deleted(s: Script) -> None:
 
 @transactional("DeleteTopics while offsets of the topic are pending")
 async def a_topic_with_pending_offsets_is_deleted(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.commit_offsets(2, topics=[(topic, 0, ""), ("orders", 0, "")])
     await p.produce(topic)
     await s.delete_topic(topic)

@@ -7,8 +7,7 @@ from ..script import Script
 
 @transactional("AddPartitionsToTxn in the versions of clients")
 async def add_partitions_in_the_versions_of_clients(s: Script) -> None:
-    topic = await s.topic(5)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(5)
     for version in range(4):
         await p.add(version, topics={topic: (version,)})
     await p.describe()
@@ -21,8 +20,7 @@ async def add_partitions_in_the_versions_of_clients(s: Script) -> None:
 
 @transactional("AddPartitionsToTxn: one unknown partition fails all")
 async def unknown_partitions_fail_all(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     for version in range(4):
         await p.add(version, topics={topic: (0, 2), "orders": (0,)})
     await p.add(topics={topic: (0, 1), "unknown": (0, 1)})
@@ -35,8 +33,7 @@ async def unknown_partitions_fail_all(s: Script) -> None:
 
 @transactional("AddPartitionsToTxn: clients may not add internal topics")
 async def internal_topics_are_added_by_brokers(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for version in (0, 3):
         await p.add(version, topics={"__consumer_offsets": (0,), topic: (0,)})
         await p.add(version, topics={"__transaction_state": (99,), "__share_group_state": (0,)})
@@ -48,8 +45,7 @@ async def internal_topics_are_added_by_brokers(s: Script) -> None:
 
 @transactional("AddPartitionsToTxn: when repeated partitions and empty topics are in the response")
 async def repeated_partitions_and_empty_topics(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     valid = {topic: (0, 0), "orders": ()}
     invalid = {**valid, "unknown": (1, 1)}
     for version in (0, 3):
@@ -64,8 +60,7 @@ async def repeated_partitions_and_empty_topics(s: Script) -> None:
 
 @transactional("AddPartitionsToTxn without partitions")
 async def a_transaction_without_partitions(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.add(topics={})
     await p.add(topics={topic: ()})
     await p.describe()
@@ -88,8 +83,7 @@ async def partitions_of_an_unknown_transactional_id(s: Script) -> None:
 
 @transactional("AddPartitionsToTxn of another producer id, or another epoch, in every version")
 async def partitions_of_a_wrong_producer(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.init()
     for version in range(6):
         await p.add(version, topics={topic: (0,)}, producer_id=UNKNOWN_ID)
@@ -101,8 +95,7 @@ async def partitions_of_a_wrong_producer(s: Script) -> None:
 
 @transactional("KIP-890: brokers add partitions in v4 and v5")
 async def brokers_add_partitions(s: Script) -> None:
-    topic = await s.topic(4)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(4)
     await p.add(4, topics={topic: (0,)})
     await p.add(5, topics={topic: (0, 1)})
     await p.add(5, topics={topic: (2, 9)})
@@ -114,8 +107,7 @@ async def brokers_add_partitions(s: Script) -> None:
 
 @transactional("KIP-890: brokers verify partitions")
 async def brokers_verify_partitions(s: Script) -> None:
-    topic = await s.topic(3)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(3)
     for version in (4, 5):
         await p.add(version, topics={topic: (0,)}, verify_only=True)
     await p.describe()
@@ -164,8 +156,7 @@ async def several_transactions_in_one_request(s: Script) -> None:
 
 @transactional("AddPartitionsToTxn: after a complete transaction, the next begins")
 async def the_next_transaction_begins(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     for commit in (True, False):
         await p.add(topics={topic: (0,)})
         await p.end(4, commit=commit)

@@ -133,8 +133,7 @@ async def a_new_producer_aborts_an_old_transaction(s: Script) -> None:
 
 @transactional("KIP-360: a producer that continues aborts its own open transaction")
 async def a_producer_that_continues_aborts_its_transaction(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic)
     before = {"producer_id": p.id, "producer_epoch": p.epoch}
     await p.bump()
@@ -162,8 +161,7 @@ async def a_zombie_cannot_continue(s: Script) -> None:
 
 @transactional("InitProducerId after a commit and after an abort, with both protocols")
 async def init_producer_id_after_transactions(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic)
     await p.commit()
     await p.bump()
@@ -179,8 +177,7 @@ async def init_producer_id_after_transactions(s: Script) -> None:
 
 @transactional("KIP-890: after a commit, the previous epoch identifies a retry")
 async def the_epoch_before_a_commit_is_a_retry(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     before = {"producer_id": p.id, "producer_epoch": p.epoch}
     await p.produce(topic)
     await p.commit()
@@ -194,8 +191,7 @@ async def the_epoch_before_a_commit_is_a_retry(s: Script) -> None:
 
 @transactional("InitProducerId: the last timeout applies")
 async def the_timeout_of_the_last_request_applies(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer(timeout_ms=30_000).initialized()
+    topic, p = await s.topic_and_producer(timeout_ms=30_000)
     await p.describe()
     await p.bump(transaction_timeout=500)
     await p.describe()

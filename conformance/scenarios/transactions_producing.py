@@ -42,8 +42,7 @@ async def transactional_produce_in_every_version(s: Script) -> None:
     "KIP-890: a partition that is not in the transaction, in every version", is_alone=True
 )
 async def a_partition_that_was_not_added(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for version in range(3, 12):
         await p.produce(topic, version=version)
     await p.describe()
@@ -54,8 +53,7 @@ async def a_partition_that_was_not_added(s: Script) -> None:
 
 @transactional("KIP-890: the first partition is added, but another one is not", is_alone=True)
 async def each_partition_has_to_be_added(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     await p.add(topics={topic: (0,)})
     await p.produce(topic, 0, version=11)
     await p.produce(topic, 1, version=11)
@@ -69,8 +67,7 @@ async def each_partition_has_to_be_added(s: Script) -> None:
 
 @transactional("Produce with an old or a later epoch, or another id, in every version", **EXPLAINED)
 async def produce_of_a_wrong_producer(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.init()
     await p.produce(topic)
     for version in (9, 10, 11, 12):
@@ -150,8 +147,7 @@ def _records(producer: Producer) -> bytes:
 
 @transactional("Sequence numbers in a transaction: duplicates, gaps, the first one", **EXPLAINED)
 async def sequence_numbers_in_a_transaction(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     await p.produce(topic, 1, sequence=5)
     await p.produce(topic, 1, sequence=0)
     await p.produce(topic, count=2)
@@ -170,8 +166,7 @@ async def sequence_numbers_in_a_transaction(s: Script) -> None:
     "KIP-890: a transaction begins with sequence 0, unless the epoch is the same", **EXPLAINED
 )
 async def the_first_sequence_of_the_next_transaction(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for _ in range(2):
         await p.add(topics={topic: (0,)})
         await p.produce(topic, version=11)
@@ -188,8 +183,7 @@ async def the_first_sequence_of_the_next_transaction(s: Script) -> None:
     "A batch that is not transactional, in an open transaction of its producer", **EXPLAINED
 )
 async def an_idempotent_batch_in_a_transaction(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic)
     for version in (9, 11, 12):
         await p.produce(topic, version=version, attributes=IDEMPOTENT)
@@ -205,8 +199,7 @@ async def an_idempotent_batch_in_a_transaction(s: Script) -> None:
 
 @transactional("A transactional batch without a transactional id", **EXPLAINED)
 async def a_transactional_batch_without_an_id(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for version in (3, 9, 11, 12):
         await p.produce(topic, version=version, transactional_id=None)
     await p.produce(topic, transactional_id="")
@@ -219,8 +212,7 @@ async def a_transactional_batch_without_an_id(s: Script) -> None:
     "A transactional id with batches of no producer, or of an idempotent one", **EXPLAINED
 )
 async def a_transactional_id_without_transactional_batches(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     q = await s.producer("Q", transactional_id=None).initialized()
     await q.produce(topic, attributes=IDEMPOTENT)
     await q.produce(topic, attributes=IDEMPOTENT, transactional_id=p.transactional_id)
@@ -233,8 +225,7 @@ async def a_transactional_id_without_transactional_batches(s: Script) -> None:
 
 @transactional("Produce: clients may not send control batches", **EXPLAINED)
 async def clients_may_not_produce_control_batches(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic, attributes=CONTROL)
     await p.produce(topic, attributes=0x20)
     await p.produce(topic, attributes=CONTROL, version=9)
@@ -243,8 +234,7 @@ async def clients_may_not_produce_control_batches(s: Script) -> None:
 
 @transactional("Produce in a transaction to unknown topics and partitions", **EXPLAINED)
 async def transactional_produce_to_unknown_partitions(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for version in (9, 11, 12):
         await p.produce(topic, 3, version=version)
         await p.produce("unknown", 0, version=version)

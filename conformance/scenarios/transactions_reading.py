@@ -17,8 +17,7 @@ from ..script import Script
 
 @transactional("read_committed ends at the last stable offset")
 async def records_of_an_open_transaction_are_hidden(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await s.produce(topic, 0)
     await p.produce(topic, count=2)
     await s.produce(topic, 0)
@@ -33,8 +32,7 @@ async def records_of_an_open_transaction_are_hidden(s: Script) -> None:
 
 @transactional("Fetch in every version: aborted transactions are listed")
 async def read_committed_in_every_version(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic)
     await p.abort()
     await p.produce(topic)
@@ -45,8 +43,7 @@ async def read_committed_in_every_version(s: Script) -> None:
 
 @transactional("Control batches: marker records, producer epoch, sequence")
 async def the_markers_of_both_protocols(s: Script) -> None:
-    topic = await s.topic(2)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer(2)
     for commit in (True, False):
         await p.add(topics={topic: (0, 1)})
         await p.produce(topic, version=11)
@@ -61,8 +58,7 @@ async def the_markers_of_both_protocols(s: Script) -> None:
 
 @transactional("The aborted transactions of a fetch, with two producers")
 async def aborted_transactions_of_two_producers(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer("P").initialized()
+    topic, p = await s.topic_and_producer()
     q = await s.producer("Q").initialized()
     await p.produce(topic)  # 0
     await q.produce(topic)  # 1
@@ -88,8 +84,7 @@ async def aborted_transactions_of_two_producers(s: Script) -> None:
     hides=("aborted_transactions",),
 )
 async def aborted_transactions_of_a_part_of_the_log(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for commit in (False, True, False, True, False):
         await p.produce(topic, count=3)
         await p.end(commit=commit)
@@ -101,8 +96,7 @@ async def aborted_transactions_of_a_part_of_the_log(s: Script) -> None:
 
 @transactional("A fetch that waits for records of an open transaction")
 async def a_committed_transaction_completes_a_waiting_fetch(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await read(s, topic, max_wait=60_000)
     await p.produce(topic)
     await p.commit()
@@ -113,8 +107,7 @@ async def a_committed_transaction_completes_a_waiting_fetch(s: Script) -> None:
 
 @transactional("ListOffsets: the latest offset by isolation level")
 async def latest_offsets_by_isolation_level(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
 
     async def list_all() -> None:
         for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -135,8 +128,7 @@ async def latest_offsets_by_isolation_level(s: Script) -> None:
 
 @transactional("ListOffsets in every version, in an open transaction")
 async def list_offsets_in_every_version(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await s.produce(topic, 0)
     await p.produce(topic)
     for version in range(2, 12):
@@ -149,8 +141,7 @@ async def list_offsets_in_every_version(s: Script) -> None:
 
 @transactional("ListOffsets by timestamp: records after the last stable offset are not found")
 async def offsets_by_timestamp_and_isolation_level(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for n in range(3):
         await p.produce(topic, count=2, timestamp_ms=RECORD_TIMESTAMP_MS + 100 * n)
         if n == 1:
@@ -168,8 +159,7 @@ async def offsets_by_timestamp_and_isolation_level(s: Script) -> None:
 
 @transactional("ListOffsets: the largest timestamp, with markers")
 async def the_largest_timestamp(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     await p.produce(topic, count=2)
     for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
         await list_offset(s, topic, MAX_TIMESTAMP, isolation)
@@ -180,8 +170,7 @@ async def the_largest_timestamp(s: Script) -> None:
 
 @transactional("DeleteRecords in transactions: the log start offset passes them")
 async def records_of_transactions_are_deleted(s: Script) -> None:
-    topic = await s.topic(1)
-    p = await s.producer().initialized()
+    topic, p = await s.topic_and_producer()
     for commit in (False, True, False):
         await p.produce(topic, count=2)
         await p.end(commit=commit)
