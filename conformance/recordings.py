@@ -1,8 +1,8 @@
-"""Kafka's transcripts, recorded by `make parity RECORD=1`: a JSON file for each module of
-scenarios."""
+"""Kafka's transcripts, recorded by tests/parity/test_parity.py (`make parity RECORD=1`): a JSON
+file for each module of scenarios."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -45,36 +45,3 @@ def difference(
 def _file(part: str) -> dict[str, Any]:
     path = FOLDER / f"{part}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-
-
-def record(
-    scenarios: Iterable[Scenario],
-    transcripts: Mapping[str, Transcript],
-    needed: Mapping[str, Collection[str]],
-) -> None:
-    """Replace the files of the scenarios' modules; recordings of other scenarios in these files are
-    lost. `needed`: the settings that each transcript depends on, by the scenario's name."""
-    parts: dict[str, list[Scenario]] = {}
-    for scenario in scenarios:
-        parts.setdefault(scenario.part, []).append(scenario)
-    for part, members in parts.items():
-        head = {
-            "kafka": KAFKA_VERSION,
-            "recorded": "make parity RECORD=1: one node in KRaft mode, over the wire",
-            "settings": {each.settings: SETTINGS[each.settings] for each in members},
-        }
-        text = json.dumps(head, indent=2, sort_keys=True).removesuffix("\n}")
-        lists = ",\n".join(
-            f"    {json.dumps(each.name)}: {json.dumps(sorted(needed[each.name]))}"
-            for each in members
-        )
-        lines = ",\n".join(
-            f"    {json.dumps(each.name)}: [\n"
-            + ",\n".join(f"      {json.dumps(line)}" for line in transcripts[each.name])
-            + "\n    ]"
-            for each in members
-        )
-        (FOLDER / f"{part}.json").write_text(
-            f'{text},\n  "needs": {{\n{lists}\n  }},\n  "transcripts": {{\n{lines}\n  }}\n}}\n',
-            encoding="utf-8",
-        )

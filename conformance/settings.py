@@ -94,16 +94,9 @@ DEFAULTS: Final[Settings] = {
 }
 """Kafka's defaults of the settings above."""
 
-# Another value for each setting that was at Kafka's default when scenarios were recorded.
-OTHER: Final = {
-    INITIAL_DELAY: "0",
-    "auto.create.topics.enable": "false",
-    "group.max.session.timeout.ms": "300000",
-}
 GROUP_LEVEL: Final = {"group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms"}
 """The settings that a group can have instead of the broker, with their names for groups. A scenario
 that needs the group's setting sets it on any broker that knows the setting."""
-AUTHORIZING: Final = (AUTHORIZER, "super.users", "allow.everyone.if.no.acl.found")
 # These settings change responses in scenarios that were recorded with their defaults.
 GENERAL: Final = (
     AUTHORIZER,
@@ -112,12 +105,6 @@ GENERAL: Final = (
     "group.consumer.max.size",
     "group.max.size",
 )
-
-
-def variant(key: str, recorded: str) -> str | None:
-    """Return another value of a setting, with which a scenario is also played."""
-    default = DEFAULTS[key]
-    return OTHER[key] if recorded == default else default
 
 
 def unmet(name: str, needs: Collection[str], broker: Settings) -> Iterator[str]:

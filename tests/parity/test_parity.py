@@ -3,28 +3,36 @@ compares with kohort: the first one of each file; in `make parity` all of them, 
 `make parity RECORD=1` records Kafka's responses.
 """
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from kohort.conformance.broker import QUIET_MS, STARTED_MS
 from kohort.conformance.player import LONG_QUIET_MS, play
-from kohort.conformance.recordings import difference, record, recorded
+from kohort.conformance.recordings import FOLDER, KAFKA_VERSION, difference, recorded
 from kohort.conformance.scenario import Scenario, load
 from kohort.conformance.settings import (
-    AUTHORIZING,
+    AUTHORIZER,
+    DEFAULTS,
     GROUP_LEVEL,
     INITIAL_DELAY,
     SETTINGS,
     Settings,
-    variant,
 )
 from kohort.conformance.transcript import Transcript
 
 from .brokers import kafkas, kohort_broker
 
 YEAR_MS = 365 * 24 * 3600 * 1000
+AUTHORIZING = (AUTHORIZER, "super.users", "allow.everyone.if.no.acl.found")
+# Another value for each setting that was at Kafka's default when scenarios were recorded.
+OTHER = {
+    INITIAL_DELAY: "0",
+    "auto.create.topics.enable": "false",
+    "group.max.session.timeout.ms": "300000",
+}
 
 
 def chosen() -> list[Scenario]:
@@ -71,6 +79,39 @@ def differs(scenario: Scenario, found: Transcript) -> str | None:
 # --- recording
 
 
+def record(
+    scenarios: Iterable[Scenario],
+    transcripts: Mapping[str, Transcript],
+    needed: Mapping[str, Collection[str]],
+) -> None:
+    """Replace the files of the scenarios' modules; recordings of other scenarios in these files are
+    lost. `needed`: the settings that each transcript depends on, by the scenario's name."""
+    parts: dict[str, list[Scenario]] = {}
+    for scenario in scenarios:
+        parts.setdefault(scenario.part, []).append(scenario)
+    for part, members in parts.items():
+        head = {
+            "kafka": KAFKA_VERSION,
+            "recorded": "make parity RECORD=1: one node in KRaft mode, over the wire",
+            "settings": {each.settings: SETTINGS[each.settings] for each in members},
+        }
+        text = json.dumps(head, indent=2, sort_keys=True).removesuffix("\n}")
+        lists = ",\n".join(
+            f"    {json.dumps(each.name)}: {json.dumps(sorted(needed[each.name]))}"
+            for each in members
+        )
+        lines = ",\n".join(
+            f"    {json.dumps(each.name)}: [\n"
+            + ",\n".join(f"      {json.dumps(line)}" for line in transcripts[each.name])
+            + "\n    ]"
+            for each in members
+        )
+        (FOLDER / f"{part}.json").write_text(
+            f'{text},\n  "needs": {{\n{lists}\n  }},\n  "transcripts": {{\n{lines}\n  }}\n}}\n',
+            encoding="utf-8",
+        )
+
+
 async def needed_settings(scenario: Scenario, kafka: Transcript) -> list[str]:
     """Return the keys of the settings on which the transcript depends: the scenario is played on
     kohort with another value of each setting, mostly Kafka's default."""
@@ -91,6 +132,12 @@ async def needed_settings(scenario: Scenario, kafka: Transcript) -> list[str]:
         else:
             needed.append(key)
     return needed
+
+
+def variant(key: str, recorded: str) -> str | None:
+    """Return another value of a setting, with which a scenario is also played."""
+    default = DEFAULTS[key]
+    return OTHER[key] if recorded == default else default
 
 
 async def _is_equal(
