@@ -2,10 +2,10 @@
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..history import (
     EndTransaction,
@@ -16,6 +16,7 @@ from ..history import (
 )
 
 Kind = TypeVar("Kind", bound=Operation)
+Earlier = TypeVar("Earlier", bound=Operation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +148,25 @@ class Facts:
             for offset, value in zip(poll.offsets, poll.values, strict=True):
                 offsets.setdefault(offset, {}).setdefault(value, poll)
         return found
+
+
+def highest_before(
+    operations: Iterable[Kind],
+    earlier: Sequence[Earlier],
+    number: Callable[[Earlier], int],
+    subject: Callable[[Any], object],
+) -> Iterator[tuple[Kind, Earlier]]:
+    """Yield each operation that follows an earlier one on the same subject, with the earlier one
+    that has the highest number. `operations` are in the order in which they began. An operation
+    follows those that ended before it began."""
+    ended = sorted(earlier, key=lambda each: each.ended or 0)
+    highest: dict[object, Earlier] = {}
+    at = 0
+    for operation in operations:
+        while at < len(ended) and ended[at].precedes(operation):
+            known = highest.setdefault(subject(ended[at]), ended[at])
+            if number(ended[at]) > number(known):
+                highest[subject(known)] = ended[at]
+            at += 1
+        if (found := highest.get(subject(operation))) is not None:
+            yield operation, found

@@ -7,13 +7,15 @@ commit has different metadata. "Generation" includes member epochs.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from ..history import Assigned, Commit, Heartbeat, Joined, Left, Operation, Poll, ReadCommitted
-from .facts import Anomaly, Facts
+from .facts import Anomaly, Facts, highest_before
 
 GONE = ("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "FENCED_INSTANCE_ID")
 """After one of these errors, the member id and generation are no longer valid."""
+GENERATION = attrgetter("generation")
 
 
 class _Ownership(NamedTuple):
@@ -92,17 +94,10 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
     than the commit's."""
     gone = _gone(facts)
     given_up = _given_up(facts)
+    commits = [each for each in facts.of(Commit) if _takes_effect(facts, each)]
     completed = _completed_generations(facts)
-    newest: dict[str, Assigned] = {}  # by group, among those assigned before the commit
-    at = 0
-    for commit in facts.of(Commit):
-        while at < len(completed) and completed[at].precedes(commit):
-            before = newest.setdefault(completed[at].group, completed[at])
-            if completed[at].generation > before.generation:
-                newest[before.group] = completed[at]
-            at += 1
-        if not _takes_effect(facts, commit):
-            continue
+    newest = dict(highest_before(commits, completed, GENERATION, attrgetter("group")))
+    for commit in commits:
         departure = gone.get((commit.group, commit.member))
         if departure is not None and departure.precedes(commit):
             yield Anomaly(
@@ -111,7 +106,7 @@ def fenced_commits(facts: Facts) -> Iterator[Anomaly]:
                 (departure, commit),
             )
             continue
-        current = newest.get(commit.group) if commit.is_classic else None
+        current = newest.get(commit) if commit.is_classic else None
         if current is not None and current.generation > commit.generation:
             yield Anomaly(
                 f"commit {commit.metadata} of generation {commit.generation} was accepted in "
@@ -330,7 +325,6 @@ def generations(facts: Facts) -> Iterator[Anomaly]:
     """A generation moved backwards or was used twice, or a member epoch moved backwards."""
     leaders: dict[tuple[str, int], Assigned] = {}
     shares: dict[tuple[str, int, str], Assigned] = {}
-    highest: dict[str, Assigned] = {}
     completed = _completed_generations(facts)
     for each in completed:
         other = leaders.setdefault((each.group, each.generation), each)
@@ -347,15 +341,9 @@ def generations(facts: Facts) -> Iterator[Anomaly]:
                 f"assignments of {each.client}",
                 (same, each),
             )
-    at = 0
-    for joined in facts.of(Joined):
-        while at < len(completed) and completed[at].precedes(joined):
-            before = highest.get(completed[at].group)
-            if before is None or completed[at].generation > before.generation:
-                highest[completed[at].group] = completed[at]
-            at += 1
-        last = highest.get(joined.group)
-        if joined.is_ok and last is not None and joined.generation < last.generation:
+    joins = facts.of(Joined)
+    for joined, last in highest_before(joins, completed, GENERATION, attrgetter("group")):
+        if joined.is_ok and joined.generation < last.generation:
             yield Anomaly(
                 f"the generation of {joined.group} moved backwards from {last.generation} to "
                 f"{joined.generation}",

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from operator import attrgetter
 
 from ..history import Operation, Poll, ReadEnd, Send, TopicMissing
-from .facts import Anomaly, Facts
+from .facts import Anomaly, Facts, highest_before
 
 
 def lost_topics(facts: Facts) -> Iterator[Anomaly]:
@@ -151,25 +152,18 @@ def offset_gaps(facts: Facts) -> Iterator[Anomaly]:
 
 def nonmonotonic_sends(facts: Facts) -> Iterator[Anomaly]:
     """A batch was sent after another one had been acknowledged, but has a lower offset."""
-    by_partition: dict[int, list[Send]] = defaultdict(list)
-    for send in facts.sends:
-        if send.is_ok and send.offset is not None:
-            by_partition[send.partition].append(send)
-    for partition, sends in by_partition.items():
-        ended = sorted(sends, key=lambda each: each.ended or 0)
-        highest: Send | None = None
-        at = 0
-        for send in sends:  # in the order in which they began
-            while at < len(ended) and ended[at].precedes(send):
-                if highest is None or (ended[at].offset or 0) > (highest.offset or 0):
-                    highest = ended[at]
-                at += 1
-            if highest is not None and (send.offset or 0) < (highest.offset or 0):
-                yield Anomaly(
-                    f"in partition {partition}, {send.values[0]} at offset {send.offset} was sent "
-                    f"after {highest.values[0]} was acknowledged at offset {highest.offset}",
-                    (highest, send),
-                )
+    sends = [each for each in facts.sends if each.is_ok and each.offset is not None]
+
+    def offset(send: Send) -> int:
+        return send.offset or 0
+
+    for send, highest in highest_before(sends, sends, offset, attrgetter("partition")):
+        if offset(send) < offset(highest):
+            yield Anomaly(
+                f"in partition {send.partition}, {send.values[0]} at offset {send.offset} was sent "
+                f"after {highest.values[0]} was acknowledged at offset {highest.offset}",
+                (highest, send),
+            )
 
 
 def reordered_sends(facts: Facts) -> Iterator[Anomaly]:

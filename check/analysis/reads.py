@@ -6,11 +6,11 @@ position of its request.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator
+from operator import attrgetter
 
 from ..history import Operation, OutOfRange, Poll, ReadEnd, Send
-from .facts import NO_LOG, Anomaly, Facts
+from .facts import NO_LOG, Anomaly, Facts, highest_before
 
 
 def nonmonotonic_polls(facts: Facts) -> Iterator[Anomaly]:
@@ -71,24 +71,11 @@ def stale_reads(facts: Facts) -> Iterator[Anomaly]:
     consumer no longer sees records that were visible."""
     # A new leader may receive the high watermark later than clients did (KIP-207), even if it led
     # the partition before, because after a restart it reads the high watermark from a checkpoint.
-    polls: dict[tuple[int, int, int], list[Poll]] = defaultdict(list)
-    for poll in facts.polls:
-        if poll.leader_epoch >= 0:
-            polls[poll.partition, poll.node, poll.leader_epoch].append(poll)
-    for found in polls.values():
-        yield from _going_back(found)
-
-
-def _going_back(polls: list[Poll]) -> Iterator[Anomaly]:
-    ended = sorted(polls, key=lambda each: each.ended or 0)
-    highest: Poll | None = None
-    at = 0
-    for poll in polls:
-        while at < len(ended) and ended[at].precedes(poll):
-            if highest is None or ended[at].high_watermark > highest.high_watermark:
-                highest = ended[at]
-            at += 1
-        if highest is not None and poll.high_watermark < highest.high_watermark:
+    polls = [each for each in facts.polls if each.leader_epoch >= 0]
+    watermark = attrgetter("high_watermark")
+    leader = attrgetter("partition", "node", "leader_epoch")
+    for poll, highest in highest_before(polls, polls, watermark, leader):
+        if poll.high_watermark < highest.high_watermark:
             yield Anomaly(
                 f"the high watermark of partition {poll.partition} on node {poll.node} moved "
                 f"backwards from {highest.high_watermark} to {poll.high_watermark} in leader epoch "
