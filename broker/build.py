@@ -33,8 +33,9 @@ from ..topics.registry import TopicRegistry, TopicsView
 from ..topics.topic import Nodes, Partition
 from .client_telemetry import ClientTelemetry
 from .cluster import Address, Cluster, Node
-from .config.broker_config import BrokerConfig, ConfigError
+from .config.broker_config import BrokerConfig
 from .config.listeners import reachable
+from .config.sources import ConfigError
 from .event_log import CoordinatorEvent, EventLog, EventPublisher, Listener
 from .event_loop.scheduler import ScheduledTask, Scheduler
 from .event_loop.sync_pool import SyncPool

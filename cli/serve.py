@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .. import __version__
-from ..broker.config.broker_config import BrokerConfig, ConfigError
+from ..broker.config.broker_config import BrokerConfig
 from ..broker.config.keys import BROKER_KEYS, STANDARD_AUTHORIZER
 from ..broker.config.listeners import Listener, SecurityProtocol
+from ..broker.config.sources import ConfigError
 from ..broker.config.users import format_users
 from ..broker.security.principal import user
 from ..log.errors import FolderInUse, LogError

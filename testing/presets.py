@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from ..broker.config.broker_config import BrokerConfig, ConfigError
+from ..broker.config.broker_config import BrokerConfig
 from ..broker.config.listeners import SecurityProtocol
+from ..broker.config.sources import ConfigError
 from ..broker.config.users import format_users
 from ..log.group_commit import Durability
 from ..protocol.framing import address

@@ -31,8 +31,6 @@ from .sources import (
     from_overrides,
 )
 
-__all__ = ["BrokerConfig", "ConfigError", "Setting"]
-
 # Some methods of the class have names of types, which they shadow inside the class.
 Int = int
 Bool = bool

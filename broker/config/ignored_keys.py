@@ -18,8 +18,6 @@ from ...topics.configs.config_def import (
     no_empty_items,
 )
 
-__all__ = ["DESCRIBED_KEYS", "IGNORED_KEYS", "PROVIDER_PREFIX"]
-
 PROVIDER_PREFIX: Final = "config.providers."
 """Prefix of the keys that contain the name of a provider: `config.providers.file.class`."""
 

@@ -35,16 +35,6 @@ from ...topics.configs.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.names import validate_topic_name
 from .ignored_keys import DESCRIBED_KEYS, IGNORED_KEYS, PROVIDER_PREFIX
 
-__all__ = [
-    "ALL_KEYS",
-    "AUTHORIZER",
-    "BROKER_KEYS",
-    "Durability",
-    "is_ignored",
-    "listener_key",
-    "similar_key",
-]
-
 # Also declared in log/group_commit.py, which takes too long to import just to read a configuration.
 Durability = Literal["fsync", "os", "none"]
 

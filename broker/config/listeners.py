@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 from .sources import ConfigError
 
-__all__ = ["EXAMPLE", "Listener", "SecurityProtocol", "parse_listeners", "reachable"]
-
 ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.%]*\]|[^\[\]/:]*):(\d{1,5})")
 ALL_INTERFACES: Final = ("", "0.0.0.0", "::")  # noqa: S104 (only compared, not bound)
 EXAMPLE: Final = "PLAINTEXT://127.0.0.1:9092"

@@ -10,16 +10,6 @@ from typing import Final, NamedTuple
 
 from ...java_properties import parse_properties
 
-__all__ = [
-    "VARIABLE_PREFIX",
-    "ConfigError",
-    "RawSetting",
-    "from_environment",
-    "from_file",
-    "from_overrides",
-    "key_of",
-]
-
 VARIABLE_PREFIX: Final = "KAFKA_"
 # Variables read by Kafka's start scripts and images, not broker keys.
 SCRIPT_VARIABLES: Final = re.compile(

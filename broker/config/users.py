@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["format_users", "parse_users"]
-
 # An item of `kohort.users`. Commas, colons and backslashes are escaped with a backslash.
 USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)

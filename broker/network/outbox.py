@@ -1,14 +1,10 @@
 """Sends the responses of connections, once per iteration of the event loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 
 from ..event_loop.watchdog import seconds
 from .turns import Turns
-
-__all__ = ["Outbox"]
 
 
 class Sender(Protocol):

@@ -1,12 +1,8 @@
 """Shares the event loop between connections that have much to do."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Final
-
-__all__ = ["TURN_SECONDS", "Turns"]
 
 # Time that connections may take in one iteration of the event loop. A read can contain thousands of
 # small requests of a millisecond each. Ordinary pipelined requests take less.

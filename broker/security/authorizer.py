@@ -28,8 +28,6 @@ from ...topics.acls import (
 from .principal import INTERNAL, Principal
 from .session import ClientSession
 
-__all__ = ["Authorizer", "Denial"]
-
 _log: Final = logging.getLogger("kohort.authorizer")
 
 # A denied client may retry up to a thousand times per second, so only some denials are logged.

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CA_FILE", "VALID_FOR", "CertificateAuthority"]
-
 CA_FILE: Final = "ca.pem"
 KEY_FILE: Final = "ca-key.pem"
 

@@ -21,8 +21,6 @@ from ..event_loop.timers import Timers
 from .quotas import ClientQuotas, addresses_of, look_up
 from .rates import Rate, Rates, Window
 
-__all__ = ["ConnectionLimits", "LimitedConnection"]
-
 _log = logging.getLogger("kohort.server")
 
 MAX_CONNECTIONS: Final = "max.connections"

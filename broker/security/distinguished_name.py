@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["distinguished_name"]
-
 KEYWORDS: Final = {
     "2.5.4.3": "CN",
     "2.5.4.6": "C",

@@ -4,8 +4,6 @@ import hmac
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-__all__ = ["AuthenticationFailed", "Exchange", "Identity", "InvalidCredentials", "PlainExchange"]
-
 
 class AuthenticationFailed(Exception):
     """The authentication failed. The message is for the client and the log (upstream:

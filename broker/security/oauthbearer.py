@@ -21,8 +21,6 @@ from .scram import NAME
 if TYPE_CHECKING:
     import jwt
 
-__all__ = ["OAuthBearerExchange", "SignedTokens", "TokenValidator", "UnsecuredTokens", "load_jwks"]
-
 _log: Final = logging.getLogger("kohort.security")
 
 # Upstream: OAuthBearerClientInitialResponse. \x01 separates key-value pairs.

@@ -4,8 +4,6 @@ KafkaPrincipal, SslPrincipalMapper)."""
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["ANONYMOUS", "INTERNAL", "Principal", "PrincipalMapper", "user"]
-
 
 class Principal(NamedTuple):
     """A principal, written as in ACLs: `User:alice`."""

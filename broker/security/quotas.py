@@ -20,17 +20,6 @@ from ...topics.configs.config_def import INT_MAX
 from ...topics.registry_log import QuotaEntity
 from .rates import Rate, Rates, TokenBucket, Window
 
-__all__ = [
-    "CLIENT_ID",
-    "IP",
-    "USER",
-    "Client",
-    "ClientQuotas",
-    "addresses_of",
-    "entity_of",
-    "look_up",
-]
-
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"

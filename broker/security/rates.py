@@ -10,8 +10,6 @@ from typing import Final, Generic, TypeVar
 
 from ...topics.configs.config_def import INT_MAX
 
-__all__ = ["Rate", "Rates", "TokenBucket", "Window"]
-
 # Idle rates are removed when there are twice as many rates as after the last removal, and at least
 # this many.
 RATES_MIN: Final = 1_000

@@ -21,15 +21,6 @@ from ..event_loop.timers import Clock
 from .mechanism import AuthenticationFailed, Exchange, Identity, InvalidCredentials
 from .principal import Principal, user
 
-__all__ = [
-    "AuthenticationError",
-    "Mechanism",
-    "OtherMechanism",
-    "SaslAuthenticator",
-    "SaslListener",
-    "unexpected",
-]
-
 _log: Final = logging.getLogger("kohort.security")
 
 # Upstream: KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS.

@@ -16,8 +16,6 @@ from typing import Final
 from ...topics.scram import ScramCredential, ScramMechanism
 from .mechanism import AuthenticationFailed, Identity, InvalidCredentials
 
-__all__ = ["ScramExchange"]
-
 # Upstream: ScramMessages. Names are ASCII; "," and "=" are written =2C and =3D.
 NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)++"
 VALUE: Final = r"[\x01-\x2B\x2D-\x7F]++"

@@ -11,8 +11,9 @@ from urllib.parse import unquote, urlsplit
 from ...java_properties import parse_jaas
 from ...topics.registry import TopicRegistry
 from ...topics.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism
-from ..config.broker_config import BrokerConfig, ConfigError
+from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener
+from ..config.sources import ConfigError
 from ..config.users import parse_users
 from ..event_loop.timers import Clock
 from .authorizer import Authorizer
@@ -28,8 +29,6 @@ from .quotas import ClientQuotas
 from .sasl import Mechanism, SaslAuthenticator, SaslListener
 from .scram import ScramExchange
 from .session import ClientSession, OnFailed
-
-__all__ = ["Security", "new_security"]
 
 SCRAM: Final = {each.sasl_name: each for each in ScramMechanism}
 NONCE_BYTES: Final = 16

@@ -9,8 +9,6 @@ from ..config.listeners import Listener
 from .principal import ANONYMOUS, Principal
 from .sasl import SaslAuthenticator
 
-__all__ = ["ClientSession", "OnFailed"]
-
 OnFailed: TypeAlias = Callable[["ClientSession", str], None]
 """on_failed(client, reason): called when the broker ends a connection because of what the client
 has sent, or when the TLS handshake fails."""

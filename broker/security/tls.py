@@ -11,19 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from ..config.broker_config import BrokerConfig, ConfigError
+from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener
+from ..config.sources import ConfigError
 from .certificates import CA_FILE, VALID_FOR, CertificateAuthority
 from .distinguished_name import distinguished_name
 from .principal import ANONYMOUS, Principal, PrincipalMapper, user
-
-__all__ = [
-    "HANDSHAKE_SECONDS_MAX",
-    "ServerTls",
-    "TlsProblem",
-    "handshake_problem",
-    "handshaking_client",
-]
 
 HANDSHAKE_SECONDS_MAX: Final = 30.0
 """Seconds after which a client with a slow handshake is disconnected. Kafka waits for

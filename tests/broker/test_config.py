@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.config.sources import key_of
+from kohort.broker.config.sources import ConfigError, key_of
 from kohort.java_properties import parse_properties
 from kohort.topics.configs.config_def import ConfigSource, InvalidConfigValue
 

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
-from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.sources import ConfigError
 from kohort.testing import Kafka
 from support.broker_thread import BrokerThread
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.sources import ConfigError
 from kohort.protocol.apis import NEWEST
 from kohort.testing.kafka import Kafka
 from kohort.testing.presets import PRESETS, new_config, with_preset

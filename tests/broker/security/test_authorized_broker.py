@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
+from kohort.broker.config.sources import ConfigError
 from kohort.broker.security.authorizer import Denial
 from kohort.topics.acls import (
     Acl,

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.sources import ConfigError
 from kohort.broker.network.idle_connections import CHECKS_PER_IDLE_TIME, IdleConnections
 from kohort.broker.security.quotas import entity_of
 from support.runtime import ManualClock, ManualTimers

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.broker.config.broker_config import BrokerConfig, ConfigError
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.config.sources import ConfigError
 from kohort.broker.config.users import format_users, parse_users
 from kohort.java_properties import parse_jaas
 from kohort.topics.scram import ScramCredential, ScramMechanism
