@@ -5,16 +5,14 @@ of eligible leader replicas are empty, because Java's admin client rejects null.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
-from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import is_internal, topic_name_error
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import NOT_REQUESTED, allows_topic, topic_operations
-from .k03_metadata import PartitionResponse, partition_response
+from .authorization import allows_topic, topic_operations
+from .k03_metadata import PartitionResponse, TopicResponse, partition_response
 
 
 class DescribedPartition(PartitionResponse):
@@ -22,15 +20,6 @@ class DescribedPartition(PartitionResponse):
 
     eligible_leader_replicas: tuple[()] = ()
     last_known_elr: tuple[()] = ()
-
-
-class TopicResponse(NamedTuple):
-    error_code: ErrorCode
-    name: str
-    topic_id: UUID | None = None
-    is_internal: bool = False
-    partitions: Sequence[DescribedPartition] = ()
-    topic_authorized_operations: int = NOT_REQUESTED
 
 
 @in_slices
