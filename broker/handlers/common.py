@@ -7,7 +7,7 @@ from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
-from ..network.request import RequestContext
+from ..network.request import Message, RequestContext
 from ..security.sasl import unexpected
 
 ERROR_MESSAGES: Final = {
@@ -98,6 +98,23 @@ def fail_unless_durable(
         else each
         for each in responses
     ]
+
+
+def respond_when_durable(
+    context: RequestContext,
+    node: Node,
+    field: str,
+    responses: list[Response],
+    *,
+    keys: int = 1,
+) -> None:
+    """Respond with a message whose `field` contains `responses`, once all changes of the registry
+    are durable; see `fail_unless_durable`."""
+
+    def respond(error: OSError | None) -> None:
+        context.respond(Message(**{field: fail_unless_durable(responses, error, keys=keys)}))
+
+    node.topics.on_durable(respond)
 
 
 def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -> bool:

@@ -6,7 +6,6 @@ v6 THROTTLING_QUOTA_EXCEEDED is possible · v7 topic ids.
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from ...topics.configs.topic_keys import TOPIC_KEYS
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
-from .common import fail_unless_durable
+from .common import respond_when_durable
 
 
 class ConfigResponse(NamedTuple):
@@ -40,17 +39,10 @@ class TopicResponse(NamedTuple):
     configs: Sequence[ConfigResponse] | None = ()
 
 
-class HiddenTopicResponse(NamedTuple):
+class HiddenTopicResponse(TopicResponse):
     """A topic whose configuration the client may not describe. With a separate type, the encoder
     skips the tagged-field comparison for all other responses."""
 
-    name: str
-    error_code: ErrorCode = ErrorCode.none
-    error_message: str | None = None
-    topic_id: UUID | None = None
-    num_partitions: int = -1
-    replication_factor: int = -1
-    configs: Sequence[ConfigResponse] | None = ()
     topic_config_error_code: int = ErrorCode.topic_authorization_failed
 
 
@@ -67,7 +59,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
         context.respond(Message(topics=late))
         return
-    responses: list[TopicResponse | HiddenTopicResponse] = []
+    responses: list[TopicResponse] = []
     # Topics with the same overrides share one configuration.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
     partitions = 0
@@ -101,7 +93,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         yield
-    node.topics.on_durable(partial(_respond, context, responses))
+    respond_when_durable(context, node, "topics", responses)
 
 
 def _check_name(name: str, counts: Counter[str], denied: Container[str]) -> None:
@@ -156,11 +148,3 @@ def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
         # An override is returned as the client wrote it.
         responses.append(ConfigResponse(key, planned.overrides.get(key, text), source))
     return responses
-
-
-def _respond(
-    context: RequestContext,
-    responses: list[TopicResponse | HiddenTopicResponse],
-    error: OSError | None,
-) -> None:
-    context.respond(Message(topics=fail_unless_durable(responses, error)))

@@ -1,7 +1,6 @@
 """CreateAcls (key 30). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ...protocol.budgets import ACLS_PER_REQUEST_MAX
@@ -17,7 +16,7 @@ from ...topics.acls import (
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
-from .common import fail_unless_durable
+from .common import respond_when_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
@@ -63,13 +62,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     for acl in new:
         node.topics.create_acl(acl)
         yield
-    node.topics.on_durable(partial(_respond, context, responses))
-
-
-def _respond(
-    context: RequestContext, responses: list[CreationResponse], error: OSError | None
-) -> None:
-    context.respond(Message(results=fail_unless_durable(responses, error, keys=0)))
+    respond_when_durable(context, node, "results", responses, keys=0)
 
 
 def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> CreationResponse | None:

@@ -1,7 +1,6 @@
 """DeleteAcls (key 31). v1 pattern types (KIP-290) · v2 flexible · v3 resource type USER."""
 
 from collections.abc import Generator, Iterator, Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 from ...protocol.budgets import ACLS_PER_REQUEST_MAX, RESPONSE_ITEMS_MAX
@@ -11,7 +10,7 @@ from ...topics.acls import Acl, AclFilter, AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
-from .common import fail_unless_durable
+from .common import respond_when_durable
 from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, filter_of, has_unknown
 from .k30_create_acls import NO_AUTHORIZER
 
@@ -57,7 +56,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     for acl in deleted:
         node.topics.delete_acl(acl)
         yield
-    node.topics.on_durable(partial(_respond, context, responses))
+    respond_when_durable(context, node, "filter_results", responses, keys=0)
 
 
 def _failure(context: RequestContext, node: Node) -> FilterResponse | None:
@@ -112,9 +111,3 @@ def _matching_acl(acl: Acl) -> Message:
         operation=operation,
         permission_type=permission,
     )
-
-
-def _respond(
-    context: RequestContext, responses: list[FilterResponse], error: OSError | None
-) -> None:
-    context.respond(Message(filter_results=fail_unless_durable(responses, error, keys=0)))

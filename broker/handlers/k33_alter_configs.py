@@ -10,9 +10,9 @@ from ...topics.acls import AclOperation
 from ...topics.alter_configs import alter_configs
 from ...topics.configs.changes import ConfigChange, Operation
 from ..cluster import Node
-from ..network.request import Message, RequestContext, in_slices
+from ..network.request import RequestContext, in_slices
 from .authorization import config_denial
-from .common import ERROR_MESSAGES, fail_unless_durable
+from .common import ERROR_MESSAGES, respond_when_durable
 
 
 class ResourceResponse(NamedTuple):
@@ -57,16 +57,10 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iter
         else:
             responses.append(ResourceResponse(*resource))
         yield
-    node.topics.on_durable(partial(_respond, context, responses))
+    respond_when_durable(context, node, "responses", responses, keys=2)
 
 
 def _authorize(context: RequestContext, node: Node, type_: int, name: str) -> None:
     error = config_denial(context, node, AclOperation.ALTER_CONFIGS, type_, name)
     if error is not None:
         raise ApiError(error, ERROR_MESSAGES[error])
-
-
-def _respond(
-    context: RequestContext, responses: list[ResourceResponse], error: OSError | None
-) -> None:
-    context.respond(Message(responses=fail_unless_durable(responses, error, keys=2)))

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
@@ -11,7 +10,7 @@ from ...topics.admin import check_new_partitions
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_topic
-from .common import fail_unless_durable
+from .common import respond_when_durable
 
 
 class TopicResponse(NamedTuple):
@@ -49,7 +48,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         else:
             responses.append(TopicResponse(topic.name))
         yield
-    node.topics.on_durable(partial(_respond, context, responses))
+    respond_when_durable(context, node, "results", responses)
 
 
 def _create_partitions(context: RequestContext, node: Node, requested: Any) -> None:
@@ -67,9 +66,3 @@ def _create_partitions(context: RequestContext, node: Node, requested: Any) -> N
             node.topics.add_partitions(topic, requested.count)
         except OSError as error:
             raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
-
-
-def _respond(
-    context: RequestContext, responses: list[TopicResponse], error: OSError | None
-) -> None:
-    context.respond(Message(results=fail_unless_durable(responses, error)))

@@ -28,7 +28,7 @@ from ..security.quotas import (
     look_up,
 )
 from .authorization import allows_cluster
-from .common import ERROR_MESSAGES, fail_unless_durable
+from .common import ERROR_MESSAGES, respond_when_durable
 
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
 # The order of an entity's names in a response, as in Kafka.
@@ -75,7 +75,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             response = EntityResponse(shown)
         responses[identity] = response
         yield None
-    node.topics.on_durable(partial(_respond, context, list(responses.values())))
+    respond_when_durable(context, node, "entries", list(responses.values()))
 
 
 def _shown(names: Mapping[str, str | None]) -> list[Message]:
@@ -148,9 +148,3 @@ def _invalid(keys: Mapping[str, str], key: str, value: float) -> str:
     if not math.isnan(value) and abs(math.floor(value + EPSILON) - value) > EPSILON:
         return f"{key} cannot be a fractional value."
     return ""
-
-
-def _respond(
-    context: RequestContext, responses: list[EntityResponse], error: OSError | None
-) -> None:
-    context.respond(Message(entries=fail_unless_durable(responses, error)))

@@ -1,7 +1,6 @@
 """AlterUserScramCredentials (key 51, KIP-554). Always flexible. Upstream: ScramControlManager."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
@@ -10,7 +9,7 @@ from ...topics.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, Scr
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster, cluster_denial
-from .common import fail_unless_durable
+from .common import respond_when_durable
 
 
 class UserResponse(NamedTuple):
@@ -56,11 +55,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         yield
     responses = [UserResponse(user) for user in changes]
     responses += [UserResponse(user, each.error, each.message) for user, each in errors.items()]
-    node.topics.on_durable(partial(_respond, context, responses))
-
-
-def _respond(context: RequestContext, responses: list[UserResponse], error: OSError | None) -> None:
-    context.respond(Message(results=fail_unless_durable(responses, error)))
+    respond_when_durable(context, node, "results", responses)
 
 
 def _validated(node: Node, requested: Any) -> Change:
