@@ -109,44 +109,54 @@ def new_transactions(
     offsets_leader: Callable[[int], Node | None],
 ) -> tuple[MarkerWriter, TransactionRuntime]:
     """Return the transaction runtime of a node and its writer of markers."""
-
-    def stored(index: int) -> Partition:
-        found = topics.ensure_transaction_topic().partition(index)
-        assert found is not None, "__transaction_state never loses partitions"
-        return found
+    partition = partial(coordinator_partition, topics, TRANSACTION_TOPIC)
 
     def end_offsets(
-        partition: int, producer: BatchProducer, marker: EndMarker, written: Written
+        index: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        leader = offsets_leader(partition)
+        leader = offsets_leader(index)
         if leader is None:
             written(ErrorCode.not_leader_or_follower)
         else:
-            leader.coordinators.end_transaction(partition, producer, marker, written)
+            leader.coordinators.end_transaction(index, producer, marker, written)
 
     number = config.int
     settings = TransactionConfig(
         number("transaction.max.timeout.ms"), number("transactional.id.expiration.ms")
     )
-    topic = topics.get(TRANSACTION_TOPIC)
-    # The partition count of an existing topic takes precedence over the configured one.
-    partitions = number("transaction.state.log.num.partitions")
-    if topic is not None:
-        partitions = len(topic.partitions)
+    partitions = _partition_count(
+        topics, TRANSACTION_TOPIC, number("transaction.state.log.num.partitions")
+    )
     markers = MarkerWriter(topics, group_commit, clock, timers, scheduler, end_offsets)
     runtime = TransactionRuntime(
-        topic=CoordinatorTopic(partitions=partitions, partition=stored, group_commit=group_commit),
+        topic=CoordinatorTopic(
+            partitions=partitions, partition=partition, group_commit=group_commit
+        ),
         group_commit=group_commit,
         clock=clock,
         timers=timers,
         scheduler=scheduler,
         new_coordinator=lambda: TransactionCoordinator(settings, topics.allocate_producer_id),
-        leads=partial(leads_partition, node_id, stored),
+        leads=partial(leads_partition, node_id, partition),
         markers=markers,
         producer_ids=topics,
         expiration_interval_ms=number("transaction.remove.expired.transaction.cleanup.interval.ms"),
     )
     return markers, runtime
+
+
+def _partition_count(topics: TopicRegistry, name: str, configured: int) -> int:
+    """Return the partition count of a coordinators' topic. The count of an existing topic takes
+    precedence over the configured one."""
+    topic = topics.get(name)
+    return configured if topic is None else len(topic.partitions)
+
+
+def coordinator_partition(topics: TopicRegistry, name: str, index: int) -> Partition:
+    """Return a partition of a coordinators' topic, which is created if necessary."""
+    found = topics.ensure_coordinator_topic(name).partition(index)
+    assert found is not None, "coordinators' topics never lose partitions"
+    return found
 
 
 def leads_partition(node_id: int, partition: Callable[[int], Partition], index: int) -> bool:
@@ -317,11 +327,7 @@ class BrokerComponents:
         configs: Configs,
     ) -> CoordinatorRuntime:
         new_coordinator = partial(self._new_coordinator, config, configs)
-
-        def partition(index: int) -> Partition:
-            found = topics.ensure_offsets_topic().partition(index)
-            assert found is not None, "the offsets topic never loses partitions"
-            return found
+        partition = partial(coordinator_partition, topics, OFFSETS_TOPIC)
 
         def new_context(index: int) -> CoordinatorContext:
             return CoordinatorContext(
@@ -331,15 +337,10 @@ class BrokerComponents:
                 partition(index).delayed_fetches,
             )
 
-        offsets_topic = topics.get(OFFSETS_TOPIC)
+        configured = self._config.int("offsets.topic.num.partitions")
         runtime = CoordinatorRuntime(
             store=OffsetsStore(
-                # The partition count of an existing topic takes precedence over the configured one.
-                partitions=(
-                    len(offsets_topic.partitions)
-                    if offsets_topic is not None
-                    else self._config.int("offsets.topic.num.partitions")
-                ),
+                partitions=_partition_count(topics, OFFSETS_TOPIC, configured),
                 partition=partition,
                 group_commit=self.group_commit,
                 files=self._storage.files,

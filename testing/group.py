@@ -337,7 +337,7 @@ class Group(SuggestsAttributes):
 
         def move() -> None:
             broker = self._host.broker
-            broker.node.topics.ensure_offsets_topic()
+            broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
             index = self.node.coordinators.partition_of(self.group_id)
             broker.cluster.move(OFFSETS_TOPIC, index, node_id)
 

@@ -18,6 +18,7 @@ from ..coordinator.outcome import NOTHING, Outcome
 from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
+from ..topics.names import OFFSETS_TOPIC
 from .explanation.explanation import explain_group
 from .group_view import Member, context_of, coordinator_of, node_of, view_of
 from .interceptor import InterceptedRequest
@@ -120,7 +121,7 @@ class AssignmentHold:
     def __init__(self, host: BrokerHost, group_id: str) -> None:
         self._host = host
         self._group_id = group_id
-        host.change_topics(lambda: host.broker.node.topics.ensure_offsets_topic())
+        host.change_topics(lambda: host.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC))
         host.run(self._hold())
 
     def __enter__(self) -> Self:
@@ -182,7 +183,7 @@ class Loading:
         self._group_id = group_id
         self._is_finished = False
         # Without the topic, it is not known which node will have the coordinator.
-        host.change_topics(lambda: host.broker.node.topics.ensure_offsets_topic())
+        host.change_topics(lambda: host.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC))
         host.call(self._begin)
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from .acls import Acl
 from .configs.effective import Configs, TopicSettings, offsets_topic, transaction_topic
 from .kafka_import import import_kafka_folder
-from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC, collision_key
+from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
     AclDeletedRecord,
     AclRecord,
@@ -176,18 +176,13 @@ class TopicRegistry:
 
     # --- changes (admin.py validates clients' requests)
 
-    def ensure_offsets_topic(self) -> Topic:
-        """Return the offsets topic, creating it if necessary; see `on_durable`."""
-        topic = self._by_name.get(OFFSETS_TOPIC)
+    def ensure_coordinator_topic(self, name: str) -> Topic:
+        """Return __consumer_offsets or __transaction_state, creating it if necessary; see `create`
+        and `on_durable`."""
+        topic = self._by_name.get(name)
         if topic is None:
-            topic = self.create(OFFSETS_TOPIC, *offsets_topic(self.configs.broker))
-        return topic
-
-    def ensure_transaction_topic(self) -> Topic:
-        """Return __transaction_state, creating it if necessary; see `on_durable`."""
-        topic = self._by_name.get(TRANSACTION_TOPIC)
-        if topic is None:
-            topic = self.create(TRANSACTION_TOPIC, *transaction_topic(self.configs.broker))
+            new = offsets_topic if name == OFFSETS_TOPIC else transaction_topic
+            topic = self.create(name, *new(self.configs.broker))
         return topic
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:

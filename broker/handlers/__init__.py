@@ -4,6 +4,6 @@ versions.
 
 kNN_*.py           one API each; the docstring states its key and the changes of each version
 authorization.py   what the client of a request may do
-transactions.py    coordinators of transactional ids, verification of partitions
+transactions.py    commands for transactional ids, verification of partitions
 common.py          leaders and brokers, failed responses, failed authentication
 """

@@ -201,10 +201,8 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
     all. As in Kafka, which responds before it creates topics, the client gets no reason. `created`
     contains the topics that this request has created."""
     try:
-        if name == OFFSETS_TOPIC:
-            return node.topics.ensure_offsets_topic()
-        if name == TRANSACTION_TOPIC:
-            return node.topics.ensure_transaction_topic()
+        if name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
+            return node.topics.ensure_coordinator_topic(name)
         node.view.check_new_topic(name)
         check_new_topic(node.topics, name, created)
         if name == SHARE_TOPIC:  # has a separate replication factor

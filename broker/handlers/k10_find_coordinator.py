@@ -6,7 +6,6 @@ v5 TRANSACTION_ABORTABLE is possible · v6 share coordinators (KIP-932).
 
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Final, NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -16,7 +15,6 @@ from ..cluster import Node
 from ..network.request import Message, RequestContext, run_in_slices
 from .authorization import allows, allows_cluster
 from .common import ERROR_MESSAGES
-from .transactions import coordinator_of
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 
@@ -46,40 +44,43 @@ DESCRIBED = {
 
 def handle(context: RequestContext, node: Node) -> None:
     key_type = getattr(context.request, "key_type", GROUP)
-    topics = node.topics
+    error = ErrorCode.invalid_request
     if key_type == TRANSACTION:
-        _find(context, node, TRANSACTION_TOPIC, topics.ensure_transaction_topic, coordinator_of)
+        _find(context, node, TRANSACTION_TOPIC, node.transactions.partition_of)
     elif key_type == GROUP:
-        _find(context, node, OFFSETS_TOPIC, topics.ensure_offsets_topic, _coordinator)
-    elif key_type == SHARE:
+        _find(context, node, OFFSETS_TOPIC, node.coordinators.partition_of)
+    elif key_type != SHARE:
+        _respond(context, node, error=error, message=ERROR_MESSAGES[error])
+    elif context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
         error = ErrorCode.cluster_authorization_failed
-        if context.version >= 6 and not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
-            _respond(context, node, lambda _key: None, error, ERROR_MESSAGES[error])
-            return
-        # The same error as from a Kafka broker without share groups.
-        _respond(context, node, lambda _key: None, ErrorCode.invalid_request)
+        _respond(context, node, error=error, message=ERROR_MESSAGES[error])
     else:
-        message = ERROR_MESSAGES[ErrorCode.invalid_request]
-        _respond(context, node, lambda _key: None, ErrorCode.invalid_request, message)
+        # The same error as from a Kafka broker without share groups.
+        _respond(context, node, error=error)
 
 
 def _find(
-    context: RequestContext,
-    node: Node,
-    topic: str,
-    ensure: Callable[[], object],
-    coordinator: Callable[[Node, str], Node | None],
+    context: RequestContext, node: Node, topic: str, partition_of: Callable[[str], int]
 ) -> None:
     """Create the coordinators' topic if it does not exist, and respond once it is durable."""
     is_new = node.topics.get(topic) is None
-    if not is_new or _may_create(context, node):
+    if is_new and _may_create(context, node):
         try:
-            ensure()
+            node.topics.ensure_coordinator_topic(topic)
         except OSError as error:
             _log.warning("Topic %s was not created: %s", topic, error)
-            _respond(context, node, lambda _key: None)
+            _respond(context, node)
             return
-    node.topics.on_durable(partial(_respond_with_leaders, context, node, coordinator, is_new))
+
+    def respond(error: OSError | None) -> None:
+        # Kafka creates the topic only after the response. Clients retry.
+        is_early = is_new and not node.config.bool("kohort.auto.create.immediate")
+        if error is not None or is_early:
+            _respond(context, node)
+        else:
+            _respond(context, node, lambda key: node.cluster.leader_of(topic, partition_of(key)))
+
+    node.topics.on_durable(respond)
 
 
 def _may_create(context: RequestContext, node: Node) -> bool:
@@ -90,30 +91,10 @@ def _may_create(context: RequestContext, node: Node) -> bool:
     return any(_denied(context, node, key, reports=False) is None for key in keys)
 
 
-def _respond_with_leaders(
-    context: RequestContext,
-    node: Node,
-    coordinator: Callable[[Node, str], Node | None],
-    is_new: bool,
-    error: OSError | None,
-) -> None:
-    """Respond once the topic is durable. `is_new` means that the topic did not exist before this
-    request. Kafka creates it only after the response."""
-    if error is not None or (is_new and not node.config.bool("kohort.auto.create.immediate")):
-        # Clients retry.
-        _respond(context, node, lambda _key: None)
-        return
-    _respond(context, node, lambda key: coordinator(node, key))
-
-
-def _coordinator(node: Node, group_id: str) -> Node | None:
-    return node.cluster.leader_of(OFFSETS_TOPIC, node.coordinators.partition_of(group_id))
-
-
 def _respond(
     context: RequestContext,
     node: Node,
-    coordinator: Callable[[str], Node | None],
+    coordinator: Callable[[str], Node | None] = lambda _key: None,
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:

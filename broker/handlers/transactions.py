@@ -1,5 +1,5 @@
-"""Helpers for transactional requests: find the coordinator of a transactional id, and verify that
-partitions are in a producer's transaction.
+"""Helpers for transactional requests: submit a command, and verify that partitions are in a
+producer's transaction.
 
 Upstream: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.
 """
@@ -34,11 +34,6 @@ Done = Callable[[Mapping[TopicPartition, ErrorCode]], None]
 """done(errors): called with the errors of the partitions that the producer may not write to."""
 
 
-def coordinator_of(node: Node, transactional_id: str) -> Node | None:
-    index = node.transactions.partition_of(transactional_id)
-    return node.cluster.leader_of(TRANSACTION_TOPIC, index)
-
-
 def submit(
     node: Node, command: TransactionCommand, respond: Callable[[Any, Any], None], request: Any
 ) -> None:
@@ -68,7 +63,8 @@ def verify(
         client_version=EPOCH_BUMP_VERSION,
         verify_only=not adds,
     )
-    coordinator = coordinator_of(node, transactional_id)
+    index = node.transactions.partition_of(transactional_id)
+    coordinator = node.cluster.leader_of(TRANSACTION_TOPIC, index)
     if coordinator is None or not transactional_id:
         error = (
             ErrorCode.coordinator_not_available if transactional_id else ErrorCode.invalid_request

@@ -17,6 +17,7 @@ from kohort.offsets.records import OffsetCommitRecord
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
+from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
 from support.runtime import RuntimeHarness, call
@@ -133,7 +134,7 @@ async def test_a_broker_in_memory_writes_no_spill_file() -> None:
     broker = Broker(BrokerConfig(config), durability="none", files=files)
     await broker.start("127.0.0.1", 0)
     try:
-        broker.node.topics.ensure_offsets_topic()
+        broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         for number in range(100):
             command = offset_commit(f"g{number}", [("t", 0, number)])
             assert not any((await call(broker.node.coordinators, command)).errors)

@@ -48,7 +48,7 @@ class ThreeNodes:
     async def __aenter__(self) -> "ThreeNodes":
         await self.broker.start("127.0.0.1", 0)
         self.topics = self.broker.node.topics
-        self.topics.ensure_offsets_topic()
+        self.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         self.index = self.broker.node.coordinators.partition_of(GROUP)
         return self
 
@@ -349,7 +349,7 @@ TOPIC_PARTITIONS = tuple(range(10))
 async def start_deletion(broker: Broker) -> asyncio.Future[OSError | None]:
     """Commit for a topic at node 1 and delete the topic. Its offsets are deleted in slices."""
     topics = broker.node.topics
-    topics.ensure_offsets_topic()
+    topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     topic = topics.create("orders", len(TOPIC_PARTITIONS), {})
     command = offset_commit("g", [("orders", each, 100 + each) for each in TOPIC_PARTITIONS])
     assert not any((await call(broker.cluster.nodes[1].coordinators, command)).errors)

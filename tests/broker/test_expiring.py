@@ -19,6 +19,7 @@ from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone
 from kohort.protocol.errors import ErrorCode
+from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
 from support.runtime import (
     SWEEP_INTERVAL_MS,
@@ -201,7 +202,7 @@ GROUPS = [f"g{i}" for i in range(20)]  # of many partitions, and of both nodes
 async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Path) -> None:
     clock = ManualClock()
     async with TwoNodes(tmp_path, clock) as nodes:
-        nodes.broker.node.topics.ensure_offsets_topic()
+        nodes.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         await nodes.create("orders", "bills")
         for group_id in GROUPS:
             await nodes.commit(group_id, "orders")
@@ -223,7 +224,7 @@ async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Pa
 
 async def test_offsets_of_a_running_broker_expire_when_its_clock_advances(tmp_path: Path) -> None:
     async with TwoNodes(tmp_path, ManualClock()) as nodes:
-        nodes.broker.node.topics.ensure_offsets_topic()
+        nodes.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         for group_id in GROUPS:
             await nodes.commit(group_id, "orders")
         nodes.clock.ms += 600_000
@@ -238,7 +239,7 @@ async def test_the_event_log_has_expired_offsets_and_those_of_deleted_topics(
     tmp_path: Path,
 ) -> None:
     async with TwoNodes(tmp_path, ManualClock()) as nodes:
-        nodes.broker.node.topics.ensure_offsets_topic()
+        nodes.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         await nodes.create("orders", "bills")
         await nodes.commit("g", "orders")
         await nodes.commit("g", "bills")

@@ -19,6 +19,7 @@ from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.configs.effective import Configs
+from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes, Topic
 from kohort.topics.topic_deletion import SLICE_PARTITIONS
@@ -54,7 +55,7 @@ class RuntimeWithTopics(RuntimeHarness):
         cluster.nodes[1] = node
         self.topics.on_deleted = cluster.topic_deleted
         self.runtime.on_cleaned_up = cluster.check_cleaned_up
-        self.topics.ensure_offsets_topic()
+        self.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         self.run_loop()
 
     def create_topic(self, name: str = "t", partitions: int = 1) -> Topic:

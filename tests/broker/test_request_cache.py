@@ -35,6 +35,7 @@ from kohort.topics.acls import (
     Acls,
     PatternType,
 )
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import LISTENER, NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport
 from support.kio_messages import messages
@@ -91,7 +92,7 @@ class CachingBroker(BrokerHarness):
             self.join("g")
 
     def _offsets_partition(self, index: int) -> Any:
-        return self.topics.ensure_offsets_topic().partition(index)
+        return self.topics.ensure_coordinator_topic(OFFSETS_TOPIC).partition(index)
 
     @property
     def stored(self) -> list[Any]:
@@ -305,7 +306,7 @@ async def test_small_commits_are_not_rejected_because_of_pipelined_ones(
 ) -> None:
     broker = CachingBroker()
     partition = broker._offsets_partition(broker.node.coordinators.partition_of("g"))
-    topic = broker.topics.ensure_offsets_topic()
+    topic = broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     broker.topics.configure(topic, {**topic.overrides, "max.message.bytes": "1000"})
     broker.receive([commit_of(0, 0, "x" * 100)])
     broker.run_loop()

@@ -33,9 +33,9 @@ def test_a_partition_moves_at_any_step(topic: str, version: int, durability: Dur
     while True:
         harness = ClusterHarness(durability)
         if topic == TRANSACTION_TOPIC:
-            harness.topics.ensure_transaction_topic()
+            harness.topics.ensure_coordinator_topic(TRANSACTION_TOPIC)
         else:
-            harness.topics.ensure_offsets_topic()
+            harness.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         harness.run_loop()
         story = Story(harness, version)
         harness.steps, harness.move_at = 0, step

@@ -20,6 +20,7 @@ from kohort.log.group_commit import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
+from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
 from support.runtime import until_durable
 
@@ -31,7 +32,7 @@ async def running(folder: Path, durability: Durability = "fsync") -> AsyncIterat
     broker = Broker(BrokerConfig({}), data_dir=folder, durability=durability)
     await broker.start("127.0.0.1", 0)
     # The topic is created first, because it uses the write-ahead log only once it is durable.
-    broker.node.topics.ensure_offsets_topic()
+    broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     assert await until_durable(broker.node.topics) is None
     try:
         yield broker

@@ -19,6 +19,7 @@ from kohort.conformance.wire import AsyncClient
 from kohort.coordinator.transactions.commands import TransactionOutcome
 from kohort.coordinator.transactions.coordinator import TransactionCoordinator
 from kohort.offsets.records import TransactionRecord
+from kohort.topics.names import OFFSETS_TOPIC
 from support.kafka_process import KafkaFolder
 from support.runtime import ManualClock
 
@@ -41,7 +42,7 @@ class KohortBroker(ScriptBroker):
         scenarios."""
         topics = self.broker.node.topics
         self.topic_ids = {name: topics.create(name, n, {}).id for name, n in TOPICS.items()}
-        topics.ensure_offsets_topic()
+        topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         control = await self.connect(None)
         while (await control.call("ListGroups", 4))["error_code"] != "none":
             pass  # offsets partitions are being loaded

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 from uuid import UUID, uuid4
 
+from kohort.broker.build import coordinator_partition, leads_partition, new_quotas, new_transactions
 from kohort.broker.build import group_config as new_group_config
-from kohort.broker.build import leads_partition, new_quotas, new_transactions
 from kohort.broker.client_telemetry import ClientTelemetry
 from kohort.broker.cluster import Cluster, Node
 from kohort.broker.config.broker_config import BrokerConfig
@@ -209,9 +209,7 @@ class VirtualBroker:
     # --- queries
 
     def offsets_partition(self, index: int) -> Partition:
-        partition = self.topics.ensure_offsets_topic().partition(index)
-        assert partition is not None
-        return partition
+        return coordinator_partition(self.topics, OFFSETS_TOPIC, index)
 
     def leader_of(self, group_id: str) -> int:
         """The node that coordinates the group, or NO_LEADER."""

@@ -8,6 +8,7 @@ import pytest
 from kohort.log.files import DiskFiles, delete_folder
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.testing.faults.files import Crashed, FaultyFiles
+from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import RETRY_FAILED_MS, TopicRegistry
 from kohort.topics.registry_log import UndecodableRegistryRecord
 from support.broker import DATA, BrokerHarness, batch
@@ -85,8 +86,8 @@ def test_the_offsets_topic_is_created_once() -> None:
     broker = BrokerHarness(
         {"offsets.topic.num.partitions": "3", "offsets.topic.segment.bytes": "100"}
     )
-    topic = broker.topics.ensure_offsets_topic()
-    assert broker.topics.ensure_offsets_topic() is topic
+    topic = broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+    assert broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC) is topic
     assert (len(topic.partitions), topic.is_internal) == (3, True)
     assert topic.partitions[0].settings.compacted
     assert topic.partitions[0].settings.segment_bytes == 1024 * 1024

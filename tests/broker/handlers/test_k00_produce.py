@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, check, read_header, split
 from kohort.log.group_commit import Durability
 from kohort.log.records import records
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from support.broker import DATA, NOW_MS, BrokerHarness, batch
 from support.log import NewRecord, build
 
@@ -193,7 +194,7 @@ def test_zstd_is_rejected_before_version_7(broker: BrokerHarness) -> None:
 
 
 def test_clients_cannot_produce_to_the_offsets_topic(broker: BrokerHarness) -> None:
-    broker.topics.ensure_offsets_topic()
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     response = broker.produce("__consumer_offsets", batch(b"x"))
     assert response.error_code is ErrorCode.invalid_topic_exception
 
@@ -214,7 +215,7 @@ def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(broker: Bro
     sent = with_header(
         batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
     )
-    broker.topics.ensure_transaction_topic()
+    broker.topics.ensure_coordinator_topic(TRANSACTION_TOPIC)
     response = broker.produce("orders", sent, transactional_id="t")
     assert response.error_code is ErrorCode.invalid_producer_id_mapping
 

@@ -11,6 +11,7 @@ from kohort.log.batch import BatchBuilder, BatchProducer
 from kohort.log.producer_state import ABORT, EndMarker, encode_marker
 from kohort.log.segment import SLICE_BYTES_MIN
 from kohort.protocol.budgets import FIRST_STEPS_MAX
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import BrokerHarness, batch
 from support.log import NewRecord, build
 
@@ -337,7 +338,7 @@ def fetched_partitions() -> int:
 
 
 def test_records_of_the_offsets_topic_are_readable_once_durable(broker: BrokerHarness) -> None:
-    partition = broker.topics.ensure_offsets_topic().partitions[3]
+    partition = broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC).partitions[3]
     broker.group_commit.append(partition.log, [(b"key", b"value")], broker.now_ms)
     asked = broker.send_fetch("__consumer_offsets", {3: 0})
     partition.log.append(batch(b"not synced"))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.event_loop.scheduler import SLICE_SECONDS
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import BrokerHarness
 
 
@@ -244,7 +245,7 @@ def test_a_timeout_of_zero_creates_and_validates_nothing(
 
 
 def test_the_existing_offsets_topic_cannot_be_created(broker: BrokerHarness) -> None:
-    broker.topics.ensure_offsets_topic()
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     (rejected,) = create(broker, new_topic(broker, "__consumer_offsets"), validate_only=True)
     assert rejected.error_code is ErrorCode.topic_already_exists
     assert rejected.error_message == "Topic '__consumer_offsets' already exists."

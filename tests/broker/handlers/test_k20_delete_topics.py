@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.protocol.budgets import FIRST_STEPS_MAX
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import DATA, BrokerHarness, batch
 
 Pair = tuple[str | None, UUID | None]
@@ -122,7 +123,7 @@ def test_a_timeout_of_zero_deletes_and_validates_nothing(
 
 
 def test_the_offsets_topic_cannot_be_deleted(broker: BrokerHarness) -> None:
-    broker.topics.ensure_offsets_topic()
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     (rejected,) = delete(broker, ("__consumer_offsets", None))
     assert rejected.error_code is ErrorCode.invalid_topic_exception
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.protocol.budgets import FIRST_STEPS_MAX
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import DATA, BrokerHarness, batch
 
 CHECKPOINT = DATA / "log-start-offset-checkpoint"
@@ -162,7 +163,7 @@ def test_a_recreated_topic_starts_at_offset_0(broker: BrokerHarness) -> None:
 def test_invalid_deletions_are_rejected(
     broker: BrokerHarness, topic: str, partition: int, offset: int, error: ErrorCode
 ) -> None:
-    broker.topics.ensure_offsets_topic()
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     broker.create_topic("compacted", cleanup_policy="compact")
     broker.create_topic("both", cleanup_policy="compact,delete")
     low_watermark = 0 if error is ErrorCode.none else -1

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import BrokerHarness, batch
 
 
@@ -94,7 +95,7 @@ def test_invalid_requests_are_rejected(
 
 
 def test_a_repeated_topic_and_the_offsets_topic_are_rejected(broker: BrokerHarness) -> None:
-    broker.topics.ensure_offsets_topic()
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     (twice,) = grow(broker, ("orders", 3, None), ("orders", 4, None))
     assert twice.error_message == "Duplicate topic name."
     for wanted, error in ((3, 37), (5, 37), (0, 37), (60, 17)):

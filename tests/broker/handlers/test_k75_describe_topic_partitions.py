@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import BrokerHarness
 
 
@@ -111,7 +112,7 @@ def test_an_invalid_cursor_is_rejected(broker: BrokerHarness, cursor: tuple[str,
 
 
 def test_unknown_topics_get_errors(broker: BrokerHarness) -> None:
-    broker.topics.ensure_offsets_topic()
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     names = ("nobody", "no such name!", "__consumer_offsets")
     response = describe(broker, *names, limit=1)
     assert [(each.name, each.error_code, each.is_internal) for each in response.topics] == [
