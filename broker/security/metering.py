@@ -56,13 +56,16 @@ class Meter(WrappedChannel):
         """Called when the handler has returned. The response may follow later."""
         self._seconds = seconds() - self._begin
 
-    # --- for handlers: RequestMeter
+    # --- for handlers
 
     @property
     def fetch_bytes_max(self) -> int:
+        """The maximum number of bytes that a Fetch may return. A larger response would always cause
+        throttling."""
         return int(min(INT_MAX, self._quotas.bytes_max(self._client)))
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
+        """Return whether to respond to a Fetch without records, because the client is throttled."""
         self._record_request()
         throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
         self._throttle(throttle_ms)
@@ -71,12 +74,17 @@ class Meter(WrappedChannel):
         return self._throttle_ms > 0
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
+        """Record that the request creates or deletes partitions. Raises ApiError if the client is
+        over its quota and `is_strict`, which means that it supports THROTTLING_QUOTA_EXCEEDED
+        (KIP-599)."""
         throttle_ms = self._quotas.record_mutations(self._client, partitions, is_strict=is_strict)
         self._throttle(throttle_ms)
         if throttle_ms and is_strict:
             raise ApiError(ErrorCode.throttling_quota_exceeded)
 
     def allows_auto_creation(self, partitions: int) -> bool:
+        """Return whether the client of a Metadata request is within its quota and may create
+        partitions; if so, record them. The request is not throttled."""
         return not self._quotas.record_mutations(self._client, partitions, is_strict=True)
 
     def _throttle(self, throttle_ms: int) -> None:
