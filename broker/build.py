@@ -139,7 +139,7 @@ def new_transactions(
         new_coordinator=lambda: TransactionCoordinator(settings, topics.allocate_producer_id),
         leads=partial(leads_partition, node_id, partition),
         markers=markers,
-        producer_ids=topics,
+        topics=topics,
         expiration_interval_ms=number("transaction.remove.expired.transaction.cleanup.interval.ms"),
     )
     return markers, runtime

@@ -8,17 +8,12 @@ the partitions that have no leader, until an election moves others back.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TypeAlias
 
-from ..coordinator.commands import GroupCommand, ListGroups
-from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
-from ..coordinator.outcome import Outcome
-from ..log.batch import BatchProducer
 from ..log.group_commit import GroupCommit
-from ..log.producer_state import EndMarker
 from ..protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
 from ..topics.configs.effective import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -29,9 +24,9 @@ from .config.broker_config import BrokerConfig
 from .event_loop.scheduler import Scheduler
 from .event_loop.timers import Clock, Timers
 from .fetch_sessions import FetchSessionCache
-from .runtime.context import CoordinatorContext, Respond
 from .runtime.deleted_topics import DeletedTopics
-from .runtime.transaction_markers import MarkerWriter, Written
+from .runtime.runtime import CoordinatorRuntime
+from .runtime.transaction_markers import MarkerWriter
 from .runtime.transactions import TransactionRuntime
 from .security.security import Security
 
@@ -39,34 +34,6 @@ _log = logging.getLogger("kohort.coordinator")
 
 Address: TypeAlias = tuple[str, int]
 """A host and a port."""
-
-
-class Coordinators(Protocol):
-    """The part of CoordinatorRuntime that handlers, the cluster and the test harness use."""
-
-    def partition_of(self, group_id: str) -> int: ...
-    def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int: ...
-    def submit_to_all(
-        self, command: ListGroups, respond: Respond, request: Any
-    ) -> Iterator[None]: ...
-    def end_transaction(
-        self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
-    ) -> None: ...
-    def forget(self, ticket: int) -> None: ...
-    def fail_waiting(self) -> None: ...
-    def load(self, partitions: Iterable[int]) -> None: ...
-    def unload(self, partition: int) -> None: ...
-    def topics_deleted(self) -> None: ...
-    def has_cleaned_up(self, count: int) -> bool: ...
-
-    # For tests.
-    on_log_read: Callable[[int, Callable[[], None]], None]
-    on_cleaned_up: Callable[[], None]
-
-    def is_loading(self, partition: int) -> bool: ...
-    def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool: ...
-    @property
-    def contexts(self) -> Mapping[int, CoordinatorContext]: ...
 
 
 @dataclass(slots=True)
@@ -92,7 +59,7 @@ class Node:
     topics: TopicRegistry
     view: TopicsView
     """The topics that clients can see: the registry and the mirror of the offsets topic."""
-    coordinators: Coordinators
+    coordinators: CoordinatorRuntime
     transactions: TransactionRuntime
     markers: MarkerWriter
     fetch_sessions: FetchSessionCache
@@ -180,11 +147,14 @@ class Cluster:
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the coordinator of an offsets or transaction partition to its leader's node. Called
         after an election, and after an election that did not become durable is undone."""
+        old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
         if topic.name == TRANSACTION_TOPIC:
-            self._move_transactions(partition, old_leader_id)
+            if old is not None:
+                old.transactions.unload(partition.index)
+            if new is not None:
+                new.transactions.load([partition.index])
         if topic.name != OFFSETS_TOPIC:
             return
-        old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
         name, epoch = partition.name, partition.leader_epoch
         # Kafka's wording (CoordinatorRuntime).
         if old is not None:
@@ -202,13 +172,6 @@ class Cluster:
             # Unload only after the load above, so that a node is responsible for cleaning up this
             # partition at all times.
             old.coordinators.unload(partition.index)
-
-    def _move_transactions(self, partition: Partition, old_leader_id: int) -> None:
-        old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
-        if old is not None:
-            old.transactions.unload(partition.index)
-        if new is not None:
-            new.transactions.load([partition.index])
 
     # --- deleted topics
 

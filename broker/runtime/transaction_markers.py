@@ -58,16 +58,9 @@ def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorC
     return ErrorCode.none
 
 
-class EndOffsetTransactions(Protocol):
-    """Writes a marker to an offsets partition, and commits or drops the transaction's offsets."""
-
-    def __call__(
-        self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
-    ) -> None: ...
-
-
 class MarkerWriter:
-    """Writes markers to all partitions. `end_offsets` writes markers to offsets partitions."""
+    """Writes markers to all partitions. `end_offsets` writes a marker to an offsets partition, and
+    commits or drops the transaction's offsets (CoordinatorRuntime.end_transaction)."""
 
     def __init__(
         self,
@@ -76,7 +69,7 @@ class MarkerWriter:
         clock: Clock,
         timers: Timers,
         scheduler: Scheduler,
-        end_offsets: EndOffsetTransactions,
+        end_offsets: Callable[[int, BatchProducer, EndMarker, Written], None],
     ) -> None:
         self._topics = topics
         self._group_commit = group_commit

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ...coordinator.commands import FAILED_WRITE_ERROR
 from ...coordinator.outcome import LogLine
@@ -35,6 +35,7 @@ from ...offsets.coordinator_topic import CoordinatorTopic
 from ...offsets.records import UndecodableRecord
 from ...offsets.transaction_codec import decode_transaction, encode_transaction
 from ...protocol.errors import ErrorCode
+from ...topics.registry import TopicRegistry
 from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timer, Timers
 from .context import RETRY_FAILED_MS, CoordinatorState, Respond
@@ -74,21 +75,13 @@ class TransactionContext:
         self.timer = self.expiration_timer = None
 
 
-class ProducerIds(Protocol):
-    """The producer ids of the cluster; see TopicRegistry."""
-
-    @property
-    def has_durable_producer_id(self) -> bool: ...
-    def reserve_producer_ids(self, callback: Callable[[OSError | None], None]) -> None: ...
-
-
 class TransactionRuntime:
     """Drives the coordinators of the partitions of __transaction_state that a node leads.
 
     `leads(partition)` returns whether this node leads the partition. When the leader changes, call
-    `load` or `unload`. A decision that may allocate a producer id waits until the next id of
-    `producer_ids` is durable. Otherwise, a crash could leave a record with an id that is allocated
-    again.
+    `load` or `unload`. A decision that may allocate a producer id waits until the next id is
+    durable (TopicRegistry.has_durable_producer_id). Otherwise, a crash could leave a record with an
+    id that is allocated again.
     """
 
     def __init__(
@@ -102,7 +95,7 @@ class TransactionRuntime:
         new_coordinator: Callable[[], TransactionCoordinator],
         leads: Callable[[int], bool],
         markers: MarkerWriter,
-        producer_ids: ProducerIds,
+        topics: TopicRegistry,
         expiration_interval_ms: int,
     ) -> None:
         self._topic = topic
@@ -113,7 +106,7 @@ class TransactionRuntime:
         self._new_coordinator = new_coordinator
         self._leads = leads
         self._markers = markers
-        self._producer_ids = producer_ids
+        self._topics = topics
         self._expiration_interval_ms = expiration_interval_ms
         self._contexts: dict[int, TransactionContext] = {}
         self._unopened: deque[int] = deque()  # still to be loaded
@@ -135,9 +128,9 @@ class TransactionRuntime:
             respond(request, transaction_error(command, context))
             return
         allocates = isinstance(command, InitProducerId | EndTransaction)
-        if allocates and not self._producer_ids.has_durable_producer_id:
+        if allocates and not self._topics.has_durable_producer_id:
             reserved = partial(self._ids_reserved, command, respond, request)
-            self._producer_ids.reserve_producer_ids(reserved)
+            self._topics.reserve_producer_ids(reserved)
             return
         if isinstance(command, EndTransaction) and command.commit:
             transaction = context.coordinator.transactions.get(command.transactional_id)
@@ -196,10 +189,10 @@ class TransactionRuntime:
         if isinstance(context, ErrorCode):
             respond(request, transaction_error(command, context))
             return
-        if not self._producer_ids.has_durable_producer_id:
+        if not self._topics.has_durable_producer_id:
             # Other decisions have used all durable ids since.
             reserved = partial(self._records_synced, command, respond, request)
-            self._producer_ids.reserve_producer_ids(reserved)
+            self._topics.reserve_producer_ids(reserved)
             return
         self._decide(context, command, respond, request)
 
@@ -272,7 +265,7 @@ class TransactionRuntime:
             for _ in range(TIMEOUTS_PER_TURN):
                 deadline = coordinator.next_deadline()
                 is_due = deadline is not None and deadline <= now
-                if not is_due or not self._producer_ids.has_durable_producer_id:
+                if not is_due or not self._topics.has_durable_producer_id:
                     break
                 self._carry_out(context, coordinator.tick(now), now)
         finally:
@@ -285,7 +278,7 @@ class TransactionRuntime:
         deadline = context.coordinator.next_deadline()
         if deadline is None:
             return
-        if deadline > now or self._producer_ids.has_durable_producer_id:
+        if deadline > now or self._topics.has_durable_producer_id:
             self._arm(context, deadline)
             return
 
@@ -293,7 +286,7 @@ class TransactionRuntime:
             if context.state is CoordinatorState.ACTIVE:
                 self._arm(context, now if error is None else now + RETRY_FAILED_MS)
 
-        self._producer_ids.reserve_producer_ids(reserved)
+        self._topics.reserve_producer_ids(reserved)
 
     # --- replies and markers
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from ...log.tasks import CooperativeTask
 from ...topics.configs.config_def import INT_MAX
@@ -18,6 +18,7 @@ from ...topics.configs.effective import EVERY_BROKER, Configs
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
 from ..event_loop.timers import Timers
+from ..network.connection import Connection
 from .quotas import ClientQuotas, addresses_of, look_up
 from .rates import Rate, Rates, Window
 
@@ -29,18 +30,10 @@ PER_IP_OVERRIDES: Final = "max.connections.per.ip.overrides"
 CREATION_RATE: Final = "max.connection.creation.rate"
 
 
-class LimitedConnection(Protocol):
-    """The part of Connection that the limits use. `last_active` is in seconds."""
-
-    last_active: float
-
-    def abort(self) -> None: ...
-
-
 @dataclass(slots=True)
 class _ListenerState:
     listener: Listener
-    connections: Callable[[], Iterable[LimitedConnection]]
+    connections: Callable[[], Iterable[Connection]]
     rate: Rate
     count: int = 0
     count_max: int = INT_MAX
@@ -81,7 +74,7 @@ class ConnectionLimits:
         self._protected = config.str("inter.broker.listener.name") or SecurityProtocol.PLAINTEXT
 
     def add_listener(
-        self, listener: Listener, connections: Callable[[], Iterable[LimitedConnection]]
+        self, listener: Listener, connections: Callable[[], Iterable[Connection]]
     ) -> None:
         """Limit the connections of a listener; `connections` returns its open connections."""
         self._listeners[listener.name] = _ListenerState(listener, connections, Rate(self._window))
