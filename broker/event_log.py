@@ -109,7 +109,7 @@ class EventLog:
                 for seq, entry in enumerate(buffer, first)
             )
             if file.size and file.size + len(data) > self._file_bytes_max:
-                file = self._roll(file)
+                file = self._roll()
             file.append(data)
         except OSError as error:
             self._drop(len(buffer), error)
@@ -121,9 +121,7 @@ class EventLog:
 
     def close(self) -> None:
         self.flush()
-        file, self._file = self._file, None
-        if file is not None:
-            _close(file)
+        self._close_file()
 
     def _drop(self, count: int, error: OSError) -> None:
         if not self._lost:
@@ -133,15 +131,20 @@ class EventLog:
         self._lost += count
         # The sequence numbers of lost events are skipped, so that the gap is visible.
         self._next_seq += count
-        file, self._file = self._file, None
-        if file is not None:
-            _close(file)
+        self._close_file()
 
-    def _roll(self, file: File) -> File:
-        self._file = None
-        _close(file)
+    def _roll(self) -> File:
+        self._close_file()
         self._file = self._open(self._next_seq)
         return self._file
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as error:
+                _log.warning("Failed to close a file of the event log: %s", error)
 
     def _open(self, first_seq: int) -> File:
         """Open or create a file, and remove the oldest files."""
@@ -178,7 +181,7 @@ class EventLog:
         if end or not start:
             file.truncate(start + end)
             return file
-        return self._roll(file)
+        return self._roll()
 
 
 def encode_line(cluster_id: str, seq: int, ms: int, node_id: int, event: CoordinatorEvent) -> bytes:
@@ -233,10 +236,3 @@ def _number(value: int | None) -> str:
 @lru_cache(1)
 def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-def _close(file: File) -> None:
-    try:
-        file.close()
-    except OSError as error:
-        _log.warning("Failed to close a file of the event log: %s", error)
