@@ -1,6 +1,7 @@
 """The coordinator runtime's state of one offsets partition, and the codec of coordinators."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
@@ -95,61 +96,37 @@ class CoordinatorCodec:
         return encode_assignment(Assignment(tuple(listed)), min(version, ASSIGNMENT.max_version))
 
 
+@dataclass(eq=False, slots=True)
 class CoordinatorContext:
     """State of one offsets partition: its log, its coordinator and the operations in progress."""
 
-    __slots__ = (
-        "cleanup",
-        "coordinator",
-        "failed_ms",
-        "fetches",
-        "flush",
-        "log",
-        "offsets",
-        "partition",
-        "publisher",
-        "replay",
-        "replies",
-        "retention_timer",
-        "snapshot",
-        "snapshot_end",
-        "snapshot_ms",
-        "snapshot_timer",
-        "state",
-        "timer",
-    )
-
-    def __init__(
-        self,
-        partition: int,
-        coordinator: Coordinator,
-        offsets: OffsetsTable,
-        publisher: EventPublisher,
-        fetches: DelayedFetches,
-    ) -> None:
-        self.partition = partition
-        self.coordinator = coordinator
-        self.offsets = offsets
-        self.publisher = publisher
-        self.fetches = fetches
-        self.state = CoordinatorState.FAILED
-        self.log: Log | None = None
-        self.failed_ms = 0
-        # The records still to be replayed while the partition is loading, by batch.
-        self.replay: Iterator[list[OffsetsRecord]] | None = None
-        # Identifies the running cleanup of deleted topics' offsets; None if no cleanup is running.
-        self.cleanup: object | None = None
-        # The timers of the coordinator's next deadline and of the deletion of expired offsets.
-        self.timer: Timer | None = None
-        self.retention_timer: Timer | None = None
-        # Replies that wait for `flush`, the newest flush, which is pending or in progress.
-        self.replies: list[Reply] | None = None
-        self.flush: object = None
-        # The snapshot being written; the offset from which the log is replayed after the newest
-        # complete snapshot; the time of the newest attempt; the timer of the next attempt.
-        self.snapshot: SnapshotWriter | None = None
-        self.snapshot_end = self.snapshot_ms = 0
-        self.snapshot_timer: Timer | None = None
+    partition: int
+    coordinator: Coordinator
+    offsets: OffsetsTable
+    publisher: EventPublisher
+    fetches: DelayedFetches
+    state: CoordinatorState = CoordinatorState.FAILED
+    log: Log | None = None
+    failed_ms: int = 0
+    replay: Iterator[list[OffsetsRecord]] | None = None
+    """The records still to be replayed while the partition is loading, by batch."""
+    cleanup: object | None = None
+    """Identifies the running cleanup of deleted topics' offsets; None if no cleanup is running."""
+    timer: Timer | None = None
+    """The timer of the coordinator's next deadline."""
+    retention_timer: Timer | None = None
+    """The timer of the deletion of expired offsets."""
+    replies: list[Reply] | None = None
+    """Replies that wait for `flush`, the newest flush, which is pending or in progress."""
+    flush: object = None
+    snapshot: SnapshotWriter | None = None
+    """The snapshot being written."""
+    snapshot_end: int = 0
+    """The offset from which the log is replayed after the newest complete snapshot."""
+    snapshot_ms: int = 0
+    """The time of the newest attempt to write a snapshot."""
+    snapshot_timer: Timer | None = None
+    """The timer of the next attempt."""
 
     def load_offsets(self, record: OffsetsRecord) -> None:
         """Load the offsets that applying `record` needs. Raises OSError."""

@@ -143,12 +143,8 @@ class MarkerWriter:
     ) -> None:
         """Write the markers to all partitions. A failed write is retried until it succeeds, its
         partition is deleted, the coordinator is fenced, or `is_current` returns False."""
-
-        def write(partitions: Collection[TopicPartition]) -> None:
-            if is_current():
-                self._write(markers, coordinator_epoch, partitions, done, write, is_current)
-
-        write_all = partial(write, sorted(markers.partitions))
+        partitions = sorted(markers.partitions)
+        write_all = partial(self._write, markers, partitions, coordinator_epoch, done, is_current)
         if self.holds(markers, write_all):
             done(is_complete=False)
         else:
@@ -157,13 +153,12 @@ class MarkerWriter:
     def _write(
         self,
         markers: Markers,
-        coordinator_epoch: int,
         partitions: Collection[TopicPartition],
+        coordinator_epoch: int,
         done: Done,
-        write_again: Callable[[Collection[TopicPartition]], None],
         is_current: Callable[[], bool],
     ) -> None:
-        if self._is_closed:
+        if self._is_closed or not is_current():
             return
 
         def all_written(errors: list[ErrorCode]) -> None:
@@ -182,7 +177,8 @@ class MarkerWriter:
                 done(is_complete=False)
             elif failed:
                 done(is_complete=False)
-                self._retry(partial(write_again, failed))
+                write = partial(self._write, markers, failed, coordinator_epoch, done, is_current)
+                self._retry(write)
             else:
                 done(is_complete=True)
 
