@@ -149,7 +149,7 @@ class Broker:
                 # The members are alive but can send no more heartbeats, so no session may expire.
                 node.timers.close()
                 node.coordinators.fail_waiting()
-                node.transactions.stop()
+                node.markers.close()
             self._parts.outbox.send()
         await self._stop_servers()
         cluster, self._cluster = self._cluster, None

@@ -23,11 +23,7 @@ from ...coordinator.coordinator import Coordinator
 from ...coordinator.offsets import ReadGroup, Sweep
 from ...coordinator.outcome import Outcome, RegexQuery, Reply
 from ...log.batch import BatchProducer
-from ...log.errors import (
-    CorruptBatch,
-    LogError,
-    RecordsTooLarge,
-)
+from ...log.errors import CorruptBatch, LogError, RecordsTooLarge
 from ...log.producer_state import COMMIT, EndMarker
 from ...log.tasks import CooperativeTask, begin
 from ...offsets.records import OffsetTombstone, TransactionEnd
@@ -142,7 +138,8 @@ class CoordinatorRuntime:
         contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
         for context in contexts:
             self._is_active(context)  # reloads a failed partition
-        if self._is_loading():
+        states = (context.state for context in contexts)
+        if CoordinatorState.LOADING in states or self._has_unopened():
             respond(request, error_result(command, ErrorCode.coordinator_load_in_progress))
             return
         results = Gather(len(contexts), lambda listed: respond(request, merge_lists(listed)))
@@ -339,7 +336,10 @@ class CoordinatorRuntime:
         if context.replies is replies:
             context.replies = None
         if error is not None:
-            self._flush_failed(context, coordinator, replies, error)
+            self._fail_requests(ticket for ticket, _ in replies)
+            # If several flushes fail, only the first failure reloads the partition.
+            if context.coordinator is coordinator:
+                self._reload(context, error)
             return
         self._deliver(replies)
         if context.fetches.waiting:
@@ -351,18 +351,6 @@ class CoordinatorRuntime:
         assert context.log is not None
         if context.log.end_offset - context.snapshot_end >= self._snapshots.every_records:
             self._snapshots.schedule(context)
-
-    def _flush_failed(
-        self,
-        context: CoordinatorContext,
-        coordinator: Coordinator,
-        replies: Sequence[Reply],
-        error: OSError,
-    ) -> None:
-        self._fail_requests(ticket for ticket, _ in replies)
-        # If several flushes fail, only the first failure reloads the partition.
-        if context.coordinator is coordinator:
-            self._reload(context, error)
 
     def _fail_requests(self, tickets: Iterable[int]) -> None:
         for ticket in tickets:
@@ -411,11 +399,8 @@ class CoordinatorRuntime:
         log after that flush."""
         context = self._contexts.pop(partition, None)
         if context is not None:
-            context.state = CoordinatorState.CLOSED
-            context.replay = context.cleanup = None
-            context.cancel_timers()
+            self._close(context)
             self._unload(context, context.coordinator)
-            self._snapshots.drop(context)
         self.on_cleaned_up()
 
     def fail_waiting(self) -> None:
@@ -427,13 +412,16 @@ class CoordinatorRuntime:
         """Write snapshots and close all partitions. All records must be durable."""
         self._snapshots.write_all(self._contexts.values())
         for context in self._contexts.values():
-            context.state = CoordinatorState.CLOSED
-            context.replay = context.cleanup = None
-            context.cancel_timers()
-            self._snapshots.drop(context)
+            self._close(context)
         self._contexts.clear()
         self._waiting.clear()
         self._loader.close()
+
+    def _close(self, context: CoordinatorContext) -> None:
+        context.state = CoordinatorState.CLOSED
+        context.replay = context.cleanup = None
+        context.cancel_timers()
+        self._snapshots.drop(context)
 
     def _open(self, partition: int, *, is_requested: bool = True) -> CoordinatorContext:
         context = self._contexts[partition] = self._new_context(partition)
@@ -443,10 +431,6 @@ class CoordinatorRuntime:
     def _open_in_background(self, partition: int) -> None:
         if partition not in self._contexts and self._leads(partition):
             self._open(partition, is_requested=False)
-
-    def _is_loading(self) -> bool:
-        states = (context.state for context in self._contexts.values())
-        return any(state is CoordinatorState.LOADING for state in states) or self._has_unopened()
 
     def _has_unopened(self) -> bool:
         return any(p not in self._contexts and self._leads(p) for p in self._loader.background)

@@ -8,6 +8,7 @@ usually short enough to be read in one step.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -49,19 +50,19 @@ _log = logging.getLogger("kohort.transactions")
 TIMEOUTS_PER_TURN: Final = 50
 
 
+@dataclass(eq=False, slots=True)
 class TransactionContext:
     """A partition of __transaction_state: its log and its coordinator."""
 
-    def __init__(self, partition: int, coordinator: TransactionCoordinator) -> None:
-        self.partition = partition
-        self.coordinator = coordinator
-        self.state = CoordinatorState.LOADING
-        self.log: Log | None = None
-        self.has_failed = False
-        self.timer: Timer | None = None
-        """The timer of the coordinator's next deadline, or of the next attempt to load a failed
-        partition."""
-        self.expiration_timer: Timer | None = None
+    partition: int
+    coordinator: TransactionCoordinator
+    state: CoordinatorState = CoordinatorState.LOADING
+    log: Log | None = None
+    has_failed: bool = False
+    timer: Timer | None = None
+    """The timer of the coordinator's next deadline, or of the next attempt to load a failed
+    partition."""
+    expiration_timer: Timer | None = None
 
     def is_still(self, state: CoordinatorState, coordinator: TransactionCoordinator) -> bool:
         """Whether the partition has been neither reloaded nor unloaded since it had this state and
@@ -380,10 +381,6 @@ class TransactionRuntime:
         context = self._contexts.pop(partition, None)
         if context is not None:
             self._close(context)
-
-    def stop(self) -> None:
-        """Stop the writing of markers, before the broker stops."""
-        self._markers.close()
 
     def close(self) -> None:
         for context in self._contexts.values():
