@@ -23,11 +23,10 @@ RunInThread = Callable[[Callable[[], object], Callable[[BaseException | None], N
 class ScheduledTask:
     """A task that the scheduler runs; `slice_seconds` may be changed while it runs."""
 
-    __slots__ = ("_is_running", "_task", "name", "slice_seconds")
+    __slots__ = ("_task", "name", "slice_seconds")
 
     def __init__(self, task: CooperativeTask[Any], name: object, slice_seconds: float) -> None:
         self._task: CooperativeTask[Any] | None = task
-        self._is_running = False
         self.name = name
         self.slice_seconds = slice_seconds
 
@@ -36,22 +35,20 @@ class ScheduledTask:
         return self._task is None
 
     def cancel(self) -> None:
-        """Cancel the task at its current yield. No step of it may be running in a thread."""
+        """Cancel the task at its current yield. No step of it may be running."""
         task, self._task = self._task, None
-        if task is not None and not self._is_running:
+        if task is not None:
             task.close()
 
     def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
         """Run steps until the slice is used up (return None), or until a step must run in a thread
         or wait (return this step). An exception ends the task and is raised."""
         task = self._task
-        if task is None:
-            return None
+        assert task is not None, "a finished task is not scheduled"
         end = seconds() + self.slice_seconds
-        self._is_running = True
         try:
             step = next(task) if error is None else task.throw(error)
-            while step is None and self._task is not None and seconds() < end:
+            while step is None and seconds() < end:
                 step = next(task)
         except StopIteration:
             self._task = None
@@ -59,10 +56,6 @@ class ScheduledTask:
         except BaseException:
             self._task = None
             raise
-        finally:
-            self._is_running = False
-        if self._task is None:
-            task.close()  # the task has cancelled itself
         return step
 
 
