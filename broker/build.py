@@ -13,7 +13,6 @@ from typing import Final
 
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.decision import GroupConfig
-from ..coordinator.transactions.commands import TransactionEvent
 from ..coordinator.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from ..coordinator.transactions.states import PREPARE_ABORT
 from ..log.batch import BatchProducer
@@ -50,7 +49,7 @@ from .runtime.transaction_markers import MarkerWriter, Written
 from .runtime.transactions import TransactionRuntime
 from .security.quotas import ClientQuotas
 from .security.rates import Window
-from .security.security import Security, new_security
+from .security.security import new_security
 from .topic_metadata import ClusterTopics
 
 # Preallocated size of logs that are synced for each commit, enough for about 500 commits. A sync
@@ -234,59 +233,30 @@ class BrokerComponents:
 
     def cluster(self, cluster_id: str, *, keeps_events: bool) -> Cluster:
         """Build all nodes, with the topics that the data folder contains."""
-        config, closing, group_commit = self._config, self._closing, self.group_commit
-        timers = Timers(self._clock, self._watchdog)
-        client_timers = Timers(SystemClock(), self._watchdog)
-        closing.callback(timers.close)
-        closing.callback(client_timers.close)
-        topics = self._topics()
+        config, closing = self._config, self._closing
+        self._timers = Timers(self._clock, self._watchdog)
+        self._client_timers = Timers(SystemClock(), self._watchdog)
+        closing.callback(self._timers.close)
+        closing.callback(self._client_timers.close)
+        self._topics = topics = self._new_topics()
         closing.callback(topics.close)
         if keeps_events:
             self._events = self._event_log(cluster_id)
-        cluster = Cluster(cluster_id, topics, self.scheduler)
-        security = self._security(topics, client_timers)
-        view = self._view(topics)
-        self._cluster_topics = ClusterTopics(view)
+        self._cluster = cluster = Cluster(cluster_id, topics, self.scheduler)
+        quotas = new_quotas(config, topics, self._client_timers.now_ms)
+        self._security = new_security(config, topics, quotas)
+        self._view = self._new_view()
+        self._cluster_topics = ClusterTopics(self._view)
         has_listener = self._events is not None or self._node_listener is not None
-        groups = group_config(config, has_listener=has_listener)
+        self._group_config = group_config(config, has_listener=has_listener)
         for node_id in self._addresses:
-            own_config = config if node_id == config.node_id else config.of_node(node_id)
-            configs = topics.configs.at(node_id, own_config)
-            coordinators = self._runtime(node_id, topics, timers, cluster, groups, configs)
-            closing.callback(coordinators.close)
-            markers, transactions = self._transactions(node_id, own_config, topics, timers, cluster)
-            closing.callback(transactions.close)
-            slots = own_config.int("max.incremental.fetch.session.cache.slots")
-            cluster.nodes[node_id] = Node(
-                node_id=node_id,
-                cluster=cluster,
-                addresses=self._advertised(node_id),
-                config=own_config,
-                configs=configs,
-                group_config=groups,
-                clock=self._clock,
-                timers=timers,
-                client_timers=client_timers,
-                group_commit=group_commit,
-                topics=topics,
-                view=view,
-                coordinators=coordinators,
-                transactions=transactions,
-                markers=markers,
-                fetch_sessions=FetchSessionCache(slots, secrets.randbelow),
-                telemetry=ClientTelemetry(configs, self._clock, uuid.uuid4),
-                security=security,
-            )
+            cluster.nodes[node_id] = self._node(node_id)
         # Closed before the logs, because closing the write-ahead log syncs them.
         closing.callback(self.write_ahead.close)
         topics.on_deleted = cluster.topic_deleted
         return cluster
 
-    def _security(self, topics: TopicRegistry, client_timers: Timers) -> Security:
-        quotas = new_quotas(self._config, topics, client_timers.now_ms)
-        return new_security(self._config, topics, quotas)
-
-    def _topics(self) -> TopicRegistry:
+    def _new_topics(self) -> TopicRegistry:
         return TopicRegistry(
             folder=self._storage.folder,
             files=self._storage.preallocating(PREALLOCATED_BYTES),
@@ -298,121 +268,13 @@ class BrokerComponents:
             call_soon=self.scheduler.call,
         )
 
-    def _view(self, topics: TopicRegistry) -> TopicsView:
+    def _new_view(self) -> TopicsView:
         name = self._config.str("kohort.offsets.mirror")
-        if topics.get(name) is not None:
+        if self._topics.get(name) is not None:
             raise ConfigError(
                 f"kohort.offsets.mirror: topic {name} already exists; choose another name."
             )
-        return TopicsView(topics, name)
-
-    def _advertised(self, node_id: int) -> dict[str, Address]:
-        """Return the advertised addresses. Ports in advertised.listeners are for the first node."""
-        bound = self._addresses[node_id]
-        if not self._config.list("advertised.listeners"):
-            return {name: (reachable(host), port) for name, (host, port) in bound.items()}
-        place = node_id - self._config.node_id
-        return {
-            name: (host, port + place if port else bound[name][1])
-            for name, host, port, _ in self._config.advertised_listeners
-        }
-
-    def _runtime(
-        self,
-        node_id: int,
-        topics: TopicRegistry,
-        timers: Timers,
-        cluster: Cluster,
-        config: GroupConfig,
-        configs: Configs,
-    ) -> CoordinatorRuntime:
-        new_coordinator = partial(self._new_coordinator, config, configs)
-        partition = partial(coordinator_partition, topics, OFFSETS_TOPIC)
-
-        def new_context(index: int) -> CoordinatorContext:
-            return CoordinatorContext(
-                index,
-                *new_coordinator(index),
-                self._publisher(node_id, index),
-                partition(index).delayed_fetches,
-            )
-
-        configured = self._config.int("offsets.topic.num.partitions")
-        runtime = CoordinatorRuntime(
-            store=OffsetsStore(
-                partitions=_partition_count(topics, OFFSETS_TOPIC, configured),
-                partition=partition,
-                group_commit=self.group_commit,
-                files=self._storage.files,
-            ),
-            cache=self._cache,
-            clock=self._clock,
-            timers=timers,
-            scheduler=self.scheduler,
-            new_context=new_context,
-            new_coordinator=new_coordinator,
-            leads=partial(leads_partition, node_id, partition),
-            deleted_topics=cluster.deleted_topics,
-            retention_check_interval_ms=self._config.int("offsets.retention.check.interval.ms"),
-        )
-        runtime.on_cleaned_up = cluster.check_cleaned_up
-        return runtime
-
-    def _new_coordinator(
-        self, config: GroupConfig, configs: Configs, partition: int
-    ) -> tuple[Coordinator, OffsetsTable]:
-        path = self._storage.folder / f"{OFFSETS_TOPIC}-{partition}" / SPILL
-        offsets = self._cache.new_table(partial(create_empty, path, self._storage.files))
-        coordinator = Coordinator(
-            config,
-            lambda: str(uuid.uuid4()),
-            CoordinatorCodec(),
-            offsets,
-            self._cluster_topics,
-            configs.consumer_group,
-            lambda: uuid_text(uuid.uuid4().bytes),
-        )
-        return coordinator, offsets
-
-    def _transactions(
-        self,
-        node_id: int,
-        config: BrokerConfig,
-        topics: TopicRegistry,
-        timers: Timers,
-        cluster: Cluster,
-    ) -> tuple[MarkerWriter, TransactionRuntime]:
-        markers, transactions = new_transactions(
-            *(node_id, config, topics, self.group_commit, timers, self.scheduler, self._clock),
-            partial(cluster.leader_of, OFFSETS_TOPIC),
-        )
-        transactions.on_event = self._transaction_publisher(node_id)
-        return markers, transactions
-
-    def _publisher(self, node_id: int, partition: int) -> EventPublisher:
-        context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={partition}"
-        log = None if self._events is None else self._events.listener(node_id)
-        return EventPublisher(context, self._listeners(node_id, log))
-
-    def _listeners(self, node_id: int, log: Listener | None) -> list[Listener]:
-        listener = self._node_listener
-        own = None if listener is None else partial(listener, node_id)
-        return [each for each in (log, own) if each is not None]
-
-    def _transaction_publisher(self, node_id: int) -> Callable[[TransactionEvent], None]:
-        """Return a publisher of transaction events. It logs commits only with `kohort.events=all`,
-        because there may be thousands per second."""
-        log = None
-        if self._events is not None:
-            write = self._events.listener(node_id)
-            log = write if self._config.str("kohort.events") == "all" else partial(_if_abort, write)
-        listeners = self._listeners(node_id, log)
-
-        def publish(event: TransactionEvent) -> None:
-            for listener in listeners:
-                listener(event)
-
-        return publish
+        return TopicsView(self._topics, name)
 
     def _event_log(self, cluster_id: str) -> EventLog:
         events = EventLog(
@@ -425,6 +287,112 @@ class BrokerComponents:
         )
         self._closing.callback(events.close)
         return events
+
+    def _node(self, node_id: int) -> Node:
+        config, cluster = self._config, self._cluster
+        if node_id != config.node_id:
+            config = config.of_node(node_id)
+        configs = self._topics.configs.at(node_id, config)
+        coordinators = self._coordinators(node_id, configs)
+        self._closing.callback(coordinators.close)
+        markers, transactions = new_transactions(
+            *(node_id, config, self._topics, self.group_commit, self._timers, self.scheduler),
+            *(self._clock, partial(cluster.leader_of, OFFSETS_TOPIC)),
+        )
+        # Commits are logged only with `all`, because there may be thousands per second.
+        only_aborts = config.str("kohort.events") != "all"
+        transactions.listeners = self._listeners(node_id, only_aborts=only_aborts)
+        self._closing.callback(transactions.close)
+        slots = config.int("max.incremental.fetch.session.cache.slots")
+        return Node(
+            node_id=node_id,
+            cluster=cluster,
+            addresses=self._advertised(node_id),
+            config=config,
+            configs=configs,
+            group_config=self._group_config,
+            clock=self._clock,
+            timers=self._timers,
+            client_timers=self._client_timers,
+            group_commit=self.group_commit,
+            topics=self._topics,
+            view=self._view,
+            coordinators=coordinators,
+            transactions=transactions,
+            markers=markers,
+            fetch_sessions=FetchSessionCache(slots, secrets.randbelow),
+            telemetry=ClientTelemetry(configs, self._clock, uuid.uuid4),
+            security=self._security,
+        )
+
+    def _advertised(self, node_id: int) -> dict[str, Address]:
+        """Return the advertised addresses. Ports in advertised.listeners are for the first node."""
+        bound = self._addresses[node_id]
+        if not self._config.list("advertised.listeners"):
+            return {name: (reachable(host), port) for name, (host, port) in bound.items()}
+        place = node_id - self._config.node_id
+        return {
+            name: (host, port + place if port else bound[name][1])
+            for name, host, port, _ in self._config.advertised_listeners
+        }
+
+    def _coordinators(self, node_id: int, configs: Configs) -> CoordinatorRuntime:
+        new_coordinator = partial(self._new_coordinator, configs)
+        partition = partial(coordinator_partition, self._topics, OFFSETS_TOPIC)
+
+        def new_context(index: int) -> CoordinatorContext:
+            context = f"GroupCoordinator id={node_id} topic={OFFSETS_TOPIC} partition={index}"
+            publisher = EventPublisher(context, self._listeners(node_id))
+            fetches = partition(index).delayed_fetches
+            return CoordinatorContext(index, *new_coordinator(index), publisher, fetches)
+
+        configured = self._config.int("offsets.topic.num.partitions")
+        runtime = CoordinatorRuntime(
+            store=OffsetsStore(
+                partitions=_partition_count(self._topics, OFFSETS_TOPIC, configured),
+                partition=partition,
+                group_commit=self.group_commit,
+                files=self._storage.files,
+            ),
+            cache=self._cache,
+            clock=self._clock,
+            timers=self._timers,
+            scheduler=self.scheduler,
+            new_context=new_context,
+            new_coordinator=new_coordinator,
+            leads=partial(leads_partition, node_id, partition),
+            deleted_topics=self._cluster.deleted_topics,
+            retention_check_interval_ms=self._config.int("offsets.retention.check.interval.ms"),
+        )
+        runtime.on_cleaned_up = self._cluster.check_cleaned_up
+        return runtime
+
+    def _new_coordinator(
+        self, configs: Configs, partition: int
+    ) -> tuple[Coordinator, OffsetsTable]:
+        path = self._storage.folder / f"{OFFSETS_TOPIC}-{partition}" / SPILL
+        offsets = self._cache.new_table(partial(create_empty, path, self._storage.files))
+        coordinator = Coordinator(
+            self._group_config,
+            lambda: str(uuid.uuid4()),
+            CoordinatorCodec(),
+            offsets,
+            self._cluster_topics,
+            configs.consumer_group,
+            lambda: uuid_text(uuid.uuid4().bytes),
+        )
+        return coordinator, offsets
+
+    def _listeners(self, node_id: int, *, only_aborts: bool = False) -> list[Listener]:
+        """Return the listeners for the events of a node's coordinators. With `only_aborts`, the
+        event log receives a transaction's events only if it is aborted."""
+        listeners: list[Listener] = []
+        if self._events is not None:
+            log = self._events.listener(node_id)
+            listeners.append(partial(_if_abort, log) if only_aborts else log)
+        if self._node_listener is not None:
+            listeners.append(partial(self._node_listener, node_id))
+        return listeners
 
 
 def _if_abort(write: Listener, event: CoordinatorEvent) -> None:

@@ -114,7 +114,7 @@ class TransactionRuntime:
         self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
         self._last_ticket = 0
         # Called with the events of each decision.
-        self.on_event: Callable[[TransactionEvent], None] = lambda _event: None
+        self.listeners: Sequence[Callable[[TransactionEvent], None]] = ()
 
     # --- commands
 
@@ -250,7 +250,8 @@ class TransactionRuntime:
             *(event.transactional_id, event.state_from, event.state_to),
             *(event.producer_id, event.producer_epoch, event.cause),
         )
-        self.on_event(event)
+        for listener in self.listeners:
+            listener(event)
 
     def _arm(self, context: TransactionContext, deadline_ms: int) -> None:
         if context.timer is not None:

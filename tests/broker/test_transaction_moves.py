@@ -102,7 +102,7 @@ def test_ids_no_longer_expire_after_their_partition_has_moved(
     former = harness.cluster.leader_of(*place)
     assert former is not None
     expired: list[str] = []
-    former.transactions.on_event = lambda event: expired.append(event.cause)
+    former.transactions.listeners = [lambda event: expired.append(event.cause)]
     harness.timers.advance(8 * 24 * 3_600_000)
     while not expired:
         harness.callbacks.pop(0)()
@@ -133,7 +133,7 @@ def test_a_partition_that_moves_during_its_load_has_one_coordinator(
     assert unloaded.state is CoordinatorState.CLOSED
     causes: list[str] = []
     for node in harness.cluster.nodes.values():
-        node.transactions.on_event = lambda event: causes.append(event.cause)
+        node.transactions.listeners = [lambda event: causes.append(event.cause)]
     harness.advance(TIMEOUT_MS)
     harness.run_loop()
     assert causes == ["timed out", "markers written"]
