@@ -19,6 +19,7 @@ from ...topics.acls import (
 from ...topics.alter_configs import ResourceType
 from ..cluster import Node
 from ..network.request import RequestContext
+from .common import default_rejection
 
 NOT_REQUESTED: Final = -(2**31)
 
@@ -88,10 +89,10 @@ def allows_cluster(
     return allows(context, node, operation, *CLUSTER, reports=reports)
 
 
-def config_denial(
+def authorize_config(
     context: RequestContext, node: Node, operation: AclOperation, type_: int, name: str
-) -> ErrorCode | None:
-    """Return the error if the client may not describe or alter a resource's configuration.
+) -> None:
+    """Raise ApiError if the client may not describe or alter a resource's configuration.
     Configurations of brokers, broker loggers and client metrics require permission on the
     cluster."""
     match type_:
@@ -104,11 +105,17 @@ def config_denial(
         case _:
             allowed = allows_cluster(context, node, operation)
             error = ErrorCode.cluster_authorization_failed
-    return None if allowed else error
+    if not allowed:
+        raise default_rejection(error)
 
 
-def cluster_denial(context: RequestContext, operation: AclOperation) -> tuple[ErrorCode, str]:
-    """Return the error and its message, which in Kafka contains the request's Java object."""
+def cluster_denial(
+    context: RequestContext, node: Node, operation: AclOperation
+) -> tuple[ErrorCode, str] | None:
+    """Return the error if the client may not perform the operation on the cluster, and its message,
+    which in Kafka contains the request's Java object."""
+    if allows_cluster(context, node, operation):
+        return None
     message = f"Request {context.route.api.name} needs {operation.name} permission."
     return ErrorCode.cluster_authorization_failed, message
 

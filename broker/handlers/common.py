@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.apis import STRING_BYTES_MAX
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ApiError, ErrorCode
 from ...topics.topic import Partition
 from ..cluster import Node
 from ..network.request import Message, RequestContext
@@ -23,9 +23,14 @@ ERROR_MESSAGES: Final = {
     ErrorCode.unknown_server_error: (
         "The server experienced an unexpected error when processing the request."
     ),
+    ErrorCode.unknown_topic_id: "This server does not host this topic ID.",
     ErrorCode.unknown_topic_or_partition: "This server does not host this topic-partition.",
 }
 """The default messages in upstream's Errors."""
+
+
+def default_rejection(error: ErrorCode) -> ApiError:
+    return ApiError(error, ERROR_MESSAGES[error])
 
 
 def fits(message: str | None) -> bool:

@@ -18,7 +18,7 @@ from ..cluster import Node
 from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
-from .common import ERROR_MESSAGES
+from .common import ERROR_MESSAGES, default_rejection
 
 
 class TopicResponse(NamedTuple):
@@ -57,7 +57,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             if not allows_all and not allows_topic(context, node, AclOperation.DELETE, topic.name):
                 if each.id is not None and _describes(context, node, topic.name):
                     each = _Requested(topic.name, each.id)
-                raise _unauthorized()
+                raise default_rejection(ErrorCode.topic_authorization_failed)
             # A repeated name is rejected, so it does not cover the id.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
                 continue  # covered by the entry with the name
@@ -108,8 +108,8 @@ def _delete(
             node.topics.delete(topic, done)
         else:
             # Another request has deleted it since. A topic of the same name is a new one.
-            error, message = _unknown(requested)
-            responses[index] = TopicResponse(*requested, error, message)
+            error = _unknown(requested)
+            responses[index] = TopicResponse(*requested, error, ERROR_MESSAGES[error])
             node.topics.on_durable(done)
         yield
 
@@ -126,11 +126,6 @@ def _check_deletion(context: RequestContext, topic: Topic) -> None:
     if context.meter is not None:
         count = len(topic.partitions)
         context.meter.record_mutations(count, is_strict=context.version >= 5)
-
-
-def _unauthorized() -> ApiError:
-    error = ErrorCode.topic_authorization_failed
-    return ApiError(error, ERROR_MESSAGES[error])
 
 
 def _describes(context: RequestContext, node: Node, name: str) -> bool:
@@ -151,24 +146,23 @@ def _topic(
     if topic_id is not None:
         topic = node.topics.by_id(topic_id)
         if topic is None:
-            raise ApiError(*_unknown(requested))
+            raise default_rejection(_unknown(requested))
         return topic
     if name is None:
         raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
     # The response does not disclose whether the topic exists.
     if not allows_all and not _describes(context, node, name):
-        raise _unauthorized()
+        raise default_rejection(ErrorCode.topic_authorization_failed)
     topic = node.topics.get(name)
     if topic is None:
-        raise ApiError(*_unknown(requested))
+        raise default_rejection(_unknown(requested))
     return topic
 
 
-def _unknown(requested: _Requested) -> tuple[ErrorCode, str]:
+def _unknown(requested: _Requested) -> ErrorCode:
     if requested.id is not None:
-        return ErrorCode.unknown_topic_id, "This server does not host this topic ID."
-    error = ErrorCode.unknown_topic_or_partition
-    return error, "This server does not host this topic-partition."
+        return ErrorCode.unknown_topic_id
+    return ErrorCode.unknown_topic_or_partition
 
 
 def _respond(

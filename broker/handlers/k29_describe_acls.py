@@ -15,7 +15,7 @@ from ...topics.acls import (
 )
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 
 # Upstream: AclApis; the message differs from CreateAcls and DeleteAcls.
 NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
@@ -30,13 +30,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if has_unknown(context.request):
         context.close_connection("DescribeAcls with an UNKNOWN element")
         return
-    if not allows_cluster(context, node, AclOperation.DESCRIBE):
-        error, message = cluster_denial(context, AclOperation.DESCRIBE)
+    if (denial := acl_denial(context, node, AclOperation.DESCRIBE, NO_AUTHORIZER)) is not None:
+        error, message = denial
         context.respond(Message(error_code=error, error_message=message, resources=()))
-        return
-    if node.security.authorizer is None:
-        error = ErrorCode.security_disabled
-        context.respond(Message(error_code=error, error_message=NO_AUTHORIZER, resources=()))
         return
     acl_filter = filter_of(context.request)
     resources: dict[tuple[Resource, PatternType], list[Message]] = {}
@@ -69,6 +65,17 @@ def _entry(acl: Acl) -> Message:
         operation=acl.operation,
         permission_type=acl.permission,
     )
+
+
+def acl_denial(
+    context: RequestContext, node: Node, operation: AclOperation, no_authorizer: str
+) -> tuple[ErrorCode, str] | None:
+    """Return the error and its message if the client may not read or change ACLs, or if the broker
+    has none."""
+    denial = cluster_denial(context, node, operation)
+    if denial is None and node.security.authorizer is None:
+        return ErrorCode.security_disabled, no_authorizer
+    return denial
 
 
 def has_unknown(acl_filter: Any) -> bool:

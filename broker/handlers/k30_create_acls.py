@@ -15,9 +15,8 @@ from ...topics.acls import (
 )
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import allows_cluster, cluster_denial
 from .common import respond_when_durable
-from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN
+from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, acl_denial
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 TOO_MANY: Final = "Unable to perform excessively large batch operation."
@@ -67,13 +66,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 def _failure(context: RequestContext, node: Node, *, can_exist: bool) -> CreationResponse | None:
     """Return the response if the request fails as a whole, otherwise None."""
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        return CreationResponse(*cluster_denial(context, AclOperation.ALTER))
-    if node.security.authorizer is None:
-        return CreationResponse(ErrorCode.security_disabled, NO_AUTHORIZER)
-    if not can_exist:
-        return CreationResponse(ErrorCode.unknown_server_error, None)
-    return None
+    if (denial := acl_denial(context, node, AclOperation.ALTER, NO_AUTHORIZER)) is not None:
+        return CreationResponse(*denial)
+    return None if can_exist else CreationResponse(ErrorCode.unknown_server_error, None)
 
 
 def _can_exist(acl: Any) -> bool:

@@ -9,9 +9,8 @@ from ...protocol.messages import too_many_to_encode
 from ...topics.acls import Acl, AclFilter, AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import allows_cluster, cluster_denial
 from .common import respond_when_durable
-from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, filter_of, has_unknown
+from .k29_describe_acls import ACLS_PER_STEP, UNKNOWN, acl_denial, filter_of, has_unknown
 from .k30_create_acls import NO_AUTHORIZER
 
 TOO_MANY: Final = (
@@ -33,8 +32,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if any(has_unknown(each) for each in filters):
         context.close_connection("DeleteAcls with an UNKNOWN element")
         return
-    if (failure := _failure(context, node)) is not None:
-        context.respond(Message(filter_results=[failure] * len(filters)))
+    if (denial := acl_denial(context, node, AclOperation.ALTER, NO_AUTHORIZER)) is not None:
+        context.respond(Message(filter_results=[FilterResponse(*denial)] * len(filters)))
         return
     responses: list[FilterResponse] = []
     deleted: dict[Acl, Message] = {}
@@ -57,15 +56,6 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         node.topics.delete_acl(acl)
         yield
     respond_when_durable(context, node, "filter_results", responses, keys=0)
-
-
-def _failure(context: RequestContext, node: Node) -> FilterResponse | None:
-    """Return the response if the request fails as a whole, otherwise None."""
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        return FilterResponse(*cluster_denial(context, AclOperation.ALTER))
-    if node.security.authorizer is None:
-        return FilterResponse(ErrorCode.security_disabled, NO_AUTHORIZER)
-    return None
 
 
 def _invalid(acl_filter: AclFilter) -> str | None:

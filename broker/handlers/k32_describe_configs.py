@@ -29,8 +29,8 @@ from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..config.keys import AUTHORIZER
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import config_denial
-from .common import ERROR_MESSAGES
+from .authorization import authorize_config
+from .common import default_rejection
 
 RESOURCE_TYPES: Final = frozenset(ResourceType)
 
@@ -56,9 +56,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         with_keys = *key, resource.configuration_keys
         try:
             if not are_valid:
-                error = ErrorCode.invalid_request
-                raise ApiError(error, ERROR_MESSAGES[error])
-            _authorize(context, node, *key)
+                raise default_rejection(ErrorCode.invalid_request)
+            authorize_config(context, node, AclOperation.DESCRIBE_CONFIGS, *key)
             if with_keys not in described:
                 described[with_keys] = _describe(context, node, resource)
             responses.append(ResourceResponse(*key, described[with_keys]))
@@ -67,12 +66,6 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses.append(ResourceResponse(*key, (), rejection.error, message))
         yield
     context.respond(Message(results=responses))
-
-
-def _authorize(context: RequestContext, node: Node, type_: int, name: str) -> None:
-    error = config_denial(context, node, AclOperation.DESCRIBE_CONFIGS, type_, name)
-    if error is not None:
-        raise ApiError(error, ERROR_MESSAGES[error])
 
 
 def _describe(context: RequestContext, node: Node, resource: Any) -> list[Message]:

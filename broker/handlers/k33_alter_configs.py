@@ -11,8 +11,8 @@ from ...topics.alter_configs import alter_configs
 from ...topics.configs.changes import ConfigChange, Operation
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices
-from .authorization import config_denial
-from .common import ERROR_MESSAGES, respond_when_durable
+from .authorization import authorize_config
+from .common import respond_when_durable
 
 
 class ResourceResponse(NamedTuple):
@@ -32,6 +32,7 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iter
     keys. Otherwise, the request is an IncrementalAlterConfigs, which specifies an operation for
     each key."""
     request = context.request
+    authorize = partial(authorize_config, context, node, AclOperation.ALTER_CONFIGS)
     counts = Counter((each.resource_type, each.resource_name) for each in request.resources)
     responses = []
     for each in request.resources:
@@ -50,7 +51,7 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iter
                 changes,
                 replace=replace,
                 validate_only=request.validate_only,
-                authorize=partial(_authorize, context, node, *resource),
+                authorize=partial(authorize, *resource),
             )
         except ApiError as rejection:
             responses.append(ResourceResponse(*resource, rejection.error, rejection.message))
@@ -58,9 +59,3 @@ def apply_changes(context: RequestContext, node: Node, *, replace: bool) -> Iter
             responses.append(ResourceResponse(*resource))
         yield
     respond_when_durable(context, node, "responses", responses, keys=2)
-
-
-def _authorize(context: RequestContext, node: Node, type_: int, name: str) -> None:
-    error = config_denial(context, node, AclOperation.ALTER_CONFIGS, type_, name)
-    if error is not None:
-        raise ApiError(error, ERROR_MESSAGES[error])

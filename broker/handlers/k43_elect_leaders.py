@@ -12,7 +12,7 @@ from ...topics.acls import AclOperation
 from ...topics.topic import NO_LEADER
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices, milliseconds
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 from .common import fail_unless_durable
 
 PREFERRED, UNCLEAN = 0, 1
@@ -37,10 +37,9 @@ class ElectLeadersResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        error, message = cluster_denial(context, AclOperation.ALTER)
-        topics = _failed(request.topic_partitions, error, message)
-        context.respond(ElectLeadersResponse(error, topics))
+    if (denial := cluster_denial(context, node, AclOperation.ALTER)) is not None:
+        topics = _failed(request.topic_partitions, *denial)
+        context.respond(ElectLeadersResponse(denial[0], topics))
         return
     if request.topic_partitions != () and milliseconds(request.timeout) <= 0:
         # As in CreateTopics, nothing is done after the timeout.

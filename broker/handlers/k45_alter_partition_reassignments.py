@@ -13,7 +13,7 @@ from ...topics.acls import AclOperation
 from ...topics.admin import check_reassignment
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices, milliseconds
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 from .common import fits
 
 
@@ -38,9 +38,9 @@ class AlterPartitionReassignmentsResponse(NamedTuple):
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
-    message = None
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        error, message = cluster_denial(context, AclOperation.ALTER)
+    message: str | None = None
+    if (denial := cluster_denial(context, node, AclOperation.ALTER)) is not None:
+        error, message = denial
     elif not request.topics:
         context.respond(AlterPartitionReassignmentsResponse(ErrorCode.none, "", []))
         return

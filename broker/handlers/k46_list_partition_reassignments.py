@@ -9,7 +9,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 
 
 class ReassignmentResponse(NamedTuple):
@@ -21,11 +21,12 @@ class ReassignmentResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    if allows_cluster(context, node, AclOperation.DESCRIBE):
+    denial = cluster_denial(context, node, AclOperation.DESCRIBE)
+    if denial is None:
         context.respond(Message(error_code=ErrorCode.none, error_message=None, topics=()))
         return
     # Kafka returns the requested partitions, without replicas.
-    error, message = cluster_denial(context, AclOperation.DESCRIBE)
+    error, message = denial
     topics = []
     for topic in context.request.topics or ():
         partitions = []

@@ -8,7 +8,7 @@ from ...topics.acls import AclOperation
 from ...topics.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 from .common import respond_when_durable
 
 
@@ -30,8 +30,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Change each valid credential, and respond when all changes are durable. A user may occur only
     once in the request. Deletions are validated first."""
     request = context.request
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        denial = cluster_denial(context, AclOperation.ALTER)
+    if (denial := cluster_denial(context, node, AclOperation.ALTER)) is not None:
         users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
         context.respond(Message(results=[UserResponse(each, *denial) for each in users]))
         return

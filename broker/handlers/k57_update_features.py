@@ -11,7 +11,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 from .common import fits
 from .k18_api_versions import FEATURES
 
@@ -33,8 +33,8 @@ class UpdateFeaturesResponse(NamedTuple):
 
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        context.respond(UpdateFeaturesResponse(*cluster_denial(context, AclOperation.ALTER)))
+    if (denial := cluster_denial(context, node, AclOperation.ALTER)) is not None:
+        context.respond(UpdateFeaturesResponse(*denial))
         return
     results = []
     # The last update of a feature counts.

@@ -10,7 +10,7 @@ from ...topics.names import topic_name_error
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic
-from .common import ERROR_MESSAGES
+from .common import default_rejection
 
 NO_TRANSACTION = -1
 # Number of producers in one step, which takes about 1 ms.
@@ -68,12 +68,10 @@ def _producers(
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     if not allows_topic(context, node, AclOperation.READ, name):
-        error = ErrorCode.topic_authorization_failed
-        raise ApiError(error, ERROR_MESSAGES[error])
+        raise default_rejection(ErrorCode.topic_authorization_failed)
     topic = node.topics.get(name)
     if topic is None:
-        message = "This server does not host this topic-partition."
-        raise ApiError(ErrorCode.unknown_topic_or_partition, message)
+        raise default_rejection(ErrorCode.unknown_topic_or_partition)
     partition = topic.partition(index)
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)

@@ -7,13 +7,13 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 
 
 def handle(context: RequestContext, node: Node) -> None:
     broker_id = context.request.broker_id
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        error, message = cluster_denial(context, AclOperation.ALTER)
+    if (denial := cluster_denial(context, node, AclOperation.ALTER)) is not None:
+        error, message = denial
     elif broker_id in node.topics.nodes.ids:
         error = ErrorCode.invalid_request
         message = f"Broker ID {broker_id} is a node of this process and cannot be unregistered"

@@ -7,7 +7,7 @@ from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext
-from .authorization import allows_cluster, cluster_denial
+from .authorization import cluster_denial
 from .common import ERROR_MESSAGES, fits
 
 
@@ -29,8 +29,8 @@ def _rejection(
     context: RequestContext, node: Node, verb: str, participle: str
 ) -> tuple[ErrorCode, str]:
     request = context.request
-    if not allows_cluster(context, node, AclOperation.ALTER):
-        return cluster_denial(context, AclOperation.ALTER)
+    if (denial := cluster_denial(context, node, AclOperation.ALTER)) is not None:
+        return denial
     if request.cluster_id not in (None, node.cluster.id):
         message = (
             f'The given id "{request.cluster_id}" doesn\'t match the cluster id "{node.cluster.id}"'
