@@ -124,31 +124,37 @@ class TransactionRuntime:
 
     def submit(self, command: TransactionCommand, respond: Respond, request: Any) -> None:
         """Decide `command` and call `respond(request, result)` once its records are durable."""
+        self._submit(command, respond, request, False, None)
+
+    def _submit(
+        self,
+        command: TransactionCommand,
+        respond: Respond,
+        request: Any,
+        is_synced: bool,
+        error: OSError | None,
+    ) -> None:
+        """Decide the command, or call this again when a producer id is durable and the records of
+        the transaction are synced, or with the `error` of that flush."""
         context = self._active(self._topic.partition_of(command.transactional_id))
+        if error is not None:
+            context = FAILED_WRITE_ERROR
         if isinstance(context, ErrorCode):
             respond(request, transaction_error(command, context))
             return
         allocates = isinstance(command, InitProducerId | EndTransaction)
         if allocates and not self._topics.has_durable_producer_id:
-            reserved = partial(self._ids_reserved, command, respond, request)
-            self._topics.reserve_producer_ids(reserved)
+            again = partial(self._submit, command, respond, request, is_synced)
+            self._topics.reserve_producer_ids(again)
             return
-        if isinstance(command, EndTransaction) and command.commit:
+        if isinstance(command, EndTransaction) and command.commit and not is_synced:
             transaction = context.coordinator.transactions.get(command.transactional_id)
             if transaction is not None and self._markers.must_sync(transaction.partitions):
                 # Otherwise, a power loss could undo records of a committed transaction.
-                synced = partial(self._records_synced, command, respond, request)
+                synced = partial(self._submit, command, respond, request, True)
                 self._markers.sync(transaction.partitions, synced)
                 return
         self._decide(context, command, respond, request)
-
-    def _ids_reserved(
-        self, command: TransactionCommand, respond: Respond, request: Any, error: OSError | None
-    ) -> None:
-        if error is None:
-            self.submit(command, respond, request)
-        else:
-            respond(request, transaction_error(command, FAILED_WRITE_ERROR))
 
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
@@ -180,22 +186,6 @@ class TransactionRuntime:
     def contexts(self) -> Mapping[int, TransactionContext]:
         """Contexts by partition. Read-only."""
         return self._contexts
-
-    def _records_synced(
-        self, command: EndTransaction, respond: Respond, request: Any, error: OSError | None
-    ) -> None:
-        context = self._active(self._topic.partition_of(command.transactional_id))
-        if error is not None:
-            context = FAILED_WRITE_ERROR
-        if isinstance(context, ErrorCode):
-            respond(request, transaction_error(command, context))
-            return
-        if not self._topics.has_durable_producer_id:
-            # Other decisions have used all durable ids since.
-            reserved = partial(self._records_synced, command, respond, request)
-            self._topics.reserve_producer_ids(reserved)
-            return
-        self._decide(context, command, respond, request)
 
     def _active(self, partition: int) -> TransactionContext | ErrorCode:
         """Return the context of an active partition, or the error for the client."""
