@@ -1,6 +1,6 @@
 """Helpers for handlers: leaders and brokers, failed responses, failed authentication."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.apis import STRING_BYTES_MAX
@@ -54,6 +54,13 @@ class PartitionResponse(NamedTuple):
 
     partition_index: int
     error_code: ErrorCode
+
+
+class TopicResponse(NamedTuple):
+    """The response for one topic of several APIs."""
+
+    name: str
+    partitions: Sequence[Any]
 
 
 class CurrentLeader(NamedTuple):

@@ -171,7 +171,8 @@ def _fetch_uncached(context: RequestContext, node: Node) -> Iterator[None]:
     groups = request.groups if context.version >= 8 else (request,)
     require_stable = getattr(request, "require_stable", False)
     rejected: list[list[TopicResponse]] = []
-    results = Gather(len(groups), partial(_respond_uncached, context, node, groups, rejected))
+    respond = partial(_respond_uncached, context, node, groups, rejected)
+    results = Gather(len(groups), lambda fetched: run_in_slices(context, node, respond(fetched)))
     for index, group in enumerate(groups):
         rejected.append([])
         if not allows_group(context, node, AclOperation.DESCRIBE, group.group_id):
@@ -219,16 +220,6 @@ def _resolve(
 
 
 def _respond_uncached(
-    context: RequestContext,
-    node: Node,
-    groups: Sequence[Any],
-    rejected: list[list[TopicResponse]],
-    results: list[FetchResult],
-) -> None:
-    run_in_slices(context, node, _uncached_groups(context, node, groups, rejected, results))
-
-
-def _uncached_groups(
     context: RequestContext,
     node: Node,
     groups: Sequence[Any],

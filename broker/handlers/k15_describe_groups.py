@@ -5,7 +5,6 @@ v5 flexible · v6 GROUP_ID_NOT_FOUND with error_message (KIP-1043).
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from ...coordinator.commands import DescribedMember, DescribeGroup, DescribeResult, describe_error
@@ -33,8 +32,9 @@ class GroupResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Describe groups. Duplicate group ids are described once, and their responses are copies."""
     groups = list(dict.fromkeys(context.request.groups))
-    respond = partial(_respond, context, node)
-    results = Gather(len(groups), respond)
+    results = Gather(
+        len(groups), lambda done: run_in_slices(context, node, _respond(context, node, done))
+    )
     for index, group_id in enumerate(groups):
         if allows_group(context, node, AclOperation.DESCRIBE, group_id):
             node.coordinators.submit(DescribeGroup(group_id), results.put, index)
@@ -43,13 +43,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         yield
 
 
-def _respond(context: RequestContext, node: Node, results: list[DescribeResult]) -> None:
-    run_in_slices(context, node, _respond_to_each(context, node, results))
-
-
-def _respond_to_each(
-    context: RequestContext, node: Node, results: list[DescribeResult]
-) -> Iterator[None]:
+def _respond(context: RequestContext, node: Node, results: list[DescribeResult]) -> Iterator[None]:
     responses = {}
     for group_id, result in zip(dict.fromkeys(context.request.groups), results, strict=True):
         responses[group_id] = _response(context, node, group_id, result)

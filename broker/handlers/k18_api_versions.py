@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ...protocol.apis import API_VERSIONS, NEWEST, PROFILES
 from ...protocol.errors import ErrorCode
 from ..cluster import Node
-from ..network.request import EncodedResponse, RequestContext
+from ..network.request import EncodedResponse, Message, RequestContext
 from .common import is_illegal_in_exchange
 
 # Upstream: ApiVersionsRequest.SOFTWARE_NAME_VERSION_PATTERN, without backtracking.
@@ -24,24 +24,12 @@ class ApiVersion(NamedTuple):
     max_version: int
 
 
-class SupportedFeature(NamedTuple):
-    name: str
-    min_version: int
-    max_version: int
-
-
-class FinalizedFeature(NamedTuple):
-    name: str
-    max_version_level: int
-    min_version_level: int
-
-
 class ApiVersionsResponse(NamedTuple):
     error_code: ErrorCode
     api_keys: tuple[ApiVersion, ...]
-    supported_features: tuple[SupportedFeature, ...] = ()
+    supported_features: tuple[Message, ...] = ()
     finalized_features_epoch: int = -1
-    finalized_features: tuple[FinalizedFeature, ...] = ()
+    finalized_features: tuple[Message, ...] = ()
 
 
 FEATURES = {"group.version": 1, "transaction.version": 2}
@@ -58,13 +46,14 @@ def _response(name: str, *, all_features: bool) -> ApiVersionsResponse:
         return response
     return response._replace(
         supported_features=tuple(
-            SupportedFeature(feature, 0, version)
+            Message(name=feature, min_version=0, max_version=version)
             for feature, version in FEATURES.items()
             if all_features
         ),
         finalized_features_epoch=1,
         finalized_features=tuple(
-            FinalizedFeature(feature, version, version) for feature, version in FEATURES.items()
+            Message(name=feature, max_version_level=version, min_version_level=version)
+            for feature, version in FEATURES.items()
         ),
     )
 

@@ -14,18 +14,13 @@ from ...topics.admin import check_reassignment
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import cluster_denial
-from .common import fits
+from .common import TopicResponse, fits
 
 
 class PartitionResponse(NamedTuple):
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
-
-
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: list[PartitionResponse]
 
 
 class AlterPartitionReassignmentsResponse(NamedTuple):

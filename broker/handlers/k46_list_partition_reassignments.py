@@ -3,20 +3,12 @@ AlterPartitionReassignments).
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import cluster_denial
-
-
-class ReassignmentResponse(NamedTuple):
-    partition_index: int
-    replicas: tuple[int, ...] = ()
-    adding_replicas: tuple[int, ...] = ()
-    removing_replicas: tuple[int, ...] = ()
 
 
 @in_slices
@@ -31,7 +23,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     for topic in context.request.topics or ():
         partitions = []
         for index in topic.partition_indexes:
-            partitions.append(ReassignmentResponse(index))
+            partitions.append(
+                Message(
+                    partition_index=index, replicas=(), adding_replicas=(), removing_replicas=()
+                )
+            )
             yield
         topics.append(Message(name=topic.name, partitions=partitions))
         yield

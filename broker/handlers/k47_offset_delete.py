@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 from ...coordinator.commands import DeleteOffsetsResult, OffsetDelete
 from ...protocol.errors import ErrorCode
@@ -11,14 +10,9 @@ from ..cluster import Node
 from ..gather import merge_topics
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_group, allows_topic
-from .common import PartitionResponse
+from .common import PartitionResponse, TopicResponse
 
 UNKNOWN = ErrorCode.unknown_topic_or_partition
-
-
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: list[PartitionResponse]
 
 
 @in_slices

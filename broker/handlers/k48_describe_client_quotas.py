@@ -4,7 +4,7 @@ Upstream: DescribeClientQuotasRequest, ClientQuotasImage.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
@@ -16,21 +16,6 @@ from .authorization import allows_cluster
 EXACT, DEFAULT, ANY = 0, 1, 2
 # Number of entities that are matched in one step, which takes about 0.5 ms.
 ENTITIES_PER_STEP = 500
-
-
-class EntityResponse(NamedTuple):
-    entity_type: str
-    entity_name: str | None
-
-
-class QuotaResponse(NamedTuple):
-    key: str
-    value: float
-
-
-class EntryResponse(NamedTuple):
-    entity: list[EntityResponse]
-    values: list[QuotaResponse]
 
 
 @in_slices
@@ -49,8 +34,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     entries = []
     for count, (entity, quotas) in enumerate(list(node.topics.security.client_quotas.items()), 1):
         if _matches(dict(entity), components, is_strict=context.request.strict):
-            names = [EntityResponse(*each) for each in entity]
-            entries.append(EntryResponse(names, [QuotaResponse(*each) for each in quotas.items()]))
+            names = [Message(entity_type=kind, entity_name=name) for kind, name in entity]
+            values = [Message(key=key, value=value) for key, value in quotas.items()]
+            entries.append(Message(entity=names, values=values))
         if count % ENTITIES_PER_STEP == 0:
             yield
     # Kafka sends an empty message, not null.

@@ -4,7 +4,6 @@ v1 member_type.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 from ...coordinator.commands import (
     DescribeConsumerGroup,
@@ -29,7 +28,9 @@ UNAUTHORIZED_TOPIC = (
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Describe groups. Duplicate group ids are described once, and their responses are copies."""
     group_ids = list(dict.fromkeys(context.request.group_ids))
-    results = Gather(len(group_ids), partial(_respond, context, node))
+    results = Gather(
+        len(group_ids), lambda done: run_in_slices(context, node, _respond(context, node, done))
+    )
     for index, group_id in enumerate(group_ids):
         if not node.group_config.serves_consumer_groups:
             results.put(index, describe_consumer_error(ErrorCode.unsupported_version))
@@ -42,11 +43,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         yield
 
 
-def _respond(context: RequestContext, node: Node, results: list[DescribeConsumerResult]) -> None:
-    run_in_slices(context, node, _respond_to_each(context, node, results))
-
-
-def _respond_to_each(
+def _respond(
     context: RequestContext, node: Node, results: list[DescribeConsumerResult]
 ) -> Iterator[None]:
     group_ids = context.request.group_ids
