@@ -6,7 +6,7 @@ v4 flexible.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
@@ -33,6 +33,9 @@ from .authorization import authorize_config
 from .common import default_rejection
 
 RESOURCE_TYPES: Final = frozenset(ResourceType)
+
+Described: TypeAlias = tuple[ConfigKey, str | None, list[ConfigSynonym]]
+"""A key, its value, and the values in all sources in order of precedence."""
 
 
 class ResourceResponse(NamedTuple):
@@ -69,28 +72,31 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _describe(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    name = resource.resource_name
-    if resource.resource_type == ResourceType.TOPIC:
-        return _describe_topic(context, node, resource)
-    if resource.resource_type == ResourceType.GROUP:
-        return _describe_group(context, node, resource)
-    if resource.resource_type == ResourceType.CLIENT_METRICS:
-        return _describe_client_metrics(context, node, resource)
     if resource.resource_type == ResourceType.BROKER_LOGGER:
         return _describe_loggers(node, resource)
-    if name == EVERY_BROKER:
-        return _describe_every_broker(context, node, resource)
-    _check_broker_id(node, name, "expected {} or empty string, but received {}")
+    if resource.resource_type == ResourceType.TOPIC:
+        found = _of_topic(node, resource)
+    elif resource.resource_type == ResourceType.GROUP:
+        found = _of_group(node, resource)
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        found = _of_client_metrics(node, resource)
+    elif resource.resource_name == EVERY_BROKER:
+        found = _of_every_broker(node, resource)
+    else:
+        found = _of_broker(node, resource)
+    return [_response(context, *each) for each in found]
+
+
+def _of_broker(node: Node, resource: Any) -> Iterator[Described]:
+    _check_broker_id(node, resource.resource_name, "expected {} or empty string, but received {}")
     keys, configs = node.config.config_def, node.configs
-    responses = []
     for key in _requested(resource, keys, lambda key: _is_set(node, key)):
         synonyms = configs.broker_synonyms(key)
         value = format_value(configs.effective(synonyms[0])) if synonyms else None
-        responses.append(_response(context, _described(keys[key]), value, synonyms))
+        yield _as_in_kafka(keys[key]), value, synonyms
     own, every = configs.dynamic.get(str(node.node_id), {}), configs.every_broker
     for key in _others(resource, keys, {**own, **every}):
-        responses.append(_other(context, node, key))
-    return responses
+        yield _other(node, key)
 
 
 def _check_broker_id(node: Node, name: str, unexpected: str) -> None:
@@ -128,7 +134,7 @@ def _is_set(node: Node, key: str) -> bool:
     return is_static or bool(node.configs.dynamic_texts(key))
 
 
-def _described(key: ConfigKey) -> ConfigKey:
+def _as_in_kafka(key: ConfigKey) -> ConfigKey:
     """Return the key as Kafka describes it. Kafka's broker does not know its authorizer's keys."""
     return replace(key, type=ConfigType.UNKNOWN, read_only=True) if key.name in AUTHORIZER else key
 
@@ -140,11 +146,8 @@ def _others(resource: Any, keys: ConfigDef, stored: Iterable[str]) -> list[str]:
 
 
 def _other(
-    context: RequestContext,
-    node: Node,
-    name: str,
-    sources: Container[ConfigSource] = frozenset(ConfigSource),
-) -> Message:
+    node: Node, name: str, sources: Container[ConfigSource] = frozenset(ConfigSource)
+) -> Described:
     """Describe one of `_others`, with its values from these sources."""
     configs, base = node.configs, key_of(node.config.config_def, name)
     key = ConfigKey(name, ConfigType.UNKNOWN, None, read_only=True)
@@ -153,68 +156,57 @@ def _other(
         key = replace(base, name=name, read_only=True)
         found += configs.broker_synonyms(base.name)
     synonyms = [each for each in found if each.source in sources]
-    return _response(context, key, format_value(synonyms[0].value), synonyms)
+    return key, format_value(synonyms[0].value), synonyms
 
 
-def _describe_topic(context: RequestContext, node: Node, resource: Any) -> list[Message]:
+def _of_topic(node: Node, resource: Any) -> Iterator[Described]:
     name = resource.resource_name
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     topic = node.view.get(name)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
-    responses = []
     for key in _requested(resource, TOPIC_KEYS):
         value = format_value(node.configs.value(key, topic.overrides))
-        synonyms = node.configs.synonyms(key, topic.overrides)
-        responses.append(_response(context, TOPIC_KEYS[key], value, synonyms))
-    return responses
+        yield TOPIC_KEYS[key], value, node.configs.synonyms(key, topic.overrides)
 
 
-def _describe_group(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Describe a group. Any group id is valid, whether the group exists or not."""
+def _of_group(node: Node, resource: Any) -> Iterator[Described]:
+    """Any group id is valid, whether the group exists or not."""
     group_id = resource.resource_name
     if not group_id:
         raise ApiError(ErrorCode.invalid_request, "Group name must not be empty")
     overrides = node.configs.groups.get(group_id, {})
-    responses = []
     for key in _requested(resource, GROUP_KEYS):
         synonyms = node.configs.group_synonyms(key, overrides)
-        value = format_value(node.configs.effective(synonyms[0]))
-        responses.append(_response(context, GROUP_KEYS[key], value, synonyms))
-    return responses
+        yield GROUP_KEYS[key], format_value(node.configs.effective(synonyms[0])), synonyms
 
 
-def _describe_client_metrics(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Describe a client metrics subscription. Any name is valid, whether it is in use or not."""
+def _of_client_metrics(node: Node, resource: Any) -> Iterator[Described]:
+    """Any name of a client metrics subscription is valid, whether it is in use or not."""
     name = resource.resource_name
     if not name:
         message = "Client metrics subscription name must not be empty"
         raise ApiError(ErrorCode.invalid_request, message)
     overrides = node.configs.client_metrics.get(name, {})
-    responses = []
     for key in _requested(resource, CLIENT_METRICS_KEYS):
         defined = CLIENT_METRICS_KEYS[key]
         value, synonyms = defined.default, []
         if key in overrides:
             value = defined.parse(overrides[key])
             synonyms = [ConfigSynonym(key, value, ConfigSource.DYNAMIC_CLIENT_METRICS)]
-        responses.append(_response(context, defined, format_value(value), synonyms))
-    return responses
+        yield defined, format_value(value), synonyms
 
 
-def _describe_every_broker(context: RequestContext, node: Node, resource: Any) -> list[Message]:
-    """Return only the cluster-wide dynamic defaults, because static values may differ per node."""
-    keys = node.config.config_def
-    values = node.configs.every_broker
+def _of_every_broker(node: Node, resource: Any) -> Iterator[Described]:
+    """Yield only the cluster-wide dynamic defaults, because static values may differ per node."""
+    keys, values = node.config.config_def, node.configs.every_broker
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    known = [
-        _response(context, keys[key], values[key], [ConfigSynonym(key, values[key], source)])
-        for key in _requested(resource, keys, values.__contains__)
-        if key in values
-    ]
-    others = _others(resource, keys, values)
-    return known + [_other(context, node, key, {source}) for key in others]
+    for key in _requested(resource, keys, values.__contains__):
+        if key in values:
+            yield keys[key], values[key], [ConfigSynonym(key, values[key], source)]
+    for key in _others(resource, keys, values):
+        yield _other(node, key, {source})
 
 
 def _requested(
