@@ -70,7 +70,8 @@ class Meter(WrappedChannel):
         throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
         self._throttle(throttle_ms)
         if self._throttle_ms:
-            self._quotas.unrecord(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
+            # The response that was recorded is not sent.
+            self._quotas.record(CONSUMER_BYTE_RATE, self._client, -fetched_bytes)
         return self._throttle_ms > 0
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:

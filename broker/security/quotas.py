@@ -160,13 +160,6 @@ class ClientQuotas:
         # Only request_percentage has a maximum throttle time.
         return min(throttle_ms, self._window.sample_ms if key == REQUEST_PERCENTAGE else INT_MAX)
 
-    def unrecord(self, key: str, client: Client, value: float) -> None:
-        """Subtract the value that was recorded for a response that is not sent."""
-        if (limit := self._limit(key, client)) is not None:
-            now_ms = self._now_ms()
-            rate = self._rates.get((key, client.node_id, limit.shared_by), now_ms)
-            rate.record(-value, now_ms)
-
     def record_mutations(self, client: Client, count: int, *, is_strict: bool) -> int:
         """Record the partitions that a request creates or deletes, and return how long to throttle
         its client. If `is_strict` and the client is already over its quota, nothing is recorded,
