@@ -40,7 +40,9 @@ class ScheduledTask:
         if task is not None:
             task.close()
 
-    def run_slice(self, seconds: Callable[[], float], error: BaseException | None = None) -> Step:
+    def run_slice(
+        self, seconds: Callable[[], float], error: BaseException | None, *, only_one_step: bool
+    ) -> Step:
         """Run steps until the slice is used up (return None), or until a step must run in a thread
         or wait (return this step). An exception ends the task and is raised."""
         task = self._task
@@ -48,7 +50,7 @@ class ScheduledTask:
         end = seconds() + self.slice_seconds
         try:
             step = next(task) if error is None else task.throw(error)
-            while step is None and seconds() < end:
+            while step is None and not only_one_step and seconds() < end:
                 step = next(task)
         except StopIteration:
             self._task = None
@@ -155,7 +157,7 @@ class Scheduler:
     ) -> None:
         begin = self.seconds()
         try:
-            step = scheduled.run_slice(_never_expires if only_one_step else self.seconds, error)
+            step = scheduled.run_slice(self.seconds, error, only_one_step=only_one_step)
         finally:
             self._on_slice(self.seconds() - begin, scheduled)
         if scheduled.is_done:
@@ -178,7 +180,3 @@ class Scheduler:
                 self._threads_done()
 
         self._run_in_thread(step, done)
-
-
-def _never_expires() -> float:
-    return float("inf")
