@@ -75,7 +75,9 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             topic_id = _create(node, topic.name, planned, request.validate_only)
             partitions += planned.partitions
             created.add(topic.name)
-            if not _describes_configs(context, node, topic.name):
+            if not allows_topic(
+                context, node, AclOperation.DESCRIBE_CONFIGS, topic.name, reports=False
+            ):
                 responses.append(HiddenTopicResponse(topic.name, topic_id=topic_id))
                 continue
             overrides = tuple(planned.overrides.items())
@@ -113,10 +115,6 @@ def _denied(context: RequestContext, node: Node, counts: Counter[str]) -> set[st
         for name, count in counts.items()
         if count == 1 and not allows_topic(context, node, create, name)
     }
-
-
-def _describes_configs(context: RequestContext, node: Node, name: str) -> bool:
-    return allows_topic(context, node, AclOperation.DESCRIBE_CONFIGS, name, reports=False)
 
 
 def _new_topic(requested: Any) -> NewTopic:

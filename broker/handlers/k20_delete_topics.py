@@ -46,7 +46,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if error is not None:
         context.respond(Message(responses=[TopicResponse(*each, error) for each in requested]))
         return
-    allows_all = allows_cluster(context, node, AclOperation.DELETE, reports=False)
+    delete, describe = AclOperation.DELETE, AclOperation.DESCRIBE
+    allows_all = allows_cluster(context, node, delete, reports=False)
     responses: list[TopicResponse] = []
     # By the index of their response.
     deleted: dict[int, tuple[_Requested, Topic]] = {}
@@ -54,8 +55,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         copies = 1 if each.is_valid else counts[each]
         try:
             topic = _topic(context, node, each, counts[each], allows_all=allows_all)
-            if not allows_all and not allows_topic(context, node, AclOperation.DELETE, topic.name):
-                if each.id is not None and _describes(context, node, topic.name):
+            if not allows_all and not allows_topic(context, node, delete, topic.name):
+                if each.id is not None and allows_topic(context, node, describe, topic.name):
                     each = _Requested(topic.name, each.id)
                 raise default_rejection(ErrorCode.topic_authorization_failed)
             # A repeated name is rejected, so it does not cover the id.
@@ -128,10 +129,6 @@ def _check_deletion(context: RequestContext, topic: Topic) -> None:
         context.meter.record_mutations(count, is_strict=context.version >= 5)
 
 
-def _describes(context: RequestContext, node: Node, name: str) -> bool:
-    return allows_topic(context, node, AclOperation.DESCRIBE, name)
-
-
 def _topic(
     context: RequestContext, node: Node, requested: _Requested, count: int, *, allows_all: bool
 ) -> Topic:
@@ -151,7 +148,7 @@ def _topic(
     if name is None:
         raise ApiError(ErrorCode.invalid_request, "Neither topic name nor id were specified.")
     # The response does not disclose whether the topic exists.
-    if not allows_all and not _describes(context, node, name):
+    if not allows_all and not allows_topic(context, node, AclOperation.DESCRIBE, name):
         raise default_rejection(ErrorCode.topic_authorization_failed)
     topic = node.topics.get(name)
     if topic is None:

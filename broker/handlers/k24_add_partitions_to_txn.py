@@ -52,7 +52,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             topics=request.v3_and_below_topics,
             verify_only=False,
         )
-        yield from _add(context, node, transaction, lambda each: _respond_to_client(context, each))
+
+        def respond_to_client(response: TransactionResponse) -> None:
+            context.respond(Message(results_by_topic_v3_and_below=response.topic_results))
+
+        yield from _add(context, node, transaction, respond_to_client)
         return
     if not allows_cluster(context, node, AclOperation.CLUSTER_ACTION):
         error = ErrorCode.cluster_authorization_failed
@@ -151,7 +155,3 @@ def _response_by_partition(
     for (name, index), error in errors.items():
         topics.setdefault(name, []).append(PartitionResponse(index, error))
     return TransactionResponse(transactional_id, [TopicResponse(*each) for each in topics.items()])
-
-
-def _respond_to_client(context: RequestContext, response: TransactionResponse) -> None:
-    context.respond(Message(results_by_topic_v3_and_below=response.topic_results))

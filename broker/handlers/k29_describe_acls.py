@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from ...protocol.errors import ErrorCode
 from ...topics.acls import (
-    Acl,
     AclFilter,
     AclOperation,
     AclPermission,
@@ -39,7 +38,13 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     for count, acl in enumerate(list(node.topics.security.acls), 1):
         if acl_filter.matches(acl):
             pattern = Resource(acl.resource_type, acl.resource_name), acl.pattern_type
-            resources.setdefault(pattern, []).append(_entry(acl))
+            entry = Message(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            resources.setdefault(pattern, []).append(entry)
         if count % ACLS_PER_STEP == 0:
             yield
     described = []
@@ -56,15 +61,6 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             yield
     # Kafka's message is empty, not null.
     context.respond(Message(error_code=ErrorCode.none, error_message="", resources=described))
-
-
-def _entry(acl: Acl) -> Message:
-    return Message(
-        principal=acl.principal,
-        host=acl.host,
-        operation=acl.operation,
-        permission_type=acl.permission,
-    )
 
 
 def acl_denial(

@@ -28,9 +28,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         allowed: list[str] = []
         denied: list[TopicResponse] = []
         for name in _names(context, node):
-            if _describes(context, node, name):
+            # Without requested topics, all topics are returned that the client may describe.
+            is_requested = bool(context.request.topics)
+            if allows_topic(context, node, AclOperation.DESCRIBE, name, reports=is_requested):
                 allowed.append(name)
-            elif context.request.topics:
+            elif is_requested:
                 error = ErrorCode.topic_authorization_failed
                 denied.append(TopicResponse(error, name))
             yield
@@ -57,11 +59,6 @@ def _names(context: RequestContext, node: Node) -> list[str]:
     if cursor is not None and cursor.partition_index < 0:
         raise ApiError(ErrorCode.invalid_request)
     return names
-
-
-def _describes(context: RequestContext, node: Node, name: str) -> bool:
-    is_requested = bool(context.request.topics)
-    return allows_topic(context, node, AclOperation.DESCRIBE, name, reports=is_requested)
 
 
 def _page(
