@@ -45,17 +45,13 @@ class PartitionLoader:
         self._corrupted = corrupted
         self._open_partition = open_partition
         self._loading: deque[CoordinatorContext] = deque()
-        self._background: deque[int] = deque()
+        self.background: deque[int] = deque()
+        """The partitions still to be loaded in the background."""
         self._task: ScheduledTask | None = None
 
     def load_in_background(self, partitions: Iterable[int]) -> None:
-        self._background.extend(partitions)
+        self.background.extend(partitions)
         self._schedule()
-
-    @property
-    def background(self) -> Iterable[int]:
-        """The partitions still to be loaded in the background."""
-        return self._background
 
     def begin(self, context: CoordinatorContext, *, is_requested: bool = True) -> None:
         """Start loading the log into the context's new coordinator and offsets."""
@@ -75,7 +71,7 @@ class PartitionLoader:
             self._loading.appendleft(context)
 
     def close(self) -> None:
-        self._background.clear()
+        self.background.clear()
         self._loading.clear()
 
     def _begin_replay(
@@ -104,13 +100,13 @@ class PartitionLoader:
             self._task = self._scheduler.spawn(self._run())
 
     def _run(self) -> CooperativeTask[None]:
-        while self._loading or self._background:
+        while self._loading or self.background:
             if self._loading:
                 context = self._loading[0]
                 if self._replay(context, STEP_RECORDS):
                     self._loading.remove(context)
             else:
-                self._open_partition(self._background.popleft())
+                self._open_partition(self.background.popleft())
             yield None
 
     def _replay(self, context: CoordinatorContext, count: int) -> bool:

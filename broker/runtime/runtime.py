@@ -7,7 +7,7 @@ reads data that a crash could undo (upstream: CoordinatorRuntime.append).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -78,7 +78,8 @@ class CoordinatorRuntime:
         self._leads = leads
         self._deleted_topics = deleted_topics
         self._retention_check_interval_ms = retention_check_interval_ms
-        self._contexts: dict[int, CoordinatorContext] = {}
+        self.contexts: dict[int, CoordinatorContext] = {}
+        """By offsets partition. Only the runtime changes them."""
         # By ticket: command, responder, request.
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._last_ticket = 0
@@ -112,7 +113,7 @@ class CoordinatorRuntime:
         SyncGroup waits. Return the ticket for `forget`, or 0
         if the partition is not active and `respond` was called with the error."""
         partition = self._store.partition_of(command.group_id)
-        context = self._contexts.get(partition)
+        context = self.contexts.get(partition)
         if context is None or context.state is not ACTIVE:
             if context is None and not self._leads(partition):
                 respond(request, error_result(command, ErrorCode.not_coordinator))
@@ -135,7 +136,7 @@ class CoordinatorRuntime:
         """Decide `command` in each partition, one per step, and respond with the merged result. The
         whole command fails while a partition is loading."""
         # All partitions with data begin to load at startup; other partitions have no groups.
-        contexts = [self._contexts[partition] for partition in sorted(self._contexts)]
+        contexts = [self.contexts[partition] for partition in sorted(self.contexts)]
         for context in contexts:
             self._is_active(context)  # reloads a failed partition
         states = (context.state for context in contexts)
@@ -155,7 +156,7 @@ class CoordinatorRuntime:
     def carry_out(self, group_id: str, decide: Callable[[Coordinator, int], Outcome]) -> bool:
         """Apply the outcome of `decide(coordinator, now)`. Return False if the group's partition is
         not active on this node. For tests."""
-        context = self._contexts.get(self._store.partition_of(group_id))
+        context = self.contexts.get(self._store.partition_of(group_id))
         if context is None or context.state is not ACTIVE:
             return False
         now = self._clock.now_ms()
@@ -166,7 +167,7 @@ class CoordinatorRuntime:
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
         """Write a marker to an offsets partition, and commit or drop the transaction's offsets."""
-        context = self._contexts.get(partition)
+        context = self.contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)
         if context is None or not self._is_active(context) or context.log is None:
@@ -376,11 +377,6 @@ class CoordinatorRuntime:
 
     # --- loading and unloading partitions
 
-    @property
-    def contexts(self) -> Mapping[int, CoordinatorContext]:
-        """Contexts by offsets partition. Read-only."""
-        return self._contexts
-
     def load(self, partitions: Iterable[int]) -> None:
         """Load partitions in the background, so that the sessions of their members can expire. A
         request loads its partition immediately."""
@@ -388,7 +384,7 @@ class CoordinatorRuntime:
 
     def is_loading(self, partition: int) -> bool:
         """Whether the partition is loading, or will be loaded in the background."""
-        context = self._contexts.get(partition)
+        context = self.contexts.get(partition)
         if context is None:
             return partition in self._loader.background
         return context.state is CoordinatorState.LOADING
@@ -397,7 +393,7 @@ class CoordinatorRuntime:
         """Unload a partition that another node leads now. Waiting requests fail with
         NOT_COORDINATOR. Replies that wait for a flush are still sent, and the next leader reads the
         log after that flush."""
-        context = self._contexts.pop(partition, None)
+        context = self.contexts.pop(partition, None)
         if context is not None:
             self._close(context)
             self._unload(context, context.coordinator)
@@ -405,15 +401,15 @@ class CoordinatorRuntime:
 
     def fail_waiting(self) -> None:
         """Fail all waiting requests with NOT_COORDINATOR, before the broker stops."""
-        for context in self._contexts.values():
+        for context in self.contexts.values():
             self._deliver(context.coordinator.fail_waiting(self._clock.now_ms()).replies)
 
     def close(self) -> None:
         """Write snapshots and close all partitions. All records must be durable."""
-        self._snapshots.write_all(self._contexts.values())
-        for context in self._contexts.values():
+        self._snapshots.write_all(self.contexts.values())
+        for context in self.contexts.values():
             self._close(context)
-        self._contexts.clear()
+        self.contexts.clear()
         self._waiting.clear()
         self._loader.close()
 
@@ -424,16 +420,16 @@ class CoordinatorRuntime:
         self._snapshots.drop(context)
 
     def _open(self, partition: int, *, is_requested: bool = True) -> CoordinatorContext:
-        context = self._contexts[partition] = self._new_context(partition)
+        context = self.contexts[partition] = self._new_context(partition)
         self._loader.begin(context, is_requested=is_requested)
         return context
 
     def _open_in_background(self, partition: int) -> None:
-        if partition not in self._contexts and self._leads(partition):
+        if partition not in self.contexts and self._leads(partition):
             self._open(partition, is_requested=False)
 
     def _has_unopened(self) -> bool:
-        return any(p not in self._contexts and self._leads(p) for p in self._loader.background)
+        return any(p not in self.contexts and self._leads(p) for p in self._loader.background)
 
     def _is_active(self, context: CoordinatorContext) -> bool:
         """Whether a partition is active. A failed partition is reloaded after RETRY_FAILED_MS."""
@@ -590,7 +586,7 @@ class CoordinatorRuntime:
     def topics_deleted(self) -> None:
         """Delete the offsets of newly deleted topics. A partition that is still loading cleans up
         before it becomes active."""
-        for context in list(self._contexts.values()):
+        for context in list(self.contexts.values()):
             if context.state is CoordinatorState.ACTIVE:
                 self._clean_up(context)
 
@@ -600,7 +596,7 @@ class CoordinatorRuntime:
         return not self._has_unopened() and all(
             context.state is CoordinatorState.FAILED
             or self._deleted_topics.cleaned_count(partition) >= count
-            for partition, context in self._contexts.items()
+            for partition, context in self.contexts.items()
         )
 
     def _clean_up(self, context: CoordinatorContext) -> None:

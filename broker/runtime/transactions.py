@@ -7,7 +7,7 @@ usually short enough to be read in one step.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -109,7 +109,8 @@ class TransactionRuntime:
         self._markers = markers
         self._topics = topics
         self._expiration_interval_ms = expiration_interval_ms
-        self._contexts: dict[int, TransactionContext] = {}
+        self.contexts: dict[int, TransactionContext] = {}
+        """By partition. Only the runtime changes them."""
         self._unopened: deque[int] = deque()  # still to be loaded
         self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
         self._last_ticket = 0
@@ -159,9 +160,9 @@ class TransactionRuntime:
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
         transactions: list[Transaction] = []
-        if any(each not in self._contexts and self._leads(each) for each in self._unopened):
+        if any(each not in self.contexts and self._leads(each) for each in self._unopened):
             return ErrorCode.coordinator_load_in_progress
-        for context in self._contexts.values():
+        for context in self.contexts.values():
             if context.state is CoordinatorState.LOADING:
                 return ErrorCode.coordinator_load_in_progress
             if context.state is CoordinatorState.ACTIVE:
@@ -182,14 +183,9 @@ class TransactionRuntime:
         self._carry_out(context, decide(context.coordinator, now), now)
         return True
 
-    @property
-    def contexts(self) -> Mapping[int, TransactionContext]:
-        """Contexts by partition. Read-only."""
-        return self._contexts
-
     def _active(self, partition: int) -> TransactionContext | ErrorCode:
         """Return the context of an active partition, or the error for the client."""
-        context = self._contexts.get(partition)
+        context = self.contexts.get(partition)
         if context is None:
             if not self._leads(partition):
                 return ErrorCode.not_coordinator
@@ -358,7 +354,7 @@ class TransactionRuntime:
         count = 0
         while self._unopened:
             partition = self._unopened.popleft()
-            if partition in self._contexts or not self._leads(partition):
+            if partition in self.contexts or not self._leads(partition):
                 continue
             log = self._open(partition).log
             if log is not None:
@@ -369,14 +365,14 @@ class TransactionRuntime:
 
     def unload(self, partition: int) -> None:
         """Unload a partition that another node leads now."""
-        context = self._contexts.pop(partition, None)
+        context = self.contexts.pop(partition, None)
         if context is not None:
             self._close(context)
 
     def close(self) -> None:
-        for context in self._contexts.values():
+        for context in self.contexts.values():
             self._close(context)
-        self._contexts.clear()
+        self.contexts.clear()
         self._unopened.clear()
         self._waiting.clear()
 
@@ -386,7 +382,7 @@ class TransactionRuntime:
 
     def _open(self, partition: int) -> TransactionContext:
         context = TransactionContext(partition, self._new_coordinator())
-        self._contexts[partition] = context
+        self.contexts[partition] = context
         self._begin_loading(context)
         return context
 
