@@ -41,8 +41,7 @@ from .event_loop.sync_pool import SyncPool
 from .event_loop.timers import Clock, SystemClock, Timers
 from .event_loop.watchdog import Watchdog
 from .fetch_sessions import FetchSessionCache
-from .network.outbox import Outbox
-from .network.turns import Turns
+from .network.outbox import Outbox, Turns
 from .runtime.context import CoordinatorCodec, CoordinatorContext
 from .runtime.runtime import CoordinatorRuntime
 from .runtime.transaction_markers import MarkerWriter, Written

@@ -27,10 +27,9 @@ from ..security.quotas import ClientQuotas
 from ..security.sasl import AuthenticationError, SaslAuthenticator
 from ..security.session import ClientSession
 from ..security.tls import ServerTls
-from .outbox import Outbox
+from .outbox import Outbox, Turns
 from .request import Interceptor, RequestContext, Routes, codec_thread
 from .request_cache import CachedRequest, Frame, RequestCache
-from .turns import Turns
 
 _log: Final = logging.getLogger("kohort.connection")
 

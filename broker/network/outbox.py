@@ -1,10 +1,49 @@
-"""Sends the responses of connections, once per iteration of the event loop."""
+"""When connections use the event loop: all send their responses once per iteration, and those that
+have much to do take turns."""
 
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from ..event_loop.watchdog import seconds
-from .turns import Turns
+
+# Time that connections may take in one iteration of the event loop. A read can contain thousands of
+# small requests of a millisecond each. Ordinary pipelined requests take less.
+TURN_SECONDS: Final = 0.01
+
+
+class Turns:
+    """Calls the waiting callbacks in order, one per iteration of the event loop. `turn_seconds` is
+    the time that the requests of all connections may take before they wait for their turns."""
+
+    def __init__(
+        self,
+        call_soon: Callable[[Callable[[], None]], object],
+        turn_seconds: float = TURN_SECONDS,
+    ) -> None:
+        self.call_soon = call_soon
+        self._turn_seconds = turn_seconds
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def share_seconds(self) -> float:
+        """The time that a connection's requests may take now: less if others are waiting."""
+        return self._turn_seconds / (1 + len(self._waiting))
+
+    def wait(self, callback: Callable[[], None], *, first: bool = False) -> None:
+        """Call `callback` in its turn, or before those that already wait if it is `first`."""
+        if not self._waiting:
+            self.call_soon(self._next)
+        if first:
+            self._waiting.appendleft(callback)
+        else:
+            self._waiting.append(callback)
+
+    def _next(self) -> None:
+        callback = self._waiting.popleft()
+        if self._waiting:
+            self.call_soon(self._next)
+        callback()
 
 
 class Sender(Protocol):

@@ -13,8 +13,8 @@ from kohort.broker.network.connection import (
     IN_FLIGHT_MAX,
     UNSENT_BYTES_MAX,
 )
+from kohort.broker.network.outbox import TURN_SECONDS, Turns
 from kohort.broker.network.request import RequestContext
-from kohort.broker.network.turns import TURN_SECONDS, Turns
 from kohort.log.files import File
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.segment import FileSlice

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.network.connection import Connection
-from kohort.broker.network.outbox import Outbox
+from kohort.broker.network.outbox import Outbox, Turns
 from kohort.broker.network.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.network.request_cache import CACHE_BYTES_MAX, CachedRequest, RequestCache
-from kohort.broker.network.turns import Turns
 from kohort.broker.security.session import ClientSession
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY

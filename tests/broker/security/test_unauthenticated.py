@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.network.connection import Connection
-from kohort.broker.network.outbox import Outbox
+from kohort.broker.network.outbox import Outbox, Turns
 from kohort.broker.network.request import RequestContext, Route, Routes
-from kohort.broker.network.turns import Turns
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
 from support.broker import BrokerHarness
