@@ -79,6 +79,8 @@ class TransactionDescription(NamedTuple):
 
 
 TransactionResult: TypeAlias = ProducerResult | PartitionsResult | TransactionDescription
+Replies: TypeAlias = tuple[tuple[int, TransactionResult], ...]
+"""Tickets and the results of their commands."""
 
 
 class Markers(NamedTuple):
@@ -109,7 +111,7 @@ class TransactionOutcome(NamedTuple):
     write and then replies to send."""
 
     records: tuple[TransactionRecord, ...] = ()
-    replies: tuple[tuple[int, TransactionResult], ...] = ()
+    replies: Replies = ()
     markers: tuple[Markers, ...] = ()
     events: tuple[TransactionEvent | LogLine, ...] = ()
 

@@ -26,6 +26,7 @@ from .commands import (
     Markers,
     PartitionsResult,
     ProducerResult,
+    Replies,
     TransactionCommand,
     TransactionDescription,
     TransactionEvent,
@@ -71,6 +72,8 @@ class TransactionCoordinator:
         self._config = config
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, Transaction] = {}
+        self.transactions: Mapping[str, Transaction] = self._transactions
+        """The transactions by transactional id, for inspection."""
         self._timeouts = Deadlines[str]()
         self._decide: Mapping[type, Callable[[Any, int, int], TransactionOutcome]] = {
             InitProducerId: self._init_producer_id,
@@ -78,11 +81,6 @@ class TransactionCoordinator:
             EndTransaction: self._end,
             DescribeTransaction: self._describe,
         }
-
-    @property
-    def transactions(self) -> Mapping[str, Transaction]:
-        """The transactions by transactional id, for inspection."""
-        return self._transactions
 
     # --- decisions
 
@@ -96,7 +94,7 @@ class TransactionCoordinator:
         if popped is None:
             return NOTHING
         transaction = self._transactions[popped[0]]
-        return self._fence_and_abort(transaction, now, "timed out", ())
+        return self._fence_and_abort(transaction, now, "timed out")
 
     def next_deadline(self) -> int | None:
         """Return a lower bound for the time of the next call to tick(), or None."""
@@ -107,7 +105,7 @@ class TransactionCoordinator:
         transaction = self._transactions.get(transactional_id)
         if transaction is None or transaction.state is not ONGOING:
             return NOTHING
-        return self._fence_and_abort(transaction, now, "aborted by request", ())
+        return self._fence_and_abort(transaction, now, "aborted by request")
 
     def expire(self, transactional_id: str) -> TransactionOutcome:
         """Remove a transactional id whose transaction is complete. For tests."""
@@ -230,49 +228,28 @@ class TransactionCoordinator:
             result = ProducerResult(_NONE, metadata.producer_id, metadata.producer_epoch)
             return _reply(ticket, result)
         state = PREPARE_COMMIT if command.commit else PREPARE_ABORT
-        return self._prepare(transaction, state, command.client_version, now, "ended", (ticket,))
-
-    def _prepare(
-        self,
-        transaction: Transaction,
-        state: TransactionState,
-        client_version: int,
-        now: int,
-        cause: str,
-        tickets: tuple[int, ...] = (),
-        replies: tuple[tuple[int, TransactionResult], ...] = (),
-    ) -> TransactionOutcome:
-        """Commit or abort. `tickets` get the producer id and epoch of the next transaction."""
-        next_producer_id = NO_PRODUCER_ID
-        if client_version >= EPOCH_BUMP_VERSION and transaction.is_epoch_exhausted:
-            next_producer_id = self._new_producer_id()
-        prepared = transaction.prepared(state, client_version, next_producer_id, now)
-        producer_id, epoch = prepared.producer_id, prepared.producer_epoch
-        if next_producer_id != NO_PRODUCER_ID:
-            result = ProducerResult(_NONE, next_producer_id, 0)
+        prepared = transaction.prepared(state, command.client_version, self._new_producer_id, now)
+        if prepared.next_producer_id == NO_PRODUCER_ID:
+            result = ProducerResult(_NONE, prepared.producer_id, prepared.producer_epoch)
         else:
-            result = ProducerResult(_NONE, producer_id, epoch)
-        replies = (*replies, *((ticket, result) for ticket in tickets))
-        markers = Markers(
-            transaction.transactional_id,
-            producer_id,
-            epoch,
-            state is PREPARE_COMMIT,
-            transaction.partitions,
-        )
-        outcome = self._changed(transaction, prepared, cause, replies)
-        return outcome._replace(markers=(markers,))
+            result = ProducerResult(_NONE, prepared.next_producer_id, 0)
+        return self._prepared(transaction, prepared, "ended", ((ticket, result),))
 
     def _fence_and_abort(
-        self,
-        transaction: Transaction,
-        now: int,
-        cause: str,
-        replies: tuple[tuple[int, TransactionResult], ...],
+        self, transaction: Transaction, now: int, cause: str, replies: Replies = ()
     ) -> TransactionOutcome:
         """Abort an ongoing transaction with a new epoch, which fences its producer."""
-        version = EPOCH_BUMP_VERSION
-        return self._prepare(transaction, PREPARE_ABORT, version, now, cause, (), replies)
+        prepared = transaction.prepared(
+            PREPARE_ABORT, EPOCH_BUMP_VERSION, self._new_producer_id, now
+        )
+        return self._prepared(transaction, prepared, cause, replies)
+
+    def _prepared(
+        self, transaction: Transaction, prepared: TransactionMetadata, cause: str, replies: Replies
+    ) -> TransactionOutcome:
+        """Commit or abort. The replies wait for the markers."""
+        outcome = self._changed(transaction, prepared, cause, replies)
+        return outcome._replace(markers=(_markers(transaction, prepared),))
 
     # --- queries
 
@@ -308,13 +285,7 @@ class TransactionCoordinator:
         """Return the markers of the transactions that are still prepared at the end of the log."""
         return TransactionOutcome(
             markers=tuple(
-                Markers(
-                    transaction.transactional_id,
-                    transaction.metadata.producer_id,
-                    transaction.metadata.producer_epoch,
-                    transaction.state is PREPARE_COMMIT,
-                    transaction.partitions,
-                )
+                _markers(transaction, transaction.metadata)
                 for transaction in self._transactions.values()
                 if transaction.state in PREPARED
             )
@@ -325,7 +296,7 @@ class TransactionCoordinator:
         transaction: Transaction,
         metadata: TransactionMetadata,
         cause: str,
-        replies: tuple[tuple[int, TransactionResult], ...] = (),
+        replies: Replies = (),
         added: Set[TopicPartition] = frozenset(),
     ) -> TransactionOutcome:
         record = TransactionRecord(transaction.transactional_id, metadata)
@@ -339,6 +310,12 @@ class TransactionCoordinator:
             transaction.partitions | added if added else transaction.partitions,
         )
         return TransactionOutcome((record,), replies, (), (event,))
+
+
+def _markers(transaction: Transaction, prepared: TransactionMetadata) -> Markers:
+    producer = prepared.producer_id, prepared.producer_epoch
+    is_commit = prepared.state == PREPARE_COMMIT
+    return Markers(transaction.transactional_id, *producer, is_commit, transaction.partitions)
 
 
 def _expired(transactions: Iterable[Transaction]) -> TransactionOutcome:

@@ -10,7 +10,7 @@ Since KIP-890, an abort without a transaction is possible (PrepareAbort after Em
 Upstream: TransactionState, TransactionMetadata.
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -46,26 +46,9 @@ class TransactionState(IntEnum):
 
     @property
     def text(self) -> str:
-        """The name that Kafka's tools print."""
-        return _TEXTS[self]
+        """The name that Kafka's tools print, such as PrepareCommit."""
+        return self.name.title().replace("_", "")
 
-
-_TEXTS: Final = dict(
-    zip(
-        TransactionState,
-        (
-            "Empty",
-            "Ongoing",
-            "PrepareCommit",
-            "PrepareAbort",
-            "CompleteCommit",
-            "CompleteAbort",
-            "Dead",
-            "PrepareEpochFence",
-        ),
-        strict=True,
-    )
-)
 
 EMPTY: Final = TransactionState.EMPTY
 ONGOING: Final = TransactionState.ONGOING
@@ -143,13 +126,21 @@ class Transaction:
         )
 
     def prepared(
-        self, state: TransactionState, client_version: int, next_producer_id: int, now: int
+        self,
+        state: TransactionState,
+        client_version: int,
+        new_producer_id: Callable[[], int],
+        now: int,
     ) -> TransactionMetadata:
         """Return the metadata after EndTxn. Since KIP-890, the epoch changes, so that late requests
-        of the transaction are fenced. `next_producer_id` is given if the epochs are exhausted."""
+        of the transaction are fenced. If the epochs are exhausted, the next transaction has a
+        `new_producer_id`."""
         metadata = self.metadata
         epoch, self.next_last_epoch = metadata.producer_epoch, self.last_epoch
+        next_producer_id = NO_PRODUCER_ID
         if client_version >= EPOCH_BUMP_VERSION:
+            if self.is_epoch_exhausted:
+                next_producer_id = new_producer_id()
             self.next_last_epoch = epoch
             epoch = min(epoch + 1, EPOCH_MAX)
         # Since KIP-890, a transaction may be aborted before it has partitions.
