@@ -8,6 +8,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -173,31 +174,8 @@ def _credential_json(credential: ScramCredential) -> dict[str, Any]:
     }
 
 
-def _decode_credential(content: Mapping[str, Any]) -> ScramCredential:
-    salt, stored_key, server_key = (
-        base64.b64decode(content[name], validate=True)
-        for name in ("salt", "stored_key", "server_key")
-    )
-    return ScramCredential(salt, int(content["iterations"]), stored_key, server_key)
-
-
 def _acl_key(acl: Acl) -> bytes:
-    type_, name, pattern_type, principal, host, operation, permission = acl
-    names = (pattern_type.name, principal, host, operation.name, permission.name)
-    return _json({"acl": (type_.name, name, *names)})
-
-
-def _decode_acl(fields: Iterable[str]) -> Acl:
-    type_, name, pattern_type, principal, host, operation, permission = fields
-    return Acl(
-        AclResourceType[type_],
-        name,
-        PatternType[pattern_type],
-        principal,
-        host,
-        AclOperation[operation],
-        AclPermission[permission],
-    )
+    return _json({"acl": [each.name if isinstance(each, IntEnum) else each for each in acl]})
 
 
 def _json(content: Mapping[str, Any]) -> bytes:
@@ -233,20 +211,27 @@ def _decode_leader(name: str, content: Any) -> RegistryRecord:
 
 def _decode_scram(name: str, content: Any) -> RegistryRecord:
     mechanism, _, user = name.partition(":")
-    credential = None if content is None else _decode_credential(content)
+    credential = None
+    if content is not None:
+        salt, stored_key, server_key = (
+            base64.b64decode(content[field], validate=True)
+            for field in ("salt", "stored_key", "server_key")
+        )
+        credential = ScramCredential(salt, int(content["iterations"]), stored_key, server_key)
     return ScramCredentialRecord(user, ScramMechanism[mechanism], credential)
 
 
-def _decode_group(name: str, content: Any) -> RegistryRecord:
-    return GroupConfigRecord(name, {} if content is None else content["configs"])
-
-
-def _decode_client_metrics(name: str, content: Any) -> RegistryRecord:
-    return ClientMetricsRecord(name, {} if content is None else content["configs"])
-
-
-def _decode_acl_record(name: Any, content: Any) -> RegistryRecord:
-    acl = _decode_acl(name)
+def _decode_acl(fields: Any, content: Any) -> RegistryRecord:
+    type_, name, pattern_type, principal, host, operation, permission = fields
+    acl = Acl(
+        AclResourceType[type_],
+        name,
+        PatternType[pattern_type],
+        principal,
+        host,
+        AclOperation[operation],
+        AclPermission[permission],
+    )
     return AclDeletedRecord(acl) if content is None else AclRecord(acl)
 
 
@@ -255,13 +240,18 @@ def _decode_quota(name: Any, content: Any) -> RegistryRecord:
     return ClientQuotaRecord(entity, {} if content is None else content["quotas"])
 
 
+def _configs(content: Any) -> dict[str, str]:
+    configs: dict[str, str] = {} if content is None else content["configs"]
+    return configs
+
+
 _DECODERS: Final[Mapping[str, Callable[[Any, Any], RegistryRecord]]] = {
     "topic": _decode_topic,
     "leader": _decode_leader,
     "broker": lambda name, content: BrokerConfigRecord(name, content["configs"]),
-    "group": _decode_group,
-    "client_metrics": _decode_client_metrics,
-    "acl": _decode_acl_record,
+    "group": lambda name, content: GroupConfigRecord(name, _configs(content)),
+    "client_metrics": lambda name, content: ClientMetricsRecord(name, _configs(content)),
+    "acl": _decode_acl,
     "quota": _decode_quota,
     "scram": _decode_scram,
     "producer_ids": lambda _name, content: ProducerIdsRecord(int(content["end"])),
@@ -355,13 +345,11 @@ def latest_records(stored: Iterable[RegistryRecord]) -> list[RegistryRecord]:
             case LeaderRecord() if not _topic_exists(record, latest):
                 continue
             case (
-                GroupConfigRecord(_, values)
-                | ClientMetricsRecord(_, values)
-                | ClientQuotaRecord(_, values)
-            ) if not values:
-                latest.pop(key, None)
-                continue
-            case ScramCredentialRecord(credential=None):
+                GroupConfigRecord(_, content)
+                | ClientMetricsRecord(_, content)
+                | ClientQuotaRecord(_, content)
+                | ScramCredentialRecord(credential=content)
+            ) if not content:
                 latest.pop(key, None)
                 continue
             case AclDeletedRecord():
@@ -382,20 +370,14 @@ def _key(record: RegistryRecord) -> tuple[Any, ...]:
             return TopicRecord, name
         case LeaderRecord():
             return LeaderRecord, record.topic_id, record.partition
-        case BrokerConfigRecord(resource):
-            return BrokerConfigRecord, resource
-        case GroupConfigRecord(group_id):
-            return GroupConfigRecord, group_id
-        case ClientMetricsRecord(name):
-            return ClientMetricsRecord, name
-        case ClientQuotaRecord(entity):
-            return ClientQuotaRecord, entity
         case AclRecord(acl) | AclDeletedRecord(acl):
             return AclRecord, acl
         case ProducerIdsRecord():
             return (ProducerIdsRecord,)
         case ScramCredentialRecord(user, mechanism):
             return ScramCredentialRecord, user, mechanism
+        case _:
+            return type(record), record[0]
 
 
 def _topic_exists(leader: LeaderRecord, latest: dict[tuple[Any, ...], RegistryRecord]) -> bool:
