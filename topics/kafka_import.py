@@ -24,9 +24,9 @@ from ..log.segment import base_offset_of
 from ..log.tasks import run_synchronously
 from ..printable import shortened
 from .configs.config_def import InvalidConfigValue
-from .configs.effective import Configs, offsets_topic, transaction_topic, validate_overrides
+from .configs.effective import Configs, internal_topic, validate_overrides
 from .kafka_metadata import METADATA_FOLDER, KafkaMetadata, KafkaTopic, read_metadata
-from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC, topic_name_error
+from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, is_reserved, topic_name_error
 from .registry_log import (
     AclRecord,
     ClientQuotaRecord,
@@ -189,10 +189,8 @@ def _topic_id(
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:
     if known is None:
         # The retention is unknown, so all records are kept.
-        if name == OFFSETS_TOPIC:
-            return offsets_topic(configs.broker)[1]
-        if name == TRANSACTION_TOPIC:
-            return transaction_topic(configs.broker)[1]
+        if is_reserved(name):
+            return internal_topic(configs.broker, name)[1]
         return dict(_UNLIMITED_RETENTION)
     valid: dict[str, str] = {}
     for key, text in known.configs.items():

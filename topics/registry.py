@@ -20,7 +20,7 @@ from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
 from ..protocol.errors import ApiError, ErrorCode
 from .acls import Acl
-from .configs.effective import Configs, TopicSettings, offsets_topic, transaction_topic
+from .configs.effective import Configs, TopicSettings, internal_topic
 from .kafka_import import import_kafka_folder
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
@@ -180,10 +180,7 @@ class TopicRegistry:
         """Return __consumer_offsets or __transaction_state, creating it if necessary; see `create`
         and `on_durable`."""
         topic = self._by_name.get(name)
-        if topic is None:
-            new = offsets_topic if name == OFFSETS_TOPIC else transaction_topic
-            topic = self.create(name, *new(self.configs.broker))
-        return topic
+        return topic or self.create(name, *internal_topic(self.configs.broker, name))
 
     def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
         """Create a topic. Raises OSError if existing folders with its name cannot be removed or

@@ -20,7 +20,7 @@ from ...topics.admin import (
     check_replication_factor,
     default_partitions,
 )
-from ...topics.configs.effective import share_topic
+from ...topics.configs.effective import internal_topic
 from ...topics.names import (
     OFFSETS_TOPIC,
     SHARE_TOPIC,
@@ -213,7 +213,7 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
             return None  # created when the client retries
         partitions, overrides = default_partitions(node.topics), dict[str, str]()
         if name == SHARE_TOPIC:
-            partitions, overrides = share_topic(node.config)
+            partitions, overrides = internal_topic(node.config, name)
         if context.meter is not None and not context.meter.allows_auto_creation(partitions):
             return None
         topic = node.topics.create(name, partitions, overrides)

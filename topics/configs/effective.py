@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from itertools import dropwhile
 from typing import Any, Final, NamedTuple
 
+from ..names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from .config_def import (
     ConfigDef,
     ConfigSource,
@@ -159,15 +160,18 @@ class Configs:
 
     def broker_number(self, name: str) -> int:
         """Return the effective value of a numeric broker key."""
-        value = self.effective(self._sources(((name, 1),))[0])
+        value = self._broker_value(name)
         assert isinstance(value, int)
         return value
 
     def broker_text(self, name: str) -> str:
         """Return the effective value of a broker key of type string."""
-        value = self.effective(self._sources(((name, 1),))[0])
+        value = self._broker_value(name)
         assert isinstance(value, str)
         return value
+
+    def _broker_value(self, name: str) -> Value:
+        return self.effective(self._sources(((name, 1),))[0])
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -179,7 +183,7 @@ class Configs:
     @property
     def cordoned(self) -> tuple[str, ...]:
         """Data folders in which no new partition may be placed (KIP-1066), or `*`."""
-        folders = self.effective(self._sources(((CORDONED_LOG_DIRS, 1),))[0])
+        folders = self._broker_value(CORDONED_LOG_DIRS)
         assert isinstance(folders, tuple)
         return folders
 
@@ -349,37 +353,27 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
 # The minimum of a topic's segment.bytes. offsets.topic.segment.bytes may be lower.
 _SEGMENT_BYTES_MIN: Final = 1024 * 1024
 
+# The prefix of the broker keys of each internal topic, and its overrides (upstream:
+# groupMetadataTopicConfigs, transactionTopicConfigs, shareGroupStateTopicConfigs).
+_INTERNAL_TOPICS: Final = {
+    OFFSETS_TOPIC: (
+        "offsets.topic",
+        {"cleanup.policy": "compact", "compression.type": "producer"},
+    ),
+    TRANSACTION_TOPIC: (
+        "transaction.state.log",
+        {"cleanup.policy": "compact", "compression.type": "uncompressed"},
+    ),
+    SHARE_TOPIC: (
+        "share.coordinator.state.topic",
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
+    ),
+}
 
-def transaction_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
-    """Return (number of partitions, overrides) of __transaction_state (upstream:
-    TransactionStateManager.transactionTopicConfigs)."""
-    segment_bytes = static_number(broker, "transaction.state.log.segment.bytes")
-    return static_number(broker, "transaction.state.log.num.partitions"), {
-        "cleanup.policy": "compact",
-        "compression.type": "uncompressed",
-        "segment.bytes": str(max(segment_bytes, _SEGMENT_BYTES_MIN)),
-    }
 
-
-def share_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
-    """Return (number of partitions, overrides) of __share_group_state, which kohort does not use
-    (upstream: ShareCoordinatorService.shareGroupStateTopicConfigs)."""
-    prefix = "share.coordinator.state.topic"
+def internal_topic(broker: StaticBrokerConfig, name: str) -> tuple[int, dict[str, str]]:
+    """Return (number of partitions, overrides) of an internal topic."""
+    prefix, overrides = _INTERNAL_TOPICS[name]
     segment_bytes = max(static_number(broker, f"{prefix}.segment.bytes"), _SEGMENT_BYTES_MIN)
-    return static_number(broker, f"{prefix}.num.partitions"), {
-        "cleanup.policy": "delete",
-        "compression.type": "producer",
-        "retention.ms": "-1",
-        "segment.bytes": str(segment_bytes),
-    }
-
-
-def offsets_topic(broker: StaticBrokerConfig) -> tuple[int, dict[str, str]]:
-    """Return (number of partitions, overrides) of the offsets topic (upstream:
-    GroupCoordinatorService.groupMetadataTopicConfigs)."""
-    segment_bytes = max(static_number(broker, "offsets.topic.segment.bytes"), _SEGMENT_BYTES_MIN)
-    return static_number(broker, "offsets.topic.num.partitions"), {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(segment_bytes),
-    }
+    partitions = static_number(broker, f"{prefix}.num.partitions")
+    return partitions, {**overrides, "segment.bytes": str(segment_bytes)}
