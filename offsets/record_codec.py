@@ -7,17 +7,15 @@ GroupCoordinatorRecordSerde.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Final, cast
 from uuid import UUID
 
-from ..protocol.decoder import Decoder, compile_decoder
-from ..protocol.encoder import BodyEncoder, compile_body_encoder
 from ..protocol.primitives import INT16, INT32, Reader, string
-from .record_schemas import RECORD_SPECS, value_version
+from .record_schemas import RECORD_SPECS, decode_value, encode_value
 from .records import (
     ConsumerGroupRecord,
     ConsumerRecordType,
@@ -108,17 +106,16 @@ def _cache_key(topic_partition: tuple[str, str, int]) -> bytes:
 
 def encode_group_value(group: GroupMetadata) -> bytes:
     """Encode the value of a group's record. Raises UnencodableRecord."""
-    return INT16.pack(_GROUP_VERSION) + _encoder(_GROUP, _GROUP_VERSION)(group)
+    return encode_value(RECORD_SPECS[_GROUP].value, _GROUP_VERSION, group)
 
 
 def _encode_consumer_record(record: ConsumerGroupRecord) -> tuple[bytes, bytes | None]:
     type_, group_id, name, value = record
+    spec = RECORD_SPECS[type_]
     key = INT16.pack(type_) + _string("group id", group_id)
-    if len(RECORD_SPECS[type_].key.fields) > 1:
+    if len(spec.key.fields) > 1:
         key += _string("member id or regular expression", name)
-    if value is None:
-        return key, None
-    return key, INT16.pack(_CONSUMER_VERSION) + _encoder(type_, _CONSUMER_VERSION)(value)
+    return key, None if value is None else encode_value(spec.value, _CONSUMER_VERSION, value)
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
@@ -184,8 +181,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> OffsetsRecord:
         (group_id,) = _decode_strings("GroupMetadataKey", key, 1)
         if value is None:
             return GroupTombstone(group_id)
-        decode = _decoder(_GROUP, value_version(RECORD_SPECS[_GROUP].value, value))
-        return GroupMetadataRecord(group_id, decode(value, INT16.size, len(value)))
+        return GroupMetadataRecord(group_id, decode_value(RECORD_SPECS[_GROUP].value, value))
     if record_type in _CONSUMER_TYPES:
         return _decode_consumer_record(_CONSUMER_TYPES[record_type], key, value)
     return _opaque_record(record_type, key, value)
@@ -196,10 +192,7 @@ def _decode_consumer_record(
 ) -> ConsumerGroupRecord:
     spec = RECORD_SPECS[type_]
     names = _decode_strings(f"{spec.name}Key", key, len(spec.key.fields))
-    decoded = None
-    if value is not None:
-        decode = _decoder(type_, value_version(spec.value, value))
-        decoded = decode(value, INT16.size, len(value))
+    decoded = None if value is None else decode_value(spec.value, value)
     return ConsumerGroupRecord(type_, names[0], names[1] if len(names) > 1 else "", decoded)
 
 
@@ -324,7 +317,7 @@ def encode_commit_value(
         expire_timestamp_ms,
         None if topic_id is None else _uuid(topic_id),
     )
-    return INT16.pack(version) + _encoder(_OFFSET, version)(_new(OffsetAndMetadata, fields))
+    return encode_value(RECORD_SPECS[_OFFSET].value, version, _new(OffsetAndMetadata, fields))
 
 
 @lru_cache(_SHORT_METADATA_SIZE)
@@ -365,8 +358,7 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
         if version == 4 and size == 1:
             topic_id = value[-_TOPIC_ID_SIZE:] if end == _ID_TAG else None
             return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms, None, topic_id)
-    decode = _decoder(_OFFSET, value_version(RECORD_SPECS[_OFFSET].value, value))
-    *fields, expire_timestamp_ms, uuid = decode(value, INT16.size, len(value))
+    *fields, expire_timestamp_ms, uuid = decode_value(RECORD_SPECS[_OFFSET].value, value)
     expires = expire_timestamp_ms != _NO_EXPIRY
     more = expire_timestamp_ms if expires else None, None if uuid is None else uuid.bytes
     return _new(OffsetAndMetadata, (*fields, *more))
@@ -382,14 +374,3 @@ def validate_commit_value(value: bytes) -> None:
     elif len(value) == _V3_SIZE and value[1] == 3 and value[15] == value[14] == value[0] == 0:
         return
     decode_commit_value(value)
-
-
-@cache
-def _decoder(record_type: int, version: int) -> Decoder:
-    schema = RECORD_SPECS[record_type].value.schema(version)
-    return compile_decoder(schema, UndecodableRecord, strict=True)
-
-
-@cache
-def _encoder(record_type: int, version: int) -> BodyEncoder:
-    return compile_body_encoder(RECORD_SPECS[record_type].value.schema(version), UnencodableRecord)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ..protocol.decoder import Decoder, compile_decoder
+from ..protocol.encoder import BodyEncoder, compile_body_encoder
 from ..protocol.primitives import INT16
 from ..protocol.schema import FieldSpec, MessageSpec
 from .records import (
@@ -31,6 +32,7 @@ from .records import (
     TargetAssignmentMetadata,
     TopicPartitions,
     UndecodableRecord,
+    UnencodableRecord,
 )
 
 # Most fields exist in all versions.
@@ -333,16 +335,24 @@ def decode_as_dicts(
     spec = specs.get(record_type)
     if spec is None:
         return None
-    key_fields = _dict_decoder(spec.key, 0)(key, INT16.size, len(key))
+    key_fields = _decoder(spec.key, 0, True)(key, INT16.size, len(key))
     if value is None:
         return DictRecord(spec.name, key_fields, None, None)
-    version = value_version(spec.value, value)
-    value_fields = _dict_decoder(spec.value, version)(value, INT16.size, len(value))
-    return DictRecord(spec.name, key_fields, version, value_fields)
+    value_fields = decode_value(spec.value, value, as_dict=True)
+    return DictRecord(spec.name, key_fields, _version(spec.value, value), value_fields)
 
 
-def value_version(spec: MessageSpec, value: bytes) -> int:
-    """Return the version at the beginning of a value. Raises UndecodableRecord."""
+def decode_value(spec: MessageSpec, value: bytes, *, as_dict: bool = False) -> Any:
+    """Decode the version at the beginning of a value, and its fields. Raises UndecodableRecord."""
+    return _decoder(spec, _version(spec, value), as_dict)(value, INT16.size, len(value))
+
+
+def encode_value(spec: MessageSpec, version: int, message: Any) -> bytes:
+    """Encode a version and the fields of a message. Raises UnencodableRecord."""
+    return INT16.pack(version) + _encoder(spec, version)(message)
+
+
+def _version(spec: MessageSpec, value: bytes) -> int:
     if len(value) < INT16.size:
         raise UndecodableRecord(f"{spec.name}: {len(value)} bytes have no version")
     version: int = INT16.unpack_from(value)[0]
@@ -354,5 +364,10 @@ def value_version(spec: MessageSpec, value: bytes) -> int:
 
 
 @cache
-def _dict_decoder(spec: MessageSpec, version: int) -> Decoder:
-    return compile_decoder(spec.schema(version), UndecodableRecord, strict=True, as_dict=True)
+def _decoder(spec: MessageSpec, version: int, as_dict: bool) -> Decoder:
+    return compile_decoder(spec.schema(version), UndecodableRecord, strict=True, as_dict=as_dict)
+
+
+@cache
+def _encoder(spec: MessageSpec, version: int) -> BodyEncoder:
+    return compile_body_encoder(spec.schema(version), UnencodableRecord)

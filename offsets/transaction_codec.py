@@ -3,14 +3,12 @@
 Upstream: TransactionLog, TransactionLogKey and TransactionLogValue.
 """
 
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
-from ..protocol.decoder import Decoder, compile_decoder
-from ..protocol.encoder import BodyEncoder, compile_body_encoder
 from ..protocol.primitives import INT16, Reader, string
 from ..protocol.schema import FieldSpec, MessageSpec
-from .record_schemas import RecordSpec, value_version
+from .record_schemas import RecordSpec, decode_value, encode_value
 from .records import (
     NO_EPOCH,
     NO_PRODUCER_ID,
@@ -74,7 +72,7 @@ def encode_transaction(record: TransactionRecord) -> tuple[bytes, bytes | None]:
         raise UnencodableRecord(f"transactional id cannot be encoded: {error}") from error
     if record.metadata is None:
         return key, None
-    return key, INT16.pack(_VALUE_VERSION) + _encoder(_VALUE_VERSION)(record.metadata)
+    return key, encode_value(TRANSACTION_SPEC.value, _VALUE_VERSION, record.metadata)
 
 
 def decode_transaction(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
@@ -90,16 +88,4 @@ def decode_transaction(key: bytes | None, value: bytes | None) -> TransactionRec
         raise UndecodableRecord(f"TransactionLogKey {key.hex()}: {error}") from error
     if value is None:
         return TransactionRecord(transactional_id, None)
-    decode = _decoder(value_version(TRANSACTION_SPEC.value, value))
-    return TransactionRecord(transactional_id, decode(value, INT16.size, len(value)))
-
-
-@cache
-def _decoder(version: int) -> Decoder:
-    schema = TRANSACTION_SPEC.value.schema(version)
-    return compile_decoder(schema, UndecodableRecord, strict=True)
-
-
-@cache
-def _encoder(version: int) -> BodyEncoder:
-    return compile_body_encoder(TRANSACTION_SPEC.value.schema(version), UnencodableRecord)
+    return TransactionRecord(transactional_id, decode_value(TRANSACTION_SPEC.value, value))
