@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ..coordinator.coordinator import Coordinator
-from ..coordinator.decision import GroupConfig
+from ..coordinator.decision import GroupConfig, PartitionState
 from ..coordinator.transactions.coordinator import TransactionConfig, TransactionCoordinator
 from ..coordinator.transactions.states import PREPARE_ABORT
 from ..log.batch import BatchProducer
@@ -371,7 +371,7 @@ class BrokerComponents:
     ) -> tuple[Coordinator, OffsetsTable]:
         path = self._storage.folder / f"{OFFSETS_TOPIC}-{partition}" / SPILL
         offsets = self._cache.new_table(partial(create_empty, path, self._storage.files))
-        coordinator = Coordinator(
+        partition_state = PartitionState(
             self._group_config,
             lambda: str(uuid.uuid4()),
             CoordinatorCodec(),
@@ -380,7 +380,7 @@ class BrokerComponents:
             configs.consumer_group,
             lambda: uuid_text(uuid.uuid4().bytes),
         )
-        return coordinator, offsets
+        return Coordinator(partition_state), offsets
 
     def _listeners(self, node_id: int, *, only_aborts: bool = False) -> list[Listener]:
         """Return the listeners for the events of a node's coordinators. With `only_aborts`, the

@@ -78,13 +78,8 @@ from .consumer.members import restore_deadlines
 from .consumer.subscriptions import bump_epoch, query_topics, resolve_regexes
 from .deadlines import MEMBER_DEADLINES, DeadlineKey
 from .decision import (
-    Codec,
-    CommittedOffsets,
-    ConsumerGroupConfig,
     Decision,
-    GroupConfig,
     PartitionState,
-    TopicMetadata,
     group_deleted,
     group_event,
 )
@@ -129,31 +124,17 @@ _DECIDE_CLASSIC: Final[
 
 
 class Coordinator:
-    """The groups of one partition, their deadlines and committed offsets. `offsets` is initially
-    empty. `new_member_id` returns the random part of a classic member id (upstream: a UUID), and
-    `new_consumer_member_id` a complete member id (a UUID in Kafka's form). `consumer_config`
-    returns the settings of a group."""
+    """The groups of one partition, their deadlines and committed offsets."""
 
-    def __init__(
-        self,
-        config: GroupConfig,
-        new_member_id: Callable[[], str],
-        codec: Codec,
-        offsets: CommittedOffsets,
-        topics: TopicMetadata,
-        consumer_config: Callable[[str], ConsumerGroupConfig],
-        new_consumer_member_id: Callable[[], str],
-    ) -> None:
-        self._partition = partition = PartitionState(
-            config, new_member_id, codec, offsets, topics, consumer_config, new_consumer_member_id
-        )
-        self._reports_commits = config.reports_commits
+    def __init__(self, partition: PartitionState) -> None:
+        self._partition = partition
+        self._reports_commits = partition.config.reports_commits
         # For inspection only. `groups` need not contain groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
         self.pending_offsets = partition.pending_offsets
-        self.offsets = offsets
+        self.offsets = partition.offsets
         self.held_assignments: Set[str] = partition.held_assignments
         # The state of each consumer group before the first record since the last state_changes().
         self._states_before: dict[str, str] = {}
@@ -467,22 +448,10 @@ class Coordinator:
                 group.group_id,
                 group.generation,
             )
-            decision.report(
-                EventType.GROUP_UNLOADED,
-                group,
-                state_from=group.state,
-                state_to=DEAD,
-                detail={"members": str(len(group.members))},
-            )
+            _report_members(decision, EventType.GROUP_UNLOADED, group, group.state, DEAD)
             group.transition(DEAD, 0)
-        for consumer_group in self._partition.consumer_groups.values():
-            decision.report(
-                EventType.GROUP_UNLOADED,
-                consumer_group,
-                state_from=consumer_group.state,
-                state_to=DEAD,
-                detail={"members": str(len(consumer_group.members))},
-            )
+        for each in self._partition.consumer_groups.values():
+            _report_members(decision, EventType.GROUP_UNLOADED, each, each.state, DEAD)
         self._partition.groups.clear()
         self._partition.consumer_groups.clear()
         self._partition.held_assignments.clear()
@@ -496,13 +465,14 @@ class Coordinator:
 def _report_loaded(decision: Decision, group: Group | ConsumerGroup, type_: str) -> None:
     members = len(group.members)
     decision.log("Loaded %s group %s with %d members.", type_, group.group_id, members)
-    decision.report(
-        EventType.GROUP_LOADED,
-        group,
-        state_from=DEAD,
-        state_to=group.state,
-        detail={"members": str(members)},
-    )
+    _report_members(decision, EventType.GROUP_LOADED, group, DEAD, group.state)
+
+
+def _report_members(
+    decision: Decision, type_: EventType, group: Group | ConsumerGroup, before: str, after: str
+) -> None:
+    detail = {"members": str(len(group.members))}
+    decision.report(type_, group, state_from=before, state_to=after, detail=detail)
 
 
 def _fail_waiting(decision: Decision, group: Group, error: ErrorCode) -> None:

@@ -2,7 +2,7 @@
 Decision, and the interfaces that the coordinator needs."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..assignors.server.model import TopicId
@@ -182,39 +182,33 @@ class CommittedOffsets(Protocol):
         """Whether any group has ever committed an offset for the topic."""
 
 
+@dataclass(eq=False)
 class PartitionState:
     """All state of one offsets partition's coordinator."""
 
-    def __init__(
-        self,
-        config: GroupConfig,
-        new_member_id: Callable[[], str],
-        codec: Codec,
-        offsets: CommittedOffsets,
-        topics: TopicMetadata,
-        consumer_config: Callable[[str], ConsumerGroupConfig],
-        new_consumer_member_id: Callable[[], str],
-    ) -> None:
-        self.config = config
-        self.new_member_id = new_member_id
-        self.codec = codec
-        self.offsets = offsets
-        self.topics = topics
-        self.consumer_config = consumer_config
-        self.new_consumer_member_id = new_consumer_member_id
-        self.deadlines: Deadlines[DeadlineKey] = Deadlines()
-        self.other_groups = OtherGroups()
-        self.pending_offsets = PendingOffsets()
-        # Groups that have only offsets (often 100,000) have no entry until find() creates one.
-        self.groups: dict[str, Group] = {}
-        self.consumer_groups: dict[str, ConsumerGroup] = {}
-        # Consumer groups whose regular expressions are being matched. Not durable.
-        self.matching: set[str] = set()
-        # By group: the topics that its next match may find, because the client whose request
-        # scheduled the match may describe them. Not durable.
-        self.topic_filters: dict[str, TopicFilter] = {}
-        # Consumer groups whose target assignment a test holds back. Not durable.
-        self.held_assignments: set[str] = set()
+    config: GroupConfig
+    new_member_id: Callable[[], str]
+    """Returns the random part of a classic member id (upstream: a UUID)."""
+    codec: Codec
+    offsets: CommittedOffsets  # initially empty
+    topics: TopicMetadata
+    consumer_config: Callable[[str], ConsumerGroupConfig]
+    """Returns the settings of a group."""
+    new_consumer_member_id: Callable[[], str]
+    """Returns a complete member id (a UUID in Kafka's form)."""
+    deadlines: Deadlines[DeadlineKey] = field(default_factory=Deadlines)
+    other_groups: OtherGroups = field(default_factory=OtherGroups)
+    pending_offsets: PendingOffsets = field(default_factory=PendingOffsets)
+    # Groups that have only offsets (often 100,000) have no entry until find() creates one.
+    groups: dict[str, Group] = field(default_factory=dict)
+    consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
+    # Consumer groups whose regular expressions are being matched. Not durable.
+    matching: set[str] = field(default_factory=set)
+    # By group: the topics that its next match may find, because the client whose request scheduled
+    # the match may describe them. Not durable.
+    topic_filters: dict[str, TopicFilter] = field(default_factory=dict)
+    # Consumer groups whose target assignment a test holds back. Not durable.
+    held_assignments: set[str] = field(default_factory=set)
 
     def exists(self, group_id: str) -> bool:
         """Whether a group of any type exists, including a group that has only offsets."""

@@ -397,23 +397,19 @@ def _subscription_errors(
 ) -> tuple[ErrorCode, ...]:
     """Return the error of each topic: GROUP_SUBSCRIBED_TO_TOPIC if a consumer of the group is
     subscribed to it, or if subscriptions cannot be decoded (upstream: isSubscribedToTopic)."""
+    topics = [topic for topic, _ in command.topics]
     consumer_group = partition.consumer_groups.get(command.group_id)
+    subscribed: Set[str] = frozenset()
     if consumer_group is not None:
-        return tuple(
-            ErrorCode.group_subscribed_to_topic if consumer_group.is_subscribed_to(topic) else _NONE
-            for topic, _ in command.topics
-        )
-    if group is None:
-        return (_NONE,) * len(command.topics)
-    subscribed = _subscribed_topics(partition, group, events)
-    if subscribed is None:
-        is_consumer = group.protocol_type == CONSUMER
-        error = ErrorCode.group_subscribed_to_topic if is_consumer else _NONE
-        return (error,) * len(command.topics)
-    return tuple(
-        ErrorCode.group_subscribed_to_topic if topic in subscribed else _NONE
-        for topic, _ in command.topics
-    )
+        subscribed = set(filter(consumer_group.is_subscribed_to, topics))
+    elif group is not None:
+        known = _subscribed_topics(partition, group, events)
+        if known is not None:
+            subscribed = known
+        elif group.protocol_type == CONSUMER:
+            subscribed = set(topics)
+    error = ErrorCode.group_subscribed_to_topic
+    return tuple(error if topic in subscribed else _NONE for topic in topics)
 
 
 def _subscribed_topics(

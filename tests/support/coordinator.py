@@ -33,7 +33,7 @@ from kohort.coordinator.commands import (
 from kohort.coordinator.consumer.group import ConsumerGroup, MemberState
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import MEMBER_DEADLINES, DeadlineKey
-from kohort.coordinator.decision import GroupConfig, TopicMetadata
+from kohort.coordinator.decision import GroupConfig, PartitionState, TopicMetadata
 from kohort.coordinator.offsets import ReadGroup, Sweep
 from kohort.coordinator.outcome import (
     EventType,
@@ -184,14 +184,9 @@ def new_coordinator(
     topics: TopicMetadata | None = None,
     consumer_config: Callable[[str], ConsumerConfig] = lambda _group_id: ConsumerConfig(),
 ) -> Coordinator:
+    codec, topics = CoordinatorCodec(), topics or FixedTopics()
     return Coordinator(
-        config,
-        new_id,
-        CoordinatorCodec(),
-        offsets,
-        topics or FixedTopics(),
-        consumer_config,
-        new_id,
+        PartitionState(config, new_id, codec, offsets, topics, consumer_config, new_id)
     )
 
 
