@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -141,7 +141,7 @@ class ProducerState:
 class ProducerStates:
     """The producers of a log, with open and aborted transactions."""
 
-    __slots__ = ("_aborted", "_aborted_ends", "_open", "_producers", "_undecided", "_verifying")
+    __slots__ = ("_open", "_producers", "_undecided", "_verifying", "aborted")
 
     def __init__(self) -> None:
         # In order of the last append, so idle producers come first.
@@ -150,8 +150,8 @@ class ProducerStates:
         self._open: dict[int, int] = {}
         # First offset and marker offset of transactions whose marker is not visible to readers yet.
         self._undecided: deque[tuple[int, int]] = deque()
-        self._aborted: list[AbortedTransaction] = []
-        self._aborted_ends: list[int] = []
+        self.aborted: list[AbortedTransaction] = []
+        """The aborted transactions, in the order of their markers."""
         self._verifying: dict[int, Verification] = {}
 
     def __len__(self) -> int:
@@ -159,22 +159,16 @@ class ProducerStates:
 
     def __bool__(self) -> bool:
         """Whether there is state, which could only be restored by reading all batches again."""
-        return bool(self._producers or self._aborted)
+        return bool(self._producers or self.aborted)
 
     def clear(self) -> None:
         self._producers.clear()
         self._open.clear()
         self._undecided.clear()
-        self._aborted.clear()
-        self._aborted_ends.clear()
+        self.aborted.clear()
         self._verifying.clear()
 
     # --- queries
-
-    @property
-    def aborted(self) -> Sequence[AbortedTransaction]:
-        """The aborted transactions, in the order of their markers. Read-only."""
-        return self._aborted
 
     def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
         """Yield (producer id, state) of unexpired producers. Batches may be appended meanwhile."""
@@ -210,12 +204,11 @@ class ProducerStates:
     def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
         """Return the aborted transactions that have records from `offset` up to, but excluding,
         `end`, in the order of their markers. Upstream: TransactionIndex.collectAbortedTxns."""
-        aborted = self._aborted
-        if not aborted:
+        if not self.aborted:
             return ()  # the usual case
         found = []
-        for place in range(bisect_left(self._aborted_ends, offset), len(aborted)):
-            each = aborted[place]
+        for place in range(self._first_aborted(offset), len(self.aborted)):
+            each = self.aborted[place]
             if each.first_offset < end:
                 found.append(each)
             if each.last_stable_offset >= end:
@@ -382,16 +375,14 @@ class ProducerStates:
             undecided.appendleft((min(first, second), second_offset))
         if marker.kind == ABORT:
             stable = min(next(iter(self._open.values()), offset + 1), offset + 1)
-            self._aborted.append(
+            self.aborted.append(
                 AbortedTransaction(first_offset, header.producer_id, offset, stable)
             )
-            self._aborted_ends.append(offset)
 
     def forget_aborted(self, markers: Collection[int]) -> None:
         """Forget the aborted transactions whose markers, given by their offsets, were removed by
         compaction. Readers would otherwise skip all later records of the producers."""
-        self._aborted = [each for each in self._aborted if each.last_offset not in markers]
-        self._aborted_ends = [each.last_offset for each in self._aborted]
+        self.aborted = [each for each in self.aborted if each.last_offset not in markers]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Remove the producers that have not appended for `expiration_ms`, except those with an
@@ -410,8 +401,11 @@ class ProducerStates:
 
     def remove_before(self, offset: int) -> None:
         """Forget the aborted transactions that ended before the start of the log."""
-        count = bisect_left(self._aborted_ends, offset)
-        del self._aborted[:count], self._aborted_ends[:count]
+        del self.aborted[: self._first_aborted(offset)]
+
+    def _first_aborted(self, offset: int) -> int:
+        """Return the index of the first aborted transaction whose marker is not below `offset`."""
+        return bisect_left(self.aborted, offset, key=lambda each: each.last_offset)
 
 
 def _last_append_ms(producer: ProducerState, now_ms: int) -> int:

@@ -142,9 +142,10 @@ def _aborted(
     batch does not fit into the response (upstream: ReplicaManager.readFromLog)."""
     if not records:
         return None
-    if not partition.log.producers.aborted:
+    producers = partition.log.producers
+    if not producers.aborted:
         return ()
-    return partition.aborted_between(offset, _end_of(records, end_offset))
+    return producers.aborted_between(offset, _end_of(records, end_offset))
 
 
 def _end_of(records: bytes | FileSlice, end_offset: int) -> int:

@@ -13,7 +13,6 @@ from ..log.checkpoint import PartitionCheckpoints
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log, LogConfig, WriteAheadSource
-from ..log.producer_state import AbortedTransaction
 from ..log.segment import FileSlice, segment_bytes_in
 from .configs.effective import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
@@ -188,11 +187,6 @@ class Partition:
         """Return complete batches before `up_to`, the high watermark or the last stable offset. A
         large read returns a FileSlice. Raises OffsetOutOfRange, a LogError."""
         return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
-
-    def aborted_between(self, offset: int, end: int) -> tuple[AbortedTransaction, ...]:
-        """Return the aborted transactions with records from `offset` up to, but excluding,
-        `end`."""
-        return self.log.producers.aborted_between(offset, end)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return (the largest epoch <= `epoch`, its end offset), both UNKNOWN_EPOCH if unknown. An
