@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from struct import error as struct_error
@@ -44,8 +46,8 @@ def recover(
     recovery_point: int,
     read_only: bool,
     sync: bool,
-    reports_gaps: bool = False,
-    producers: ProducerStates | None = None,
+    reports_gaps: bool,
+    producers: ProducerStates,
 ) -> list[Segment]:
     """Recover and return the log's segments in order. All but the last one are closed.
 
@@ -73,26 +75,19 @@ def recover(
     return recovery.segments
 
 
+@dataclass
 class _Recovery:
-    def __init__(
-        self,
-        folder: Path,
-        files: Files,
-        index_interval_bytes: int,
-        read_only: bool,
-        producers: ProducerStates | None,
-    ) -> None:
-        self._folder = folder
-        self._files = files
-        self._index_interval_bytes = index_interval_bytes
-        self._read_only = read_only
-        self._producers = producers
-        self.segments: list[Segment] = []
+    folder: Path
+    files: Files
+    index_interval_bytes: int
+    read_only: bool
+    producers: ProducerStates
+    segments: list[Segment] = field(default_factory=list)
 
     def run(self, recovery_point: int, sync: bool) -> None:
-        folder, files, segments = self._folder, self._files, self.segments
+        folder, files, segments = self.folder, self.files, self.segments
         paths = list_segments(folder, files)
-        known = {} if self._read_only else read_manifest(folder, files, self._index_interval_bytes)
+        known = {} if self.read_only else read_manifest(folder, files, self.index_interval_bytes)
         bases = list(paths)
         for number, base_offset in enumerate(bases):
             if segments and base_offset < segments[-1].end_offset:
@@ -108,8 +103,8 @@ class _Recovery:
                 folder,
                 files,
                 base_offset,
-                self._index_interval_bytes,
-                read_only=self._read_only,
+                self.index_interval_bytes,
+                read_only=self.read_only,
                 # Opening a log read-only does not complete an unfinished swap.
                 suffix=SWAP if paths[base_offset].suffix == SWAP else "",
             )
@@ -117,7 +112,7 @@ class _Recovery:
             segments.append(segment)
             durable_bytes = 0 if segment.dirty else segment.size  # according to the manifest
             trusted = bool(later) and later[0] <= recovery_point
-            corrupt = segment.scan(check_crcs=not trusted, producers=self._producers)
+            corrupt = segment.scan(check_crcs=not trusted, producers=self.producers)
             segment.dirty = not trusted and segment.size > durable_bytes
             if isinstance(corrupt, UnsupportedMagic):
                 raise corrupt
@@ -156,7 +151,7 @@ class _Recovery:
         file = segment.open()
         bytes_cut = file.size - segment.size
         only_zeros = is_zero_from(file, segment.size)
-        if not self._read_only:
+        if not self.read_only:
             if not only_zeros:
                 kept = self._copy_tail(segment, file)
                 _log.warning(
@@ -173,32 +168,29 @@ class _Recovery:
 
     def _copy_tail(self, segment: Segment, file: File) -> Path:
         path = self._unused_name(segment.path, segment.size)
-        copy = self._files.open(path, create=True)
-        try:
+        with closing(self.files.open(path, create=True)) as copy:
             position = segment.size
             while chunk := file.read(position, CHUNK_BYTES):
                 copy.append(chunk)
                 position += len(chunk)
             copy.sync()
-        finally:
-            copy.close()
         # Sync before truncating, so that a crash cannot lose the tail.
-        self._files.sync_folder(path.parent)
+        self.files.sync_folder(path.parent)
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
         """Rename segments that follow corrupt bytes or overlap, to keep them unread."""
-        if self._read_only:
+        if self.read_only:
             return
         for base_offset in bases:
-            path = self._folder / f"{base_offset:020d}.log"
+            path = self.folder / f"{base_offset:020d}.log"
             kept = self._unused_name(path, 0)
-            self._files.rename(path, kept)
+            self.files.rename(path, kept)
             _log.error("%s is no longer read; kept as %s", path, kept.name)
 
     def _unused_name(self, path: Path, position: int) -> Path:
         names = (path.with_name(f"{path.name}.{position}.{number}.cut") for number in count())
-        return next(name for name in names if not self._files.exists(name))
+        return next(name for name in names if not self.files.exists(name))
 
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:

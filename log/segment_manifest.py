@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from struct import Struct
 from struct import error as struct_error
@@ -54,11 +55,8 @@ def write_manifest(
         if segment.size:
             parts += _encode(segment)
             segment.manifest_end_offset = segment.end_offset
-    file = create_unpublished(folder, files, SEGMENT_MANIFEST)
-    try:
+    with closing(create_unpublished(folder, files, SEGMENT_MANIFEST)) as file:
         file.append(frame(_MAGIC, b"".join(parts), sys.byteorder))
-    finally:
-        file.close()
     publish(folder, files, SEGMENT_MANIFEST)
 
 

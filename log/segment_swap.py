@@ -9,7 +9,7 @@ Upstream: LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -95,10 +95,8 @@ def _segments_replaced_by(swaps: Iterable[str], folder: Path, files: Files) -> l
         base_offset = base_offset_of(name.removesuffix(SWAP))
         if base_offset is not None:
             segment = Segment(folder, files, base_offset, read_only=True, suffix=SWAP)
-            try:
+            with closing(segment):
                 segment.scan(check_crcs=False)
-            finally:
-                segment.close()
             first = base_offset if first is None else min(first, base_offset)
             end = max(end, segment.end_offset)
     if first is None:
@@ -116,14 +114,11 @@ def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> Non
     """Write batches that replace all segments from `base_offset` to the end of these batches. The
     log must be closed. The next open completes the swap. Raises OSError."""
     cleaned = folder / (segment_name(base_offset) + CLEANED)
-    file = files.open(cleaned, create=True)
-    try:
+    with closing(files.open(cleaned, create=True)) as file:
         file.truncate(0)  # left by a crash
         file.append(data)
         file.truncate(len(data))  # drop preallocated space
         file.sync()
-    finally:
-        file.close()
     files.rename(cleaned, cleaned.with_name(segment_name(base_offset) + SWAP))
     files.sync_folder(folder)
 

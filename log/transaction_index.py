@@ -9,6 +9,7 @@ TransactionIndex.
 import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -31,11 +32,8 @@ def append_entry(segment: Segment, files: Files, aborted: AbortedTransaction) ->
     the file is written again when the log is opened."""
     path = segment.path.with_suffix(SUFFIX)
     try:
-        file = files.open(path, create=True)
-        try:
+        with closing(files.open(path, create=True)) as file:
             file.append(_encode([aborted]))
-        finally:
-            file.close()
     except OSError as error:
         _log.warning("Failed to write %s: %s", path, error)
 
@@ -62,11 +60,8 @@ def write_indexes(
             path = folder / f"{segment.base_offset:020d}{SUFFIX}"
             expected = _encode(aborted[first:last])
             if path.name not in stale or files.read_bytes(path) != expected:
-                file = create_empty(path, files)
-                try:
+                with closing(create_empty(path, files)) as file:
                     file.append(expected)
-                finally:
-                    file.close()
             stale.discard(path.name)
         for name in stale:
             files.remove(folder / name)

@@ -11,6 +11,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -205,8 +206,5 @@ def _last_epoch(folder: Path, files: Files) -> int:
     """Return the last leader epoch in Kafka's checkpoint, or else in the log."""
     if (epoch := read_last_leader_epoch(folder, files)) is not None:
         return epoch
-    log = Log.open(folder, files, read_only=True)
-    try:
+    with closing(Log.open(folder, files, read_only=True)) as log:
         return max(log.leader_epochs())[0]
-    finally:
-        log.close()

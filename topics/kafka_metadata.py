@@ -20,6 +20,7 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
@@ -191,11 +192,8 @@ def _batches(folder: Path, files: Files) -> Iterator[bytes]:
             batch = buffer[position : position + header.size]
             if not check(batch, 0, len(batch)).is_control:
                 yield batch
-    log = Log.open(folder, files, read_only=True)
-    try:
+    with closing(Log.open(folder, files, read_only=True)) as log:
         # A snapshot ends at the end of a batch (upstream: KafkaRaftLog.createNewSnapshot).
         for header, batch in log.batches(max(start_offset, log.start_offset)):
             if not header.is_control:
                 yield batch
-    finally:
-        log.close()

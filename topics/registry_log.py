@@ -8,6 +8,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -403,8 +404,10 @@ def check_registry(folder: Path, files: Files) -> None:
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
     for name in names:
-        file = files.open(registry / name, read_only=True)
-        try:
+        with (
+            suppress(UnsupportedMagic),  # reported when the log is opened
+            closing(files.open(registry / name, read_only=True)) as file,
+        ):
             items = scan_segment(file, int(name[:20]))
             corruption = next((each for each in items if isinstance(each, Corruption)), None)
             if corruption and (name != names[-1] or not _is_torn_tail(file, corruption)):
@@ -413,10 +416,6 @@ def check_registry(folder: Path, files: Files) -> None:
                     f"would be lost: {registry.name}/{name}: {corruption.reason} "
                     f"(at byte {corruption.position})"
                 )
-        except UnsupportedMagic:
-            continue  # reported when the log is opened
-        finally:
-            file.close()
 
 
 def _is_torn_tail(file: File, corruption: Corruption) -> bool:
