@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from ..protocol.primitives import uuid_text
 from .errors import LogError
 from .files import Files
 
@@ -127,7 +128,7 @@ def new_cluster_id() -> str:
     """Return a random UUID in Kafka's form, unpadded base64url. It does not begin with a dash,
     because command lines would parse it as an option (upstream: Uuid.randomUuid)."""
     while True:
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = uuid_text(uuid.uuid4().bytes)
         if not cluster_id.startswith("-"):
             return cluster_id
 

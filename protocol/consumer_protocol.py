@@ -64,30 +64,27 @@ ASSIGNMENT: Final = MessageSpec(
 
 def decode_subscription(encoded: bytes) -> Subscription:
     """Decode a subscription. Raises DecodeError."""
-    decode = _decoder(SUBSCRIPTION, _version(SUBSCRIPTION, encoded))
-    subscription: Subscription = decode(encoded, INT16.size, len(encoded))
+    subscription: Subscription = _decode(SUBSCRIPTION, encoded)
     return subscription
 
 
 def decode_subscribed_topics(encoded: bytes) -> tuple[str, ...]:
     """Decode only the topics. Raises DecodeError."""
     # All versions start with the v0 fields (upstream: ClassicGroup.computeSubscribedTopics).
-    subscription: Subscription = _decoder(SUBSCRIPTION, 0)(encoded, INT16.size, len(encoded))
+    subscription: Subscription = _decoder(SUBSCRIPTION, 0, False)(encoded, INT16.size, len(encoded))
     return subscription.topics
 
 
 def decode_assignment(encoded: bytes) -> Assignment:
     """Decode an assignment. Raises DecodeError."""
-    decode = _decoder(ASSIGNMENT, _version(ASSIGNMENT, encoded))
-    assignment: Assignment = decode(encoded, INT16.size, len(encoded))
+    assignment: Assignment = _decode(ASSIGNMENT, encoded)
     return assignment
 
 
 def decode_as_dict(spec: MessageSpec, encoded: bytes) -> dict[str, Any]:
     """Decode a SUBSCRIPTION or ASSIGNMENT with the field names of Kafka's schema. Raises
     DecodeError, including for malformed UTF-8."""
-    decode = _decoder(spec, _version(spec, encoded), as_dict=True)
-    fields: dict[str, Any] = decode(encoded, INT16.size, len(encoded))
+    fields: dict[str, Any] = _decode(spec, encoded, as_dict=True)
     return fields
 
 
@@ -103,17 +100,18 @@ def encode_assignment(assignment: Assignment, version: int = ASSIGNMENT.max_vers
     return INT16.pack(version) + _encoder(ASSIGNMENT, version)(assignment)
 
 
-def _version(spec: MessageSpec, encoded: bytes) -> int:
+def _decode(spec: MessageSpec, encoded: bytes, *, as_dict: bool = False) -> Any:
     if len(encoded) < INT16.size:
         raise DecodeError(f"{spec.name}: {len(encoded)} bytes have no version")
     version: int = INT16.unpack_from(encoded)[0]
     if version < 0:
         raise DecodeError(f"{spec.name}: invalid version {version}")
-    return min(version, spec.max_version)
+    decode = _decoder(spec, min(version, spec.max_version), as_dict)
+    return decode(encoded, INT16.size, len(encoded))
 
 
 @cache
-def _decoder(spec: MessageSpec, version: int, *, as_dict: bool = False) -> Decoder:
+def _decoder(spec: MessageSpec, version: int, as_dict: bool) -> Decoder:
     return compile_decoder(spec.schema(version), DecodeError, strict=as_dict, as_dict=as_dict)
 
 

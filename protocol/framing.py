@@ -15,6 +15,7 @@ from struct import error as StructError  # noqa: N812
 from typing import Final, NamedTuple
 
 from .apis import API_VERSIONS, APIS, BY_KEY
+from .budgets import MIB
 from .errors import (
     FrameTooLarge,
     InvalidFrameSize,
@@ -27,8 +28,6 @@ from .primitives import java_text, skip_tagged_fields
 
 SIZE: Final = Struct(">i")
 _size_at: Final = SIZE.unpack_from
-MIB: Final = 1024 * 1024
-
 FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Final
 
+from ..protocol.budgets import MIB
 from ..protocol.errors import ApiError, ErrorCode
 from .configs.config_def import ConfigDef, ConfigKey, ConfigType, InvalidConfigValue, Value
 from .configs.effective import CORDONED_LOG_DIRS, EVERY_BROKER, MIN_INSYNC_REPLICAS, Configs
 from .configs.group_configs import validate_dynamic_bounds
-from .configs.topic_keys import MIB
 from .registry import TopicRegistry
 
 _OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]*+)\.(.*+)", re.DOTALL)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from itertools import dropwhile
 from typing import Any, Final, NamedTuple
 
+from ...protocol.budgets import MIB
 from ..names import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC
 from .config_def import (
     ConfigDef,
@@ -351,7 +352,7 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
 
 
 # The minimum of a topic's segment.bytes. offsets.topic.segment.bytes may be lower.
-_SEGMENT_BYTES_MIN: Final = 1024 * 1024
+_SEGMENT_BYTES_MIN: Final = MIB
 
 # The prefix of the broker keys of each internal topic, and its overrides (upstream:
 # groupMetadataTopicConfigs, transactionTopicConfigs, shareGroupStateTopicConfigs).

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from ...protocol.budgets import MIB
 from .config_def import (
     LONG_MAX,
     ConfigKey,
@@ -19,7 +20,6 @@ from .config_def import (
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
-MIB: Final = 1024 * 1024
 
 
 def gzip_level(name: str, value: Value) -> None:
