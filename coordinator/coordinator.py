@@ -268,7 +268,10 @@ class Coordinator:
             if isinstance(record, GroupMetadataRecord):
                 group_id = record.group_id
                 group = partition.groups[group_id]
-                if group_id in partition.consumer_groups or group_id in partition.other_groups:
+                if (
+                    group_id in partition.consumer_groups
+                    or group_id in partition.other_groups.groups
+                ):
                     # The group was to become classic.
                     _fail_waiting(decision, group, LARGE_RECORD_ERROR)
                     self._remove_group(group_id)

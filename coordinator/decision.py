@@ -219,7 +219,7 @@ class PartitionState:
         return (
             group_id in self.groups
             or group_id in self.consumer_groups
-            or group_id in self.other_groups
+            or group_id in self.other_groups.groups
         )
 
     def by_topic_name(self, assigned: Partitions) -> dict[str, list[int]]:

@@ -41,9 +41,6 @@ class OtherGroups:
         self.groups: dict[str, OtherGroup] = {}
         self.unknown_types: set[int] = set()
 
-    def __contains__(self, group_id: str) -> bool:
-        return group_id in self.groups
-
     def apply(self, record: OtherGroupRecord) -> None:
         group = self.groups.get(record.group_id)
         if record.value is not None:

@@ -175,9 +175,7 @@ def decide_classic_sync(
 ) -> Outcome:
     decision = Decision(partition, now, ticket)
     try:
-        member = _validate(
-            decision, group, command.member_id, command.group_instance_id, command.generation_id
-        )
+        member = _validate(decision, group, command)
         _check_protocol(member, command)
         if group.assignment_epoch > member.epoch and not _is_revoking(member):
             _expect_join(decision, group, member)
@@ -200,14 +198,9 @@ def decide_classic_sync(
     return decision.outcome()
 
 
-def _validate(
-    decision: Decision,
-    group: ConsumerGroup,
-    member_id: str,
-    instance_id: str | None,
-    generation_id: int,
-) -> Member:
+def _validate(decision: Decision, group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
     """Return the member of the classic protocol that sent the request. Raises ApiError."""
+    member_id, instance_id = command.member_id, command.group_instance_id
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -217,7 +210,7 @@ def _validate(
         member = check_static_member(decision, group, member, member_id, instance_id)
     if not member.uses_classic_protocol:
         raise ApiError(ErrorCode.unknown_member_id)
-    if member.epoch != generation_id:
+    if member.epoch != command.generation_id:
         raise ApiError(ErrorCode.illegal_generation)
     return member
 
@@ -251,9 +244,7 @@ def decide_classic_heartbeat(
     decision = Decision(partition, now, ticket)
     error = ErrorCode.none
     try:
-        member = _validate(
-            decision, group, command.member_id, command.group_instance_id, command.generation_id
-        )
+        member = _validate(decision, group, command)
         classic = member.metadata.classic_member_metadata
         assert classic is not None
         start_session(decision, group.group_id, member.member_id, classic.session_timeout_ms)

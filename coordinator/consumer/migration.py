@@ -66,7 +66,7 @@ def find_or_create_group(decision: Decision, group_id: str, *, create: bool) -> 
         )
         return ConsumerGroup(group_id)
     classic = None
-    if create and group_id not in partition.other_groups:
+    if create and group_id not in partition.other_groups.groups:
         classic = partition.find(group_id, decision.now)
     if classic is None:
         message = f"Group {group_id} is not a consumer group."

@@ -115,11 +115,8 @@ def _assignor_members(
 
 def _assignor_topics(decision: Decision, members: Mapping[str, AssignorMember]) -> dict[str, Topic]:
     topics = decision.partition.topics
-    names = {
-        name
-        for topics in {id(m.topics): m.topics for m in members.values()}.values()
-        for name in topics
-    }
+    distinct = {id(member.topics): member.topics for member in members.values()}
+    names = set[str]().union(*distinct.values())
     found: dict[str, Topic] = {}
     for name in names:
         topic_id = topics.id_of(name)
