@@ -120,10 +120,6 @@ class PartitionCheckpoints:
         self.cleaned_offsets.remove(*partitions)
 
 
-class UnreadableMeta(LogError):
-    """`meta.properties` has no valid cluster id."""
-
-
 def new_cluster_id() -> str:
     """Return a random UUID in Kafka's form, unpadded base64url. It does not begin with a dash,
     because command lines would parse it as an option (upstream: Uuid.randomUuid)."""
@@ -135,7 +131,7 @@ def new_cluster_id() -> str:
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
     """Return the cluster id in `meta.properties`. A missing file is created with a new id. Raises
-    UnreadableMeta if an existing file has no valid id, because to clients, a new id would mean a
+    LogError if an existing file has no valid id, because to clients, a new id would mean a
     new cluster."""
     path = folder / _META_PROPERTIES
     if files.exists(path):
@@ -151,7 +147,7 @@ def _parse_cluster_id(data: bytes) -> str:
     values = dict(line.split("=", 1) for line in lines if "=" in line and line[0] != "#")
     cluster_id = values.get("cluster.id", "").strip()
     if not cluster_id or not cluster_id.isascii():
-        raise UnreadableMeta(f"{_META_PROPERTIES} has no valid cluster.id")
+        raise LogError(f"{_META_PROPERTIES} has no valid cluster.id")
     return cluster_id
 
 

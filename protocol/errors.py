@@ -39,22 +39,6 @@ class ProtocolError(Exception):
     """The peer sent malformed data. The message is for the log."""
 
 
-class InvalidFrameSize(ProtocolError):
-    """A frame's size is negative or too small for a request header."""
-
-
-class FrameTooLarge(ProtocolError):
-    """A frame's size is above `socket.request.max.bytes`."""
-
-
-class InvalidHeader(ProtocolError):
-    """The request header exceeds its frame."""
-
-
-class UnknownApi(ProtocolError):
-    """The API key is not served."""
-
-
 class UnsupportedVersion(ProtocolError):
     """The API is served, but not in this version."""
 

@@ -16,14 +16,7 @@ from typing import Final, NamedTuple
 
 from .apis import API_VERSIONS, APIS, BY_KEY
 from .budgets import MIB
-from .errors import (
-    FrameTooLarge,
-    InvalidFrameSize,
-    InvalidHeader,
-    ProtocolError,
-    UnknownApi,
-    UnsupportedVersion,
-)
+from .errors import ProtocolError, UnsupportedVersion
 from .primitives import java_text, skip_tagged_fields
 
 SIZE: Final = Struct(">i")
@@ -52,7 +45,7 @@ class Framer:
     __slots__ = ("_frame_bytes_max", "_frame_bytes_min", "_missing", "_partial", "error")
 
     error: ProtocolError | None
-    """InvalidFrameSize or FrameTooLarge once the stream has ended, otherwise None."""
+    """None until the stream has ended."""
 
     def __init__(
         self, frame_bytes_max: int = FRAME_BYTES_MAX, frame_bytes_min: int = FRAME_BYTES_MIN
@@ -143,14 +136,14 @@ class Framer:
 
     def _invalid_size(self, size: int) -> ProtocolError:
         if size >> 16 == TLS_HANDSHAKE:
-            return FrameTooLarge(TLS_ON_PLAINTEXT)
+            return ProtocolError(TLS_ON_PLAINTEXT)
         if size > self._frame_bytes_max:
-            return FrameTooLarge(
+            return ProtocolError(
                 f"frame of {size} bytes exceeds socket.request.max.bytes ({self._frame_bytes_max})"
             )
         if size < 0:
-            return InvalidFrameSize(f"invalid frame size {size}")
-        return InvalidFrameSize(
+            return ProtocolError(f"invalid frame size {size}")
+        return ProtocolError(
             f"frame of {size} bytes is too short for a request header ({FRAME_BYTES_MIN} bytes)"
         )
 
@@ -182,8 +175,8 @@ _new: Final = tuple.__new__
 
 
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
-    """Decode the header of the frame at buffer[start:end]. Raises UnknownApi, UnsupportedVersion
-    (ApiVersions is accepted in every version, and Routes.find handles it), InvalidHeader."""
+    """Decode the header of the frame at buffer[start:end]. Raises ProtocolError, or
+    UnsupportedVersion (except for ApiVersions, whose versions Routes.find handles)."""
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
     except StructError:
@@ -207,7 +200,7 @@ def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
             try:
                 body = skip_tagged_fields(buffer, body, end)
             except ValueError as error:
-                raise InvalidHeader(f"request header: {error}") from None
+                raise ProtocolError(f"request header: {error}") from None
     if body > end:
         raise _too_short(start, end)
     return _new(RequestHeader, (served[0], served[1], correlation_id, client_id, body))
@@ -233,12 +226,12 @@ def _not_served(key_and_version: int) -> tuple[int, int, bool]:
         return key, version, version >= BY_KEY[key].flexible_from
     api = BY_KEY.get(key)
     if api is None:
-        raise UnknownApi(f"API key {key} is not served (version {version} was requested)")
+        raise ProtocolError(f"API key {key} is not served (version {version} was requested)")
     raise UnsupportedVersion(
         f"{api.name} (key {key}) is served in versions {api.min_version} to {api.max_version},"
         f" not in version {version}"
     )
 
 
-def _too_short(start: int, end: int) -> InvalidHeader:
-    return InvalidHeader(f"frame of {end - start} bytes is too short for its header")
+def _too_short(start: int, end: int) -> ProtocolError:
+    return ProtocolError(f"frame of {end - start} bytes is too short for its header")

@@ -26,8 +26,8 @@ from .errors import (
     DecodeError,
     EncodeError,
     ManyItems,
+    ProtocolError,
     ResponseTooLarge,
-    UnknownApi,
     UnsupportedVersion,
 )
 from .primitives import skip_tagged_fields, string
@@ -180,7 +180,7 @@ def _module(key: int, version: int, part: str) -> ModuleType:
 def _api(key: int) -> Api:
     api = BY_KEY.get(key)
     if api is None:
-        raise UnknownApi(f"API key {key} is not served")
+        raise ProtocolError(f"API key {key} is not served")
     return api
 
 

@@ -24,7 +24,7 @@ from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, Api, Profi
 from ...protocol.budgets import FIRST_STEPS_MAX
 from ...protocol.decoder import Decoder, FieldLocator
 from ...protocol.encoder import BuffersEncoder, FrameEncoder
-from ...protocol.errors import EncodeError, ErrorCode, ManyItems, UnknownApi, UnsupportedVersion
+from ...protocol.errors import EncodeError, ErrorCode, ManyItems, ProtocolError, UnsupportedVersion
 from ...protocol.framing import SIZE
 from ...protocol.messages import request_decoder, request_field_locator, response_encoder
 from ..event_loop.scheduler import SLICE_SECONDS
@@ -105,8 +105,8 @@ class Routes:
         self._bare_token: Route | None = None
 
     def find(self, key: int, version: int) -> Route:
-        """Return the route. Raises UnknownApi or UnsupportedVersion if the profile does not serve
-        the API or the version."""
+        """Return the route. Raises ProtocolError if the profile does not serve the API, and
+        UnsupportedVersion if it does not serve the version."""
         route = self._routes.get((key, version))
         return self._new_route(key, version) if route is None else route
 
@@ -114,7 +114,7 @@ class Routes:
         # decode_request_header rejects APIs that no profile serves.
         api = self._profile.get(key)
         if api is None:
-            raise UnknownApi(f"{BY_KEY[key].name} (key {key}) is not served in this profile")
+            raise ProtocolError(f"{BY_KEY[key].name} (key {key}) is not served in this profile")
         handler = import_module(f"...handlers.{api.handler}", __name__)
         if not api.serves(version):
             if key == API_VERSIONS:

@@ -7,7 +7,7 @@ from struct import pack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.protocol.errors import FrameTooLarge, InvalidFrameSize
+from kohort.protocol.errors import ProtocolError
 from kohort.protocol.framing import FRAME_BYTES_MAX, FRAME_BYTES_MIN, Framer, address
 
 BODIES = st.lists(st.binary(min_size=FRAME_BYTES_MIN, max_size=60), max_size=6)
@@ -67,28 +67,26 @@ def test_frames_outlive_the_receive_buffer(bodies: list[bytes], reads: list[int]
 
 
 @pytest.mark.parametrize(
-    ("size", "error", "message"),
+    ("size", "message"),
     [
-        (-1, InvalidFrameSize, "invalid frame size -1"),
-        (-(2**31), InvalidFrameSize, "invalid frame size -2147483648"),
-        (0, InvalidFrameSize, "frame of 0 bytes is too short"),
-        (1, InvalidFrameSize, "too short for a request header"),
-        (FRAME_BYTES_MIN - 1, InvalidFrameSize, "too short for a request header"),
-        (FRAME_BYTES_MAX + 1, FrameTooLarge, r"exceeds socket.request.max.bytes \(104857600\)"),
-        (2**31 - 1, FrameTooLarge, "frame of 2147483647 bytes"),
+        (-1, "invalid frame size -1"),
+        (-(2**31), "invalid frame size -2147483648"),
+        (0, "frame of 0 bytes is too short"),
+        (1, "too short for a request header"),
+        (FRAME_BYTES_MIN - 1, "too short for a request header"),
+        (FRAME_BYTES_MAX + 1, r"exceeds socket.request.max.bytes \(104857600\)"),
+        (2**31 - 1, "frame of 2147483647 bytes"),
     ],
 )
 @pytest.mark.parametrize("cut", [1, 4])
-def test_invalid_frame_size_ends_the_stream(
-    size: int, error: type[Exception], message: str, cut: int
-) -> None:
+def test_invalid_frame_size_ends_the_stream(size: int, message: str, cut: int) -> None:
     framer = Framer()
     good = b"g" * 12
     stream = framed(good) + pack(">i", size)
     split = len(stream) - 4 + cut
     found = feed(framer, stream[:split]) + feed(framer, stream[split:])
     assert found == [good]
-    with pytest.raises(error, match=message):
+    with pytest.raises(ProtocolError, match=message):
         raise framer.error or AssertionError("no error")
     assert feed(framer, framed(good)) == []
     assert framer._partial is None
@@ -98,7 +96,7 @@ def test_maximum_frame_size_is_configurable() -> None:
     framer = Framer(frame_bytes_max=20)
     assert feed(framer, framed(b"x" * 20)) == [b"x" * 20]
     framer.feed(framed(b"x" * 21))
-    assert isinstance(framer.error, FrameTooLarge)
+    assert "frame of 21 bytes exceeds" in str(framer.error)
 
 
 def test_announced_frame_size_allocates_nothing() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
-from kohort.protocol.errors import InvalidHeader, ProtocolError, UnknownApi, UnsupportedVersion
+from kohort.protocol.errors import ProtocolError, UnsupportedVersion
 from kohort.protocol.framing import (
     RequestHeader,
     api_key,
@@ -59,20 +59,20 @@ def test_tagged_fields_are_ignored() -> None:
 @pytest.mark.parametrize(
     ("frame", "error", "message"),
     [
-        (header(999, 0), UnknownApi, "API key 999"),
-        (header(-1, 3), UnknownApi, "key -1"),
-        (header(7, 0), UnknownApi, "key 7"),
+        (header(999, 0), ProtocolError, "API key 999"),
+        (header(-1, 3), ProtocolError, "key -1"),
+        (header(7, 0), ProtocolError, "key 7"),
         (header(8, 1), UnsupportedVersion, r"OffsetCommit \(key 8\) is served in versions 2 to 10"),
         (header(8, 99), UnsupportedVersion, "not in version 99"),
         (header(8, -1), UnsupportedVersion, "not in version -1"),
         (header(0, 0), UnsupportedVersion, "Produce"),
-        (b"", InvalidHeader, "0 bytes is too short"),
-        (header(12, 0)[:9], InvalidHeader, "9 bytes is too short"),
-        (header(12, 0)[:-1], InvalidHeader, "too short"),
-        (header(12, 4), InvalidHeader, "a varint exceeds its buffer"),
-        (header(12, 4, rest=b"\x01"), InvalidHeader, "a varint exceeds its buffer"),
-        (header(12, 4, rest=b"\x01\x00\x05abcd"), InvalidHeader, "5 bytes exceeds"),
-        (header(12, 4, rest=b"\xff" * 9), InvalidHeader, "longer than 5 bytes"),
+        (b"", ProtocolError, "0 bytes is too short"),
+        (header(12, 0)[:9], ProtocolError, "9 bytes is too short"),
+        (header(12, 0)[:-1], ProtocolError, "too short"),
+        (header(12, 4), ProtocolError, "a varint exceeds its buffer"),
+        (header(12, 4, rest=b"\x01"), ProtocolError, "a varint exceeds its buffer"),
+        (header(12, 4, rest=b"\x01\x00\x05abcd"), ProtocolError, "5 bytes exceeds"),
+        (header(12, 4, rest=b"\xff" * 9), ProtocolError, "longer than 5 bytes"),
     ],
 )
 def test_header_for_which_kafka_closes_the_connection_is_an_error(
@@ -84,7 +84,7 @@ def test_header_for_which_kafka_closes_the_connection_is_an_error(
 
 def test_header_does_not_extend_into_the_next_frame() -> None:
     frame = header(12, 0, b"long name")
-    with pytest.raises(InvalidHeader):
+    with pytest.raises(ProtocolError, match="too short for its header"):
         decode_request_header(frame + frame, 0, len(frame) - 1)
 
 
@@ -92,7 +92,7 @@ def test_api_versions_is_decoded_in_any_version() -> None:
     newer = decode(header(18, 99, rest=b"\0junk"))
     assert (newer.api_key, newer.api_version, newer.correlation_id) == (18, 99, 7)
     assert decode(header(18, -1)).api_version == -1  # header v1
-    with pytest.raises(InvalidHeader):
+    with pytest.raises(ProtocolError, match="request header"):
         decode(header(18, 99, rest=b"\xff\xff\xff"))
 
 
