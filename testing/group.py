@@ -5,14 +5,18 @@ from functools import partial
 from typing import Self, TypeVar
 
 from ..broker.cluster import Node
+from ..coordinator.classic.group import RebalanceReason
+from ..coordinator.coordinator import Coordinator
+from ..coordinator.outcome import Outcome
 from ..log.log import Log
+from ..offsets.causes import Cause
 from ..offsets.table import OffsetsTable
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.names import OFFSETS_TOPIC
 from .deadline import longest
 from .explanation.explanation import explain_group
 from .generations import Generation, MemberAssignment
-from .group_control import AssignmentHold, Hold, Loading, evict, expire, fence, rebalance
+from .group_control import AssignmentHold, Hold, Loading, evict
 from .group_view import (
     ClassicView,
     ConsumerView,
@@ -270,7 +274,7 @@ class Group(SuggestsAttributes):
         """Start a rebalance, unless the group is in PreparingRebalance or has no members. The
         response to each member's next heartbeat makes the member rejoin. A consumer group gets its
         next epoch, which each member reaches with its next heartbeat."""
-        rebalance(self._host, self.group_id, reason)
+        self._rebalance(reason)
 
     def lead(self, member: str) -> None:
         """Start a rebalance with this member as the leader. Raises ValueError for a consumer group.
@@ -279,11 +283,16 @@ class Group(SuggestsAttributes):
         found = self._find(member)
         if isinstance(self._call(lambda: self._view), ConsumerView):
             raise ValueError(f"Group {self.group_id} is a consumer group, which has no leader")
-        rebalance(self._host, self.group_id, f"{member} is to lead", found.member_id)
+        self._rebalance(f"{member} is to lead", found.member_id)
+
+    def _rebalance(self, reason: str, leader_id: str | None = None) -> None:
+        why = RebalanceReason(Cause.REQUESTED_BY_TEST, reason)
+        self._carry_out(lambda c, now: c.rebalance(self.group_id, why, leader_id, now))
 
     def expire(self, member: str) -> None:
         """Expire the member's session now. A live client gets UNKNOWN_MEMBER_ID, as in Kafka."""
-        expire(self._host, self.group_id, self._find(member).member_id)
+        member_id = self._find(member).member_id
+        self._carry_out(lambda c, now: c.expire_session(self.group_id, member_id, now))
 
     def fence(self, member: str) -> None:
         """Fence a member of the consumer protocol (KIP-848): its next heartbeat gets
@@ -293,7 +302,8 @@ class Group(SuggestsAttributes):
         found = self._find(member)
         if found.protocol != "consumer":
             raise ValueError(f"{member} uses the classic protocol, without epochs: use expire()")
-        fence(self._host, self.group_id, found.member_id)
+        self._carry_out(lambda c, now: c.fence(self.group_id, found.member_id, now))
+        self._host.call(self._host.fake_members.send_heartbeats)
 
     def evict(self, member: str, reason: str = "requested by a test") -> None:
         """Remove the member as an admin client does. Also raises ValueError if the coordinator
@@ -342,6 +352,19 @@ class Group(SuggestsAttributes):
             broker.cluster.move(OFFSETS_TOPIC, index, node_id)
 
         self._host.change_topics(move)
+
+    def _carry_out(self, decide: Callable[[Coordinator, int], Outcome]) -> None:
+        """Carry out a decision of the coordinator, at its time, as an action of the test. Raises
+        ValueError if the coordinator is not active."""
+
+        def carry_out() -> str | None:
+            with self._host.history.by_test():
+                is_active = self.node.coordinators.carry_out(self.group_id, decide)
+            return None if is_active else self._explain(verbose=False)
+
+        explanation = self._call(carry_out)
+        if explanation is not None:
+            raise ValueError(f"Group {self.group_id} has no active coordinator. {explanation}")
 
     def _find(self, name: str) -> Member:
         host, members = self._host, self.members

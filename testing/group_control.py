@@ -11,11 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Self
 
-from ..coordinator.classic.group import RebalanceReason
 from ..coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from ..coordinator.coordinator import Coordinator
 from ..coordinator.outcome import NOTHING, Outcome
-from ..offsets.causes import Cause
 from ..protocol.errors import ErrorCode
 from ..suggestions import SuggestsAttributes
 from ..topics.names import OFFSETS_TOPIC
@@ -259,48 +257,6 @@ class _LoadingGate:
                 activate()
 
 
-def rebalance(host: BrokerHost, group_id: str, reason: str, leader_id: str | None = None) -> None:
-    """Start a rebalance. Raises ValueError if the coordinator is not active."""
-    why = RebalanceReason(Cause.REQUESTED_BY_TEST, reason)
-
-    def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
-        return coordinator.rebalance(group_id, why, leader_id, now_ms)
-
-    _execute(host, group_id, decide)
-
-
-def expire(host: BrokerHost, group_id: str, member_id: str) -> None:
-    """Expire a member's session. Raises ValueError if the coordinator is not active."""
-
-    def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
-        return coordinator.expire_session(group_id, member_id, now_ms)
-
-    _execute(host, group_id, decide)
-
-
-def fence(host: BrokerHost, group_id: str, member_id: str) -> None:
-    """Fence a member of the consumer protocol. Raises ValueError like `expire`."""
-
-    def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
-        return coordinator.fence(group_id, member_id, now_ms)
-
-    _execute(host, group_id, decide)
-    host.call(host.fake_members.send_heartbeats)
-
-
-def _execute(
-    host: BrokerHost, group_id: str, decide: Callable[[Coordinator, int], Outcome]
-) -> None:
-    def execute() -> str | None:
-        with host.history.by_test():
-            is_active = node_of(host.broker, group_id).coordinators.carry_out(group_id, decide)
-        return None if is_active else explain_group(host, group_id)
-
-    explanation = host.call(execute)
-    if explanation is not None:
-        raise ValueError(f"Group {group_id} has no active coordinator. {explanation}")
-
-
 def evict(host: BrokerHost, group_id: str, member: Member, reason: str) -> None:
     """Remove a member as an admin client does. Raises ValueError if the request is rejected."""
     leaving = LeavingMember(member.member_id, member.instance_id, _REMOVED_BY_ADMIN + reason)
@@ -350,8 +306,8 @@ class FastEviction:
             return
         _, group_id, member_id = key
 
-        def decide(coordinator: Coordinator, now_ms: int) -> Outcome:
-            return coordinator.expire_session(group_id, member_id, now_ms)
-
         with self._host.history.by_test():
-            node_of(self._host.broker, group_id).coordinators.carry_out(group_id, decide)
+            node_of(self._host.broker, group_id).coordinators.carry_out(
+                group_id,
+                lambda coordinator, now_ms: coordinator.expire_session(group_id, member_id, now_ms),
+            )
