@@ -67,56 +67,33 @@ class Snapshot:
 
 
 class InProcessClients(Protocol):
-    """Clients on the broker's own event loop, without sockets: the fake members."""
+    """Clients on the broker's own event loop, without sockets: FakeMembers, which describes these
+    methods."""
 
     client_ids: set[str | None]
 
-    def on_event(self, event: GroupEvent) -> None:
-        """Called with each event of a coordinator."""
-
     @property
-    def steady(self) -> Mapping[str, object]:
-        """The members that only send heartbeats, by member id."""
-
-    def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Yield the times of the next activities, by the broker's clock. Without heartbeats, omit
-        steady members."""
-
-    def on_topics(self, version: int) -> None:
-        """See FakeMembers."""
-
-    def send_heartbeats(self) -> None:
-        """Let all steady members send a heartbeat now."""
-
-    async def wait_until_idle(self) -> None:
-        """Wait until every fake member waits for other members or for a deadline."""
-
-    async def is_idle(self) -> bool:
-        """Return whether there is no activity for several iterations of the loop."""
-
-    def close(self) -> None:
-        """End all activity."""
+    def steady(self) -> Mapping[str, object]: ...
+    def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]: ...
+    def on_event(self, event: GroupEvent) -> None: ...
+    def on_topics(self, version: int) -> None: ...
+    def send_heartbeats(self) -> None: ...
+    async def wait_until_idle(self) -> None: ...
+    async def is_idle(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 class MarkerHook(Protocol):
-    """Receives the markers of transactions before they are written."""
+    """Receives the markers of transactions before they are written: MarkerHold, which describes
+    these methods."""
 
     @property
-    def transactional_ids(self) -> list[str]:
-        """The transactions whose markers the hook holds back."""
-
+    def transactional_ids(self) -> list[str]: ...
     @property
-    def is_unused(self) -> bool:
-        """Whether the hook has never held back markers."""
-
-    def report(self) -> str:
-        """Explain why the hook has never held back markers."""
-
-    def remove(self) -> None:
-        """Write the markers that are held back, and stop holding markers back."""
-
-    def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
-        """Return whether the hook holds back these markers. If so, it calls `write` later."""
+    def is_unused(self) -> bool: ...
+    def report(self) -> str: ...
+    def remove(self) -> None: ...
+    def hold(self, markers: Markers, write: Callable[[], None]) -> bool: ...
 
 
 class BrokerHost:

@@ -91,6 +91,7 @@ class MarkerHold(SuggestsAttributes):
     # --- on the broker's loop
 
     def remove(self) -> None:
+        """Write the markers that are held back, and end the hold."""
         if self in self._host.marker_holds:
             self._host.marker_holds.remove(self)
         held, self._held = self._held, {}
@@ -99,6 +100,7 @@ class MarkerHold(SuggestsAttributes):
                 write()
 
     def hold(self, markers: Markers, write: Callable[[], None]) -> bool:
+        """Return whether the hold holds back these markers. If so, it calls `write` later."""
         if self._transactional_id not in (None, markers.transactional_id):
             return False
         self.is_unused = False

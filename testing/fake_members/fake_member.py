@@ -402,8 +402,8 @@ class FakeMembers:
                     each.wake()
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Return the times at which members act next. Without heartbeats, omit members that only
-        send heartbeats."""
+        """Return when members act next, by the broker's clock. Without heartbeats, omit members
+        that only send heartbeats."""
         return (
             each.due_ms
             for each in self._members
