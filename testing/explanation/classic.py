@@ -16,6 +16,7 @@ class ClassicExplanation:
         self._timers = timers
 
     def state(self) -> str:
+        """Return one or more sentences: the state, and what the group is waiting for."""
         group, name = self._group, f"Group {self._group.group_id}"
         if group.state is PREPARING:
             return f"{name} is rebalancing: {self._missing_joins(group)}"
@@ -81,6 +82,7 @@ class ClassicExplanation:
         return member_id if member is None else name_member(member_id, member.client_id)
 
     def details(self) -> Iterator[str]:
+        """Yield lines about the last rebalance and the members."""
         group = self._group
         if (reason := group.rebalance_reason) is not None:
             yield f"last rebalance: {reason.cause} ({reason.text})"

@@ -32,6 +32,7 @@ class ConsumerExplanation:
         self._is_held = is_held
 
     def state(self) -> str:
+        """Return one or more sentences: the state, and what the group is waiting for."""
         group, name = self._group, f"Group {self._group.group_id}"
         if not group.members:
             return f"{name} is Empty: it has no members. Its epoch is {group.epoch}."
@@ -153,6 +154,7 @@ class ConsumerExplanation:
         return "" if due_ms is None else self._timers.until(due_ms)
 
     def details(self) -> Iterator[str]:
+        """Yield lines about the last rebalance and the members."""
         group = self._group
         yield f"group epoch {group.epoch}, assignment epoch {group.assignment_epoch}"
         yield from (self._describe(each) for each in self._members.values())

@@ -3,7 +3,6 @@ wait that times out."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from ...coordinator.consumer.group import LEAVE_STATIC_EPOCH
 from ...offsets.causes import Cause
@@ -35,21 +34,10 @@ EXPIRED_MAX = 3
 _RESETS_MEMBER_ID = frozenset({"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID"})
 
 
-class StateExplanation(Protocol):
-    """The part of an explanation that depends on the group protocol."""
-
-    def state(self) -> str:
-        """Return one or more sentences: the state, and what the group is waiting for."""
-
-    def details(self) -> Iterator[str]:
-        """Return lines about the last rebalance and the members."""
-
-
 def explain_group(host: BrokerHost, group_id: str, *, verbose: bool = False) -> str:
     """Describe in a few sentences what the group is waiting for, and how the test is involved. If
     `verbose`, the members, their timers and the last requests follow. Runs on the broker's loop."""
-    explanation = _Explanation(host, group_id, verbose=verbose)
-    return explanation.text()
+    return _Explanation(host, group_id, verbose=verbose).text()
 
 
 class _Explanation:
@@ -62,7 +50,7 @@ class _Explanation:
         self._view = None if self._unavailable else view_of(host.broker, group_id)
         coordinator = coordinator_of(host.broker, group_id)
         self._has_offsets = coordinator is not None and coordinator.offsets.has_group(group_id)
-        self._state: StateExplanation | None = None
+        self._state: ClassicExplanation | ConsumerExplanation | None = None
         if coordinator is None or self._view is None:
             return
         self._timers = Timers(coordinator, group_id, host.clock.now_ms())

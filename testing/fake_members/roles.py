@@ -3,7 +3,7 @@ same group protocol, with different subscriptions and assignments."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from ...assignors.client_adapter import ClientAdapter, by_topic
 from ...assignors.connect import protocol as connect
@@ -30,43 +30,12 @@ class JoinResult:
     now_ms: int
 
 
-class Role(Protocol):
-    owned: tuple[tuple[str, int], ...]
-    """The partitions or tasks that the member believes it owns."""
-
-    @property
-    def protocol_type(self) -> str: ...
-
-    @property
-    def rejoin_reason(self) -> str | None:
-        """The reason for a rejoin that the coordinator did not request (KIP-800)."""
-
-    @property
-    def is_cooperative(self) -> bool:
-        """Whether the member keeps its partitions during a rebalance."""
-
-    def forget(self) -> None:
-        """Reset to the state of a new process."""
-
-    def revoke_all(self) -> None:
-        """Revoke everything."""
-
-    def protocols(self) -> list[tuple[str, bytes]]:
-        """Return (name, metadata) of each supported protocol, in order of preference."""
-
-    def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
-        """Compute the assignment of each member, by member id, as the leader."""
-
-    def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
-        """Take over the assigned partitions or tasks. Return the delay in milliseconds after which
-        the member must rejoin (0 after a revocation); None if it need not."""
-
-
 class Consumer:
     """A consumer, with its assignors in order of preference."""
 
     protocol_type: Final = "consumer"
     rejoin_reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
+    """The reason for a rejoin that the coordinator did not request (KIP-800)."""
 
     def __init__(self, assignors: Sequence[Assignor], topics: Iterable[str]) -> None:
         self._assignors = assignors
@@ -74,12 +43,15 @@ class Consumer:
         self.forget()
 
     def forget(self) -> None:
+        """Reset to the state of a new process."""
         self._adapters = {each.name: ClientAdapter(each, None) for each in self._assignors}
         self.owned: tuple[TopicPartition, ...] = ()
+        """The partitions or tasks that the member believes it owns."""
         self._owned_generation = -1
 
     @property
     def is_cooperative(self) -> bool:
+        """Whether the member keeps its partitions during a rebalance."""
         # Only if all assignors are cooperative, as in Java (ConsumerCoordinator, KIP-429).
         return all(adapter.assignor.cooperative for adapter in self._adapters.values())
 
@@ -87,12 +59,14 @@ class Consumer:
         self.owned = ()
 
     def protocols(self) -> list[tuple[str, bytes]]:
+        """Return (name, metadata) of each supported protocol, in order of preference."""
         return [
             (name, _encode(adapter.subscription(self.topics, self.owned, self._owned_generation)))
             for name, adapter in self._adapters.items()
         ]
 
     def assign(self, joined: JoinResult, topics: TopicRegistry) -> dict[str, bytes]:
+        """Compute the assignment of each member, by member id, as the leader."""
         members = {
             each.member_id: _decode(each.metadata, each.group_instance_id)
             for each in joined.members
@@ -109,6 +83,8 @@ class Consumer:
         }
 
     def apply(self, joined: JoinResult, assignment: bytes) -> int | None:
+        """Take over the assigned partitions or tasks. Return the delay in milliseconds after which
+        the member must rejoin (0 after a revocation); None if it need not."""
         topics = (
             consumer_protocol.decode_assignment(assignment).assigned_partitions
             if assignment
@@ -154,7 +130,8 @@ def _topic_partitions(
 
 
 class ConnectWorker:
-    """A Connect worker. `connectors` has the configured number of tasks of each connector."""
+    """A Connect worker, with the same methods as a Consumer. `connectors` has the configured number
+    of tasks of each connector."""
 
     protocol_type: Final = connect.PROTOCOL_TYPE
     rejoin_reason: Final = None
@@ -206,3 +183,6 @@ class ConnectWorker:
         if assigned.revoked:
             return 0  # other workers can now start the work that this worker has stopped
         return assigned.delay_ms or None
+
+
+Role: TypeAlias = Consumer | ConnectWorker
