@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ..broker.event_loop.timers import SystemClock
 from ..coordinator.outcome import EventType
@@ -271,14 +271,9 @@ def total_ms(by: timedelta | None, units: Units) -> int:
         known = Units.__annotations__
         hint = did_you_mean(min(unknown), known) or f"; the units: {', '.join(known)}"
         raise TypeError(f"Unknown unit {min(unknown)}{hint}")
-    total_by = (by or timedelta(0)) + timedelta(
-        weeks=units.get("weeks", 0),
-        days=units.get("days", 0),
-        hours=units.get("hours", 0),
-        minutes=units.get("minutes", 0),
-        seconds=units.get("seconds", 0),
-        milliseconds=units.get("ms", 0),
-    )
+    parts: dict[str, Any] = {**units, "milliseconds": units.get("ms", 0)}
+    parts.pop("ms", None)
+    total_by = (by or timedelta()) + timedelta(**parts)
     total = round(total_by / timedelta(milliseconds=1))
     if total < 0:
         raise ValueError(f"The clock cannot go back: {total} ms")
