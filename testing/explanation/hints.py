@@ -172,7 +172,7 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
             later = [each for each in requests if each.number > sync.number]
             fetches = [each for each in later if each.client_id == sync.client_id]
             own = set(assigned.get(member_id, ())) - committed - _unstable(fetches, topics)
-            filled = [each for each in sorted(own) if _has_records(topics, *each)]
+            filled = [each for each in sorted(own) if _has_records(topics.partition(*each))]
             if filled and seconds < EARLY_SECONDS and not _has_consumed(later, sync, topics):
                 yield (
                     f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment, before "
@@ -188,17 +188,14 @@ def _unstable(requests: Iterable[RecordedRequest], topics: TopicRegistry) -> set
         response = request.by_partition(request.response)
         then = {(name, index): each for name, index, each in response}
         for name, index, each in request.by_partition(request.message):
-            topic = topics.get(name)
-            now = None if topic is None else topic.partition(index)
+            now = topics.partition(name, index)
             for ends in filter(None, (now, then.get((name, index)))):
                 if ends.last_stable_offset <= each.fetch_offset < ends.high_watermark:
                     found.add((name, index))
     return found
 
 
-def _has_records(topics: TopicRegistry, name: str, index: int) -> bool:
-    topic = topics.get(name)
-    partition = None if topic is None else topic.partition(index)
+def _has_records(partition: Partition | None) -> bool:
     return partition is not None and partition.high_watermark > partition.start_offset
 
 
@@ -210,7 +207,8 @@ def _has_consumed(
     commits: dict[TopicPartition, int] = {}
     for each in later:
         commits |= each.offsets if each.member_id == sync.member_id else {}
-    if commits and all(_is_start(topics, *each) for each in commits.items()):
+    starts = {each: found.start_offset for each in commits if (found := topics.partition(*each))}
+    if commits and commits == starts:
         return False
     return any(
         entry.records
@@ -220,20 +218,13 @@ def _has_consumed(
     )
 
 
-def _is_start(topics: TopicRegistry, partition: TopicPartition, offset: int) -> bool:
-    topic = topics.get(partition[0])
-    found = None if topic is None else topic.partition(partition[1])
-    return found is not None and offset == found.start_offset
-
-
 def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
     found: dict[str | None, dict[TopicPartition, int]] = {}
     lowest = _lowest_fetches(requests)
     for fetch, (name, index), offset in _first_fetches_at_end(requests):
         if lowest[fetch.connection, (name, index)] < offset:
             continue  # the client has since moved back to an earlier offset
-        topic = topics.get(name)
-        partition = None if topic is None else topic.partition(index)
+        partition = topics.partition(name, index)
         if partition is not None and (before := _records_before(partition, offset)):
             found.setdefault(fetch.client_id, {})[name, index] = before
     for client_id, counts in found.items():
