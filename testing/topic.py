@@ -1,10 +1,10 @@
 """A topic that a test can fill and read without clients and their threads."""
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import cycle
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ..log.batch import BatchBuilder
 from ..log.producer_state import TransactionTracker, marker_type
@@ -18,8 +18,6 @@ from ..topics.topic import Partition
 from ..topics.topic import Topic as BrokerTopic
 from .lifecycle import BrokerHost
 from .loop_thread import CALL_TIMEOUT_SECONDS, completed, timed_out
-
-T = TypeVar("T")
 
 # Deleting a partition takes about a millisecond. The limit allows for a busy machine.
 DELETE_SECONDS_PER_PARTITION = 0.01
@@ -55,7 +53,7 @@ class Topic(SuggestsAttributes):
     @property
     def partitions(self) -> int:
         """The number of partitions."""
-        return self._call(lambda: len(self._found().partitions))
+        return self._host.call(lambda: len(self._found().partitions))
 
     def produce(
         self,
@@ -73,7 +71,7 @@ class Topic(SuggestsAttributes):
         its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
-            return self._call(lambda: self._append(to_append, partition))
+            return self._host.call(lambda: self._append(to_append, partition))
         except ApiError as error:
             if error.error is ErrorCode.kafka_storage_error:
                 raise
@@ -85,15 +83,15 @@ class Topic(SuggestsAttributes):
         """Return all records of one partition, or of all partitions in order. With
         `read_committed`, omit what a consumer with this isolation level does not read: the records
         of aborted transactions, and all records from the start of an open transaction on."""
-        return self._call(lambda: list(self._read(partition, read_committed=read_committed)))
+        return self._host.call(lambda: list(self._read(partition, read_committed=read_committed)))
 
     def start_offset(self, partition: int) -> int:
         """Return the log start offset: the offset of the first record."""
-        return self._call(lambda: self._partition(partition).start_offset)
+        return self._host.call(lambda: self._partition(partition).start_offset)
 
     def end_offset(self, partition: int) -> int:
         """Return the high watermark: the end offset for consumers."""
-        return self._call(lambda: self._partition(partition).high_watermark)
+        return self._host.call(lambda: self._partition(partition).high_watermark)
 
     def add_partitions(self, total: int) -> None:
         """Increase the number of partitions to `total`. Clients see the new partitions with their
@@ -130,9 +128,6 @@ class Topic(SuggestsAttributes):
             raise timed_out(timeout, what) from None
         if error is not None:
             raise error
-
-    def _call(self, function: Callable[[], T]) -> T:
-        return self._host.call(function)
 
     # --- on the broker's loop
 
