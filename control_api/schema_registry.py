@@ -7,7 +7,7 @@ level is NONE). Errors have Confluent's codes. A deletion is soft until it is re
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -107,19 +107,58 @@ class SchemaRegistry:
     def handle(self, method: str, path: str, query: Mapping[str, str], body: Json) -> Json:
         """Return the content of the response. `path` is the path after the prefix, percent-encoded.
         Raises RegistryError."""
-        first, *rest = [unquote(part) for part in path.strip("/").split("/")]
-        handler = self._handlers.get((method, first, len(rest)))
+        parts = [unquote(part) for part in path.strip("/").split("/")]
         with self._lock:
-            if handler is None or (len(rest) > 1 and first == "subjects" and rest[1] != "versions"):
-                raise RegistryError(404, f"kohort's schema registry has no {method} {path}")
             self._includes_deleted = query.get("deleted") == "true"
             self._is_permanent = query.get("permanent") == "true"
-            return handler(self, rest, body)
+            answer = self._use_subjects if parts[0] == "subjects" else self._use_others
+            content = answer(method, parts, body)
+        if content is None:
+            raise RegistryError(404, f"kohort's schema registry has no {method} {path}")
+        return content
 
-    # --- subjects
+    def _use_subjects(self, method: str, parts: list[str], body: Json) -> Json:
+        """Return the content of the response; None for an unknown path."""
+        match method, parts:
+            case "GET", ["subjects"]:
+                return sorted(each for each in self._subjects if self._shown(each))
+            case "POST", ["subjects", subject]:
+                return self._find(subject, Schema.parse(body))
+            case "DELETE", ["subjects", subject]:
+                return self._delete_subject(subject)
+            case "GET", ["subjects", subject, "versions"]:
+                return list(self._versions_of(subject))
+            case "POST", ["subjects", subject, "versions"]:
+                return {"id": self._register(subject, Schema.parse(body))}
+            case "GET", ["subjects", subject, "versions", version]:
+                return self._describe(subject, self._version(subject, version))
+            case "DELETE", ["subjects", subject, "versions", version]:
+                return self._delete_version(subject, version)
+        return None
 
-    def _list_subjects(self, _rest: list[str], _body: Json) -> Json:
-        return sorted(each for each in self._subjects if self._shown(each))
+    def _use_others(self, method: str, parts: list[str], body: Json) -> Json:
+        match method, parts:
+            case "GET", ["schemas", "types"]:
+                return list(TYPES)
+            case "GET", ["schemas", "ids", id_]:
+                return self._schemas[self._schema_id(id_)].json()
+            case "GET", ["schemas", "ids", id_, "versions"]:
+                return self._places(self._schema_id(id_))
+            case "GET", ["schemas", "ids", id_, "subjects"]:
+                return [each["subject"] for each in self._places(self._schema_id(id_))]
+            case "GET", ["schemas", *rest] if 1 <= len(rest) <= 3:
+                raise RegistryError(404, f"kohort's schema registry has no {'/'.join(parts)}")
+            case "POST", ["compatibility", _, subject, _, *version] if len(version) <= 1:
+                Schema.parse(body)
+                self._version(subject, *version or ["latest"])
+                return {"is_compatible": True}
+            case "GET", ["config"] | ["config", _]:
+                return {"compatibilityLevel": LEVEL}
+            case "PUT", ["config"] | ["config", _]:
+                return _set_level(body.get("compatibility"))
+            case "GET", ["mode"] | ["mode", _]:
+                return {"mode": "READWRITE"}
+        return None
 
     def _shown(self, subject: str) -> dict[int, int]:
         """Return schema ids by version, without soft-deleted versions unless `deleted=true`."""
@@ -129,17 +168,16 @@ class SchemaRegistry:
             if self._includes_deleted or (subject, version) not in self._deleted
         }
 
-    def _find(self, rest: list[str], body: Json) -> Json:
+    def _find(self, subject: str, schema: Schema) -> Json:
         """Return the version under which a schema is registered."""
-        subject, schema = rest[0], Schema.parse(body)
         versions = self._versions_of(subject)
         found = [version for version, id_ in versions.items() if self._schemas[id_] == schema]
         if not found:
             raise RegistryError(40403, "Schema not found")
         return self._describe(subject, found[-1])
 
-    def _register(self, rest: list[str], body: Json) -> Json:
-        subject, schema = rest[0], Schema.parse(body)
+    def _register(self, subject: str, schema: Schema) -> int:
+        """Register a schema, and return its id."""
         self._check_references(schema)
         id_ = self._ids.get(schema)
         if id_ is None:
@@ -150,7 +188,7 @@ class SchemaRegistry:
         versions = self._subjects.setdefault(subject, {})
         if id_ not in versions.values() or id_ not in self._shown(subject).values():
             versions[next(reversed(versions), 0) + 1] = id_
-        return {"id": id_}
+        return id_
 
     def _check_references(self, schema: Schema) -> None:
         for subject, version in schema.referenced():
@@ -158,15 +196,7 @@ class SchemaRegistry:
                 message = f"Invalid schema: its reference to {subject} version {version} is unknown"
                 raise RegistryError(42201, message)
 
-    def _list_versions(self, rest: list[str], _body: Json) -> Json:
-        return list(self._versions_of(rest[0]))
-
-    def _get_version(self, rest: list[str], _body: Json) -> Json:
-        subject, _, version = rest
-        return self._describe(subject, self._version(subject, version))
-
-    def _delete_subject(self, rest: list[str], _body: Json) -> Json:
-        subject = rest[0]
+    def _delete_subject(self, subject: str) -> list[int]:
         self._includes_deleted = True
         versions = self._versions_of(subject)
         live = [version for version in versions if (subject, version) not in self._deleted]
@@ -183,8 +213,7 @@ class SchemaRegistry:
         self._delete(subject, deleted)
         return deleted
 
-    def _delete_version(self, rest: list[str], _body: Json) -> Json:
-        subject, _, text = rest
+    def _delete_version(self, subject: str, text: str) -> int:
         self._includes_deleted = text.isdecimal()  # `latest` never refers to a deleted version
         version = self._version(subject, text)
         is_deleted = (subject, version) in self._deleted
@@ -247,72 +276,28 @@ class SchemaRegistry:
         place = {"subject": subject, "version": version, "id": id_}
         return {**place, **self._schemas[id_].json()}
 
-    # --- schemas, settings
-
-    def _get_schema(self, rest: list[str], _body: Json) -> Json:
-        """Return the schema with this id (`ids/1`), or where it is registered (`ids/1/versions`,
-        `ids/1/subjects`)."""
-        kind, text, *of = rest
-        if kind != "ids" or (of and of[0] not in ("versions", "subjects")):
-            raise RegistryError(404, f"kohort's schema registry has no schemas/{'/'.join(rest)}")
+    def _schema_id(self, text: str) -> int:
         id_ = _number(text)
         if id_ not in self._schemas:
             raise RegistryError(40403, f"Schema {text} not found")
-        if not of:
-            return self._schemas[id_].json()
-        places = [
+        return id_
+
+    def _places(self, id_: int) -> list[dict[str, Json]]:
+        """Return the subjects and versions under which a schema is registered."""
+        return [
             {"subject": subject, "version": version}
             for subject in sorted(self._subjects)
             for version, other in self._shown(subject).items()
             if other == id_
         ]
-        return places if of[0] == "versions" else [each["subject"] for each in places]
 
-    def _list_types(self, rest: list[str], _body: Json) -> Json:
-        if rest != ["types"]:
-            raise RegistryError(404, f"kohort's schema registry has no schemas/{rest[0]}")
-        return list(TYPES)
 
-    def _check_compatibility(self, rest: list[str], body: Json) -> Json:
-        Schema.parse(body)
-        self._version(rest[1], rest[3] if len(rest) == 4 else "latest")
-        return {"is_compatible": True}
-
-    def _get_level(self, _rest: list[str], _body: Json) -> Json:
-        return {"compatibilityLevel": LEVEL}
-
-    def _set_level(self, _rest: list[str], body: Json) -> Json:
-        level = body.get("compatibility")
-        if level != LEVEL:
-            raise RegistryError(
-                42203, f"Compatibility level {level} is not supported by kohort, only {LEVEL}"
-            )
-        return {"compatibility": LEVEL}
-
-    def _get_mode(self, _rest: list[str], _body: Json) -> Json:
-        return {"mode": "READWRITE"}
-
-    # Handlers by method, first part of the path, and number of further parts.
-    _handlers: Final[dict[tuple[str, str, int], Callable[..., Json]]] = {
-        ("GET", "subjects", 0): _list_subjects,
-        ("POST", "subjects", 1): _find,
-        ("DELETE", "subjects", 1): _delete_subject,
-        ("GET", "subjects", 2): _list_versions,
-        ("POST", "subjects", 2): _register,
-        ("GET", "subjects", 3): _get_version,
-        ("DELETE", "subjects", 3): _delete_version,
-        ("GET", "schemas", 1): _list_types,
-        ("GET", "schemas", 2): _get_schema,
-        ("GET", "schemas", 3): _get_schema,
-        ("POST", "compatibility", 3): _check_compatibility,
-        ("POST", "compatibility", 4): _check_compatibility,
-        ("GET", "config", 0): _get_level,
-        ("GET", "config", 1): _get_level,
-        ("PUT", "config", 0): _set_level,
-        ("PUT", "config", 1): _set_level,
-        ("GET", "mode", 0): _get_mode,
-        ("GET", "mode", 1): _get_mode,
-    }
+def _set_level(level: Json) -> Json:
+    if level != LEVEL:
+        raise RegistryError(
+            42203, f"Compatibility level {level} is not supported by kohort, only {LEVEL}"
+        )
+    return {"compatibility": LEVEL}
 
 
 def _number(text: str) -> int:
