@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractContextManager
 from itertools import starmap
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar, get_args
 from weakref import WeakSet
 
 from ..broker.broker import Broker
@@ -48,7 +48,7 @@ from .loop_thread import (
 from .presets import (
     Config,
     Preset,
-    check_durability,
+    check_known,
     config_texts,
     new_config,
     security_texts,
@@ -137,7 +137,7 @@ class Kafka(SuggestsAttributes):
             )
         else:
             config = with_preset(config, preset)
-        check_durability(durability)
+        check_known("durability", durability, get_args(Durability))
         self._evict_disconnected = evict_disconnected
         self._host = BrokerHost(config, durability, loop, host, port)
         self._create(VirtualClock(), FaultyFiles())

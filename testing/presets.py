@@ -1,14 +1,13 @@
 """Configurations of test brokers: Kafka's keys, some with other defaults."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from ..broker.config.broker_config import BrokerConfig
 from ..broker.config.listeners import SecurityProtocol
 from ..broker.config.sources import ConfigError
 from ..broker.config.users import format_users
-from ..log.group_commit import Durability
 from ..protocol.framing import address
 
 Preset = Literal["instant", "kafka"]
@@ -18,7 +17,7 @@ Config = Mapping[str, str | float | bool]
 # The history needs an event for each accepted commit.
 _COMMON: Final = {"kohort.events": "all"}
 
-PRESETS: Final[Mapping[Preset, Mapping[str, str]]] = MappingProxyType(
+PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         # No rebalance waits for further members, and no session timeout is too short. A member of
         # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat, within
@@ -78,9 +77,7 @@ def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int
     """Return the configuration of a broker with one listener of this protocol. Raises ValueError
     for an unknown protocol, or for users with a protocol that does not authenticate them; TypeError
     or ValueError unless user names and passwords are non-empty strings."""
-    if protocol not in SecurityProtocol.__members__:
-        known = ", ".join(SecurityProtocol)
-        raise ValueError(f"Unknown security {protocol!r}: use one of {known}")
+    check_known("security", protocol, SecurityProtocol)
     _check_users(users)
     if users and not SecurityProtocol(protocol).uses_sasl:
         raise ValueError(f"security={protocol!r} has no users: use SASL_SSL or SASL_PLAINTEXT")
@@ -105,11 +102,11 @@ def _check_users(users: object) -> None:
             raise ValueError(f"user {name!r} has no {'password' if name else 'name'}: {example}")
 
 
-def check_durability(name: str) -> None:
-    """Raise ValueError for an unknown durability."""
-    known = get_args(Durability)
-    if name not in known:
-        raise ValueError(f"Unknown durability {name!r}: use one of {', '.join(known)}")
+def check_known(what: str, name: str, known: Iterable[str]) -> None:
+    """Raise ValueError for an unknown name."""
+    names = list(known)
+    if name not in names:
+        raise ValueError(f"Unknown {what} {name!r}: use one of {', '.join(names)}")
 
 
 def with_preset(config: BrokerConfig, preset: str) -> BrokerConfig:
@@ -122,10 +119,8 @@ def with_preset(config: BrokerConfig, preset: str) -> BrokerConfig:
 
 
 def _settings(preset: str) -> Mapping[str, str]:
-    for name, settings in PRESETS.items():
-        if name == preset:
-            return settings
-    raise ValueError(f"Unknown preset {preset!r}: use one of {', '.join(PRESETS)}")
+    check_known("preset", preset, PRESETS)
+    return PRESETS[preset]
 
 
 def _origin(preset: str) -> str:

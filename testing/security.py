@@ -18,6 +18,7 @@ from ..protocol.errors import ApiError
 from ..protocol.framing import address
 from .lifecycle import BrokerHost
 from .oauth_tokens import oauth_settings
+from .presets import check_known
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -136,12 +137,8 @@ class Security:
         and `listener` the name of a listener, by default the first. For aiokafka, the settings
         include an `ssl_context`. Raises ValueError for an unknown library, mechanism, user or
         listener, and for a user name with which the library cannot create a token."""
-        for what, name, known in (
-            ("library", library, get_args(Library)),
-            ("mechanism", mechanism, get_args(Mechanism)),
-        ):
-            if name not in known:
-                raise ValueError(f"Unknown {what} {name!r}: use one of {', '.join(known)}")
+        check_known("library", library, get_args(Library))
+        check_known("mechanism", mechanism, get_args(Mechanism))
         has_token = mechanism == "OAUTHBEARER"
         if not has_token and user is not None and user not in self.users:
             users = ", ".join(self.users) or "none"
