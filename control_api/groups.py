@@ -8,12 +8,11 @@ from .control import Control, lookup
 from .endpoint import Count, Index, Name, Offset, Timeout, check_used
 from .serializers import (
     Json,
-    assignment_json,
     generation_json,
     group_json,
     hold_json,
-    member_json,
     offsets_json,
+    with_partitions,
 )
 from .topics import find_topic
 
@@ -80,7 +79,7 @@ def generations(control: Control, group: Name) -> Json:
 def assignments(control: Control, group: Name) -> Json:
     """Return the partitions that each member owned, and for how long."""
     found = find_group(control, group).assignments
-    return {"assignments": [assignment_json(each) for each in found]}
+    return {"assignments": [with_partitions(each) for each in found]}
 
 
 def commits(control: Control, group: Name) -> Json:
@@ -150,7 +149,7 @@ def wait(
     result = getattr(waiting, f"wait_{until}")(**arguments, timeout=timeout)
     found: Json = {}
     if until == "owner":
-        found = {"owner": member_json(result)}
+        found = {"owner": with_partitions(result)}
     elif until == "committed":
         found = {"committed": result}
     return {**found, **group_json(waiting)}

@@ -62,44 +62,28 @@ def record_json(record: StoredRecord, encoding: Encoding) -> Json:
     }
 
 
-def member_json(member: Member) -> Json:
-    return {
-        **msgspec.to_builtins(member),
-        **{
-            name: partitions_json(getattr(member, name))
-            for name in ("partitions", "target", "revoking")
-        },
-    }
-
-
 def group_json(group: Group) -> Json:
     return {
         "group": group.group_id,
         "state": group.state,
         "generation": group.generation,
         "node_id": group.node_id,
-        "members": [member_json(each) for each in group.members],
+        "members": [with_partitions(each) for each in group.members],
         "explanation": group.explain(),
     }
 
 
-def transaction_json(transaction: Transaction | TransactionChange) -> Json:
-    fields = msgspec.to_builtins(transaction)
-    return {**fields, "partitions": partitions_json(transaction.partitions)}
+def with_partitions(item: Member | MemberAssignment | Transaction | TransactionChange) -> Json:
+    """Return the fields of a dataclass, some of which are partitions."""
+    fields: Json = msgspec.to_builtins(item)
+    own = fields.keys() & {"partitions", "target", "revoking"}
+    return fields | {name: partitions_json(getattr(item, name)) for name in own}
 
 
 def generation_json(generation: Generation) -> Json:
     fields = msgspec.to_builtins(generation)
     partitions = {who: partitions_json(what) for who, what in generation.partitions.items()}
     return {"generation": fields.pop("number"), **fields, "partitions": partitions}
-
-
-def assignment_json(assignment: MemberAssignment) -> Json:
-    fields = msgspec.to_builtins(assignment)
-    owned = {
-        name: partitions_json(getattr(assignment, name)) for name in ("partitions", "revoking")
-    }
-    return {**fields, **owned}
 
 
 def request_json(request: RecordedRequest) -> Json:

@@ -6,12 +6,12 @@ from ..testing.loop_thread import TIMEOUT_SECONDS
 from ..testing.transactions import MarkerHold, Until
 from .control import Control
 from .endpoint import Name, Timeout
-from .serializers import Json, transaction_json
+from .serializers import Json, with_partitions
 
 
 def transactions(control: Control) -> Json:
     """Return the current or last transaction of each transactional id, sorted by id."""
-    return {"transactions": [transaction_json(each) for each in control.kafka.transactions.all]}
+    return {"transactions": [with_partitions(each) for each in control.kafka.transactions.all]}
 
 
 def transaction(control: Control, transactional_id: Name) -> Json:
@@ -19,7 +19,7 @@ def transaction(control: Control, transactional_id: Name) -> Json:
     an id, and an explanation of what it is waiting for."""
     found = control.kafka.transactions.describe(transactional_id)
     explanation = control.kafka.transactions.explain(transactional_id)
-    return {**transaction_json(found), "explanation": explanation}
+    return {**with_partitions(found), "explanation": explanation}
 
 
 def wait_transaction(
@@ -28,13 +28,13 @@ def wait_transaction(
     """Wait until the transaction is in the state `until`, or has been in it since the wait began.
     After the timeout, the status is 408, with an explanation."""
     found = control.kafka.transactions.wait(transactional_id, until, timeout)
-    return transaction_json(found)
+    return with_partitions(found)
 
 
 def abort_transaction(control: Control, transactional_id: Name) -> Json:
     """Abort an open transaction and fence its producer, as if it had timed out."""
     control.kafka.transactions.abort(transactional_id)
-    return transaction_json(control.kafka.transactions.describe(transactional_id))
+    return with_partitions(control.kafka.transactions.describe(transactional_id))
 
 
 def expire_transactional_id(control: Control, transactional_id: Name) -> Json:
@@ -61,7 +61,7 @@ def wait_markers(
     408, with an explanation."""
     held = _existing(control.marker_holds.get(transactional_id), transactional_id)
     held.wait(timeout=timeout)
-    return transaction_json(control.kafka.transactions.describe(transactional_id))
+    return with_partitions(control.kafka.transactions.describe(transactional_id))
 
 
 def release_markers(control: Control, transactional_id: Name) -> Json:
@@ -80,4 +80,4 @@ def _existing(held: MarkerHold | None, transactional_id: str) -> MarkerHold:
 def transaction_changes(control: Control, transactional_id: Name) -> Json:
     """Return all decisions about the transactions of an id, with their causes."""
     changes = control.kafka.history.transaction_changes(transactional_id)
-    return {"changes": [transaction_json(each) for each in changes]}
+    return {"changes": [with_partitions(each) for each in changes]}
