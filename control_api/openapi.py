@@ -1,15 +1,14 @@
 """Describes the endpoints in an OpenAPI 3.1 document, and on an HTML page."""
 
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from .. import __version__
 from .endpoint import Endpoint
 from .endpoints import SECTIONS
-
-Json = dict[str, Any]
+from .serializers import Json
 
 _STATUSES: Final = {
     400: "invalid parameters",
