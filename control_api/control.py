@@ -87,3 +87,10 @@ def lookup(objects: Mapping[int, T], number: int, kind: str) -> T:
         numbers = ", ".join(map(str, list(objects))) or "none"
         raise LookupError(f"{kind} {number} does not exist; existing: {numbers}")
     return found
+
+
+def active(found: E | None, missing: str) -> E:
+    """Return an object that has not ended. Raises LookupError(missing) if there is none."""
+    if found is None or not found.is_active:
+        raise LookupError(missing)
+    return found

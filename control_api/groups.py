@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from ..testing.group import Group
 from ..testing.loop_thread import TIMEOUT_SECONDS
-from .control import Control, lookup
+from .control import Control, active, lookup
 from .endpoint import Count, Index, Name, Offset, Timeout, check_used
 from .serializers import (
     Json,
@@ -207,10 +207,8 @@ def load(control: Control, group: Name) -> Json:
 
 def finish_loading(control: Control, group: Name) -> Json:
     """Finish loading the group's coordinator, which becomes active."""
-    loading = control.loadings.pop(group, None)
-    if loading is None or not loading.is_active:
-        raise LookupError(f"the coordinator of group {group} is not loading")
-    loading.finish()
+    missing = f"the coordinator of group {group} is not loading"
+    active(control.loadings.pop(group, None), missing).finish()
     return group_json(control.kafka.group(group))
 
 
@@ -235,10 +233,8 @@ def hold_assignment(control: Control, group: Name) -> Json:
 
 def release_assignment(control: Control, group: Name) -> Json:
     """Let the next heartbeat of a member compute the assignment."""
-    held = control.assignment_holds.pop(group, None)
-    if held is None or not held.is_active:
-        raise LookupError(f"the assignment of group {group} is not held")
-    held.release()
+    missing = f"the assignment of group {group} is not held"
+    active(control.assignment_holds.pop(group, None), missing).release()
     return group_json(control.kafka.group(group))
 
 

@@ -3,8 +3,8 @@
 from functools import partial
 
 from ..testing.loop_thread import TIMEOUT_SECONDS
-from ..testing.transactions import MarkerHold, Until
-from .control import Control
+from ..testing.transactions import Until
+from .control import Control, active
 from .endpoint import Name, Timeout
 from .serializers import Json, with_partitions
 
@@ -59,22 +59,17 @@ def wait_markers(
 ) -> Json:
     """Wait until the markers of the transaction are held back. After the timeout, the status is
     408, with an explanation."""
-    held = _existing(control.marker_holds.get(transactional_id), transactional_id)
-    held.wait(timeout=timeout)
+    missing = f"the markers of {transactional_id} are not held"
+    active(control.marker_holds.get(transactional_id), missing).wait(timeout=timeout)
     return with_partitions(control.kafka.transactions.describe(transactional_id))
 
 
 def release_markers(control: Control, transactional_id: Name) -> Json:
     """Write the markers that are held back, and end the hold. If it has not held back any markers,
     the status is 409."""
-    _existing(control.marker_holds.pop(transactional_id, None), transactional_id).release()
+    missing = f"the markers of {transactional_id} are not held"
+    active(control.marker_holds.pop(transactional_id, None), missing).release()
     return {"transactional_id": transactional_id}
-
-
-def _existing(held: MarkerHold | None, transactional_id: str) -> MarkerHold:
-    if held is None or not held.is_active:
-        raise LookupError(f"the markers of {transactional_id} are not held")
-    return held
 
 
 def transaction_changes(control: Control, transactional_id: Name) -> Json:
