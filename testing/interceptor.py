@@ -24,7 +24,7 @@ from ..broker.cluster import Node
 from ..broker.network.connection import Connection
 from ..broker.network.request import RequestContext, Route
 from ..broker.network.wrapped_channel import WrappedChannel
-from .recorded_request import FETCH, METADATA, RecordedRequest, full_fetch, without_secrets
+from .recorded_request import RecordedRequest, full_fetch, without_secrets
 
 _log = logging.getLogger("kohort.testing")
 
@@ -77,7 +77,7 @@ class InterceptedRequest(WrappedChannel):
         crashed."""
         if self._is_stale():
             return
-        if self.record.api_key == METADATA:
+        if self.record.api == "Metadata":
             names = [each.name for each in self.context.request.topics or () if each.name]
             view = self.node.view
             self.record.missing_topics = tuple(each for each in names if view.get(each) is None)
@@ -177,7 +177,7 @@ class Interceptor:
         topic_names: "_TopicNames",
     ) -> None:
         api = context.route.api
-        message = full_fetch(context, node) if api.key == FETCH else context.request
+        message = full_fetch(context, node) if api.name == "Fetch" else context.request
         connection = cast("Connection", context.channel)
         first = self._connections.get(connection)
         record = RecordedRequest(
@@ -189,7 +189,7 @@ class Interceptor:
             client_id=context.client_id,
             client_host=context.client_host,
             principal=context.client.principal,
-            cached_message=without_secrets(api.key, message),
+            cached_message=without_secrets(api.name, message),
             varying=tuple(number for (number,) in context.numbers),
             topic_names=topic_names.of(node),
             connection=next(self._connection_numbers) if first is None else first.connection,

@@ -31,20 +31,7 @@ from ..topics.configs.config_def import HIDDEN, ConfigType
 
 TopicPartition = tuple[str, int]
 
-PRODUCE = 0
-FETCH = 1
-METADATA = 3
-JOIN_GROUP = 11
-TXN_OFFSET_COMMIT = 28
-CONSUMER_GROUP_HEARTBEAT = 68
-_FIND_COORDINATOR = 10
 _TRANSACTION_KEY = 1  # key_type of a FindCoordinator
-_LEAVE_GROUP = 13
-_SYNC_GROUP = 14
-_ALTER_CONFIGS = 33
-_SASL_AUTHENTICATE = 36
-_INCREMENTAL_ALTER_CONFIGS = 44
-_ALTER_USER_SCRAM_CREDENTIALS = 51
 # What a member does with these epochs in a ConsumerGroupHeartbeat.
 _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 
@@ -143,7 +130,7 @@ class RecordedRequest:
     def groups(self) -> tuple[str, ...]:
         """All groups in the request. OffsetFetch (since v8) and DescribeGroups may have several."""
         message = self.message
-        if self.api_key == _FIND_COORDINATOR and getattr(message, "key_type", 0) != 0:
+        if self.api == "FindCoordinator" and getattr(message, "key_type", 0) != 0:
             return ()
         for name in GROUP_FIELDS:
             value = getattr(message, name, None)
@@ -162,7 +149,7 @@ class RecordedRequest:
     def is_by_producer(self) -> bool:
         """Whether a producer sent the request for the member (TxnOffsetCommit). In this case, the
         client id and connection are the producer's."""
-        return self.api_key == TXN_OFFSET_COMMIT
+        return self.api == "TxnOffsetCommit"
 
     @property
     def instance_id(self) -> str | None:
@@ -174,15 +161,15 @@ class RecordedRequest:
     @property
     def is_join(self) -> bool:
         """Whether the request is a JoinGroup, or a ConsumerGroupHeartbeat that joins."""
-        if self.api_key == CONSUMER_GROUP_HEARTBEAT:
+        if self.api == "ConsumerGroupHeartbeat":
             return self.generation == 0
-        return self.api_key == JOIN_GROUP
+        return self.api == "JoinGroup"
 
     @property
     def members(self) -> tuple[tuple[str | None, str | None], ...]:
         """The (member id, instance id) of each member in the request. LeaveGroup may have
         several."""
-        leaving = _items(self.message, ("members",)) if self.api_key == _LEAVE_GROUP else ()
+        leaving = _items(self.message, ("members",)) if self.api == "LeaveGroup" else ()
         members = tuple((each.member_id or None, each.group_instance_id) for each in leaving)
         return members or ((self.member_id, self.instance_id),)
 
@@ -224,7 +211,7 @@ class RecordedRequest:
     def transactional_ids(self) -> tuple[str, ...]:
         """All transactional ids in the request. DescribeTransactions may have several."""
         message = self.message
-        is_lookup = self.api_key == _FIND_COORDINATOR
+        is_lookup = self.api == "FindCoordinator"
         if is_lookup and getattr(message, "key_type", 0) != _TRANSACTION_KEY:
             return ()
         for name in TRANSACTION_FIELDS if is_lookup else TRANSACTION_FIELDS[:4]:
@@ -254,7 +241,7 @@ class RecordedRequest:
                 producer_id = getattr(parent, id_name, NO_PRODUCER_ID)
                 if producer_id != NO_PRODUCER_ID:
                     return int(producer_id), int(getattr(parent, epoch_name))
-        if self.api_key == PRODUCE:
+        if self.api == "Produce":
             for _, _, each in self.by_partition(self.message):
                 with suppress(struct.error):
                     header = read_header(each.records or b"")
@@ -265,14 +252,14 @@ class RecordedRequest:
     @property
     def records_bytes(self) -> int:
         """The size of the records in a Produce; 0 for other APIs."""
-        if self.api_key != PRODUCE:
+        if self.api != "Produce":
             return 0
         return sum(len(each.records or b"") for _, _, each in self.by_partition(self.message))
 
     @cached_property
     def assignments(self) -> dict[str, tuple[TopicPartition, ...]]:
         """The assigned partitions by member id, in the SyncGroup of a leader; otherwise empty."""
-        if self.api_key != _SYNC_GROUP:
+        if self.api != "SyncGroup":
             return {}
         return {
             each.member_id: assigned_partitions(each.assignment)
@@ -342,7 +329,7 @@ class RecordedRequest:
         member = f" by {self.member_id}" if self.member_id else ""
         pending = "held by the test" if self.is_held else "no response yet"
         result = pending if self.response_frame is None else ", ".join(self.errors) or "ok"
-        if self.api_key == CONSUMER_GROUP_HEARTBEAT:
+        if self.api == "ConsumerGroupHeartbeat":
             member += _SPECIAL_EPOCHS.get(self.generation or 0, "")
         return f"{self.api} v{self.version}{group}{member} from {self.client_id or '?'}: {result}"
 
@@ -382,7 +369,7 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
     partitions |= {key: each.request for key, each in requested.items()}
     for key in forgotten_partitions(call):
         partitions.pop(key, None)
-    topic_type = request_module(FETCH, call.version).FetchTopic
+    topic_type = request_module(call.route.api.key, call.version).FetchTopic
     topic_field = "topic_id" if is_by_id(call) else "topic"
     topics = [
         topic_type(partitions=tuple(each for _, each in of_topic), **{topic_field: topic})
@@ -391,15 +378,15 @@ def full_fetch(call: RequestContext, node: Node) -> Any:
     return replace(request, topics=tuple(topics))
 
 
-def without_secrets(api_key: int, message: Any) -> Any:
+def without_secrets(api: str, message: Any) -> Any:
     """Return kio's message without tokens (with PLAIN, the password), salted passwords and values
     of sensitive keys, because reports of failed tests may be published."""
-    if api_key == _SASL_AUTHENTICATE:
+    if api == "SaslAuthenticate":
         return replace(message, auth_bytes=b"")
-    if api_key == _ALTER_USER_SCRAM_CREDENTIALS:
+    if api == "AlterUserScramCredentials":
         upsertions = tuple(replace(each, salted_password=b"") for each in message.upsertions)
         return replace(message, upsertions=upsertions)
-    if api_key in (_ALTER_CONFIGS, _INCREMENTAL_ALTER_CONFIGS):
+    if api in ("AlterConfigs", "IncrementalAlterConfigs"):
         return replace(message, resources=tuple(map(_without_passwords, message.resources)))
     return message
 

@@ -18,7 +18,7 @@ from ..group_view import (
     view_of,
 )
 from ..lifecycle import BrokerHost
-from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, RecordedRequest
+from ..recorded_request import RecordedRequest
 from ..timeline.timeline import deduplicate, format_duration, name_member
 from .classic import ClassicExplanation
 from .consumer import ConsumerExplanation
@@ -194,7 +194,7 @@ class _Explanation:
 def _is_answered_heartbeat(request: RecordedRequest) -> bool:
     """Whether the request is a ConsumerGroupHeartbeat with a response, other than a rejected
     join."""
-    if request.api_key != CONSUMER_GROUP_HEARTBEAT or request.response_frame is None:
+    if request.api != "ConsumerGroupHeartbeat" or request.response_frame is None:
         return False
     return not (request.is_join and request.errors)
 

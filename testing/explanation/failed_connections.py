@@ -8,7 +8,6 @@ from typing import Final
 from ...broker.config.listeners import Listener
 from ...broker.config.users import parse_users
 from ...broker.security.tls import TlsProblem
-from ...protocol.apis import SASL_AUTHENTICATE
 from ...protocol.framing import TLS_ON_PLAINTEXT
 from ..history import FailedConnection
 from ..lifecycle import BrokerHost
@@ -51,7 +50,7 @@ def failed_connections(host: BrokerHost) -> list[str]:
     authenticated_s = {
         each.client_id: each.wall_s
         for each in host.history.requests
-        if each.api_key == SASL_AUTHENTICATE and each.response is not None and not each.errors
+        if each.api == "SaslAuthenticate" and each.response is not None and not each.errors
     }
     found: dict[tuple[str, str | None, str], list[FailedConnection]] = {}
     for each in host.history.failed_connections:

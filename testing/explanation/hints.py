@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import starmap
 
 from ...broker.handlers.k02_list_offsets import LATEST
-from ...protocol.apis import SASL_AUTHENTICATE
 from ...protocol.errors import ErrorCode
 from ...protocol.framing import address
 from ...suggestions import did_you_mean
@@ -17,16 +16,12 @@ from ...topics.registry import TopicRegistry
 from ...topics.topic import Partition
 from ..group_view import ClassicView, ConsumerView
 from ..lifecycle import BrokerHost
-from ..recorded_request import FETCH, METADATA, RecordedRequest, TopicPartition
+from ..recorded_request import RecordedRequest, TopicPartition
 from ..timeline.timeline import join_partitions
 from .failed_connections import failed_connections
 from .rejected_joins import profile_problem, rejected_joins
 from .transactions import is_read_committed, transaction_hints
 
-_LIST_OFFSETS = 2
-_OFFSET_FETCH = 9
-_LEAVE_GROUP = 13
-_SYNC_GROUP = 14
 # The APIs that clients use before they join a group, fetch or produce. InitProducerId is not among
 # them, because an idempotent producer sends it when it starts, and may then be idle.
 _PREPARATIONS = frozenset(
@@ -82,7 +77,7 @@ def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
     fault. `failed_connections` explains other failures."""
     last: dict[str | None, RecordedRequest] = {}
     for request in requests:
-        if request.api_key == SASL_AUTHENTICATE and request.response is not None:
+        if request.api == "SaslAuthenticate" and request.response is not None:
             last[request.client_id] = request
     for client_id, request in last.items():
         response = request.response
@@ -103,7 +98,7 @@ def _missing_topics(
     for name, client_id in ({} if group is None else group.subscriptions).items():
         requested[name] = f"to which {client_id} is subscribed"
     for request in requests:
-        if request.api_key == METADATA and request.missing_topics and request.response is not None:
+        if request.api == "Metadata" and request.missing_topics and request.response is not None:
             errors = {each.name: each.error_code for each in request.response.topics}
             for name in request.missing_topics:
                 if errors.get(name) == ErrorCode.none:
@@ -158,12 +153,12 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
     assigned: dict[str, tuple[TopicPartition, ...]] = {}
     committed: set[TopicPartition] = set()
     for request in requests:
-        if request.api_key == _OFFSET_FETCH:
+        if request.api == "OffsetFetch":
             committed.update(_committed(request))
-        if request.api_key == _SYNC_GROUP:
+        if request.api == "SyncGroup":
             synced[request.member_id] = request
             assigned |= request.assignments
-        if request.api_key != _LEAVE_GROUP:
+        if request.api != "LeaveGroup":
             continue
         for member_id, _ in request.members:
             if member_id is None or (sync := synced.get(member_id)) is None:
@@ -213,7 +208,7 @@ def _has_consumed(
     return any(
         entry.records
         for each in later
-        if each.api_key == FETCH and each.client_id == sync.client_id and each.response is not None
+        if each.api == "Fetch" and each.client_id == sync.client_id and each.response is not None
         for _, _, entry in each.by_partition(each.response)
     )
 
@@ -252,11 +247,11 @@ def _first_fetches_at_end(
     fetching: dict[tuple[str | None, TopicPartition], set[int]] = {}  # -> connections
     for request in requests:
         client_id, connection = request.client_id, request.connection
-        if request.api_key == _OFFSET_FETCH:
+        if request.api == "OffsetFetch":
             committed |= {(client_id, each) for each in _committed(request)}
-        elif request.api_key == _LIST_OFFSETS:
+        elif request.api == "ListOffsets":
             ends |= {(connection, each): end for each, end in _end_offsets(request).items()}
-        elif request.api_key == FETCH:
+        elif request.api == "Fetch":
             for topic, index, each in request.by_partition(request.message):
                 partition = topic, index
                 connections = fetching.setdefault((client_id, partition), set())
@@ -276,7 +271,7 @@ def _lowest_fetches(
     """Return the lowest fetch offset of each connection and partition."""
     lowest: dict[tuple[int, TopicPartition], int] = {}
     for request in requests:
-        if request.api_key == FETCH:
+        if request.api == "Fetch":
             for topic, index, each in request.by_partition(request.message):
                 key = request.connection, (topic, index)
                 lowest[key] = min(lowest.get(key, each.fetch_offset), each.fetch_offset)

@@ -6,7 +6,9 @@ from typing import Final
 from ...broker.config.broker_config import BrokerConfig
 from ...protocol.apis import NEWEST, PROFILES
 from ..lifecycle import BrokerHost
-from ..recorded_request import CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, RecordedRequest
+from ..recorded_request import RecordedRequest
+
+_CONSUMER_GROUP_HEARTBEAT: Final = 68
 
 
 def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Iterator[str]:
@@ -29,7 +31,7 @@ def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Ite
 def profile_problem(config: BrokerConfig) -> str:
     """Return why clients of the consumer protocol may be unable to join with the broker's profile;
     "" with the newest profile."""
-    profile, key = config.str("kohort.profile"), CONSUMER_GROUP_HEARTBEAT
+    profile, key = config.str("kohort.profile"), _CONSUMER_GROUP_HEARTBEAT
     served, newest = PROFILES[profile].get(key), PROFILES[NEWEST][key]
     if served == newest:
         return ""
@@ -44,9 +46,9 @@ def profile_problem(config: BrokerConfig) -> str:
 def _is_attempt(request: RecordedRequest) -> bool:
     """Whether the request is an attempt to join or to change a subscription. (A heartbeat with a
     negative epoch leaves the group.)"""
-    if request.api_key == CONSUMER_GROUP_HEARTBEAT:
+    if request.api == "ConsumerGroupHeartbeat":
         return (request.generation or 0) >= 0
-    return request.api_key == JOIN_GROUP
+    return request.api == "JoinGroup"
 
 
 def _has_joined_since(
@@ -96,7 +98,7 @@ def _cannot_upgrade(_: RecordedRequest, config: BrokerConfig) -> str:
 
 
 def _full(request: RecordedRequest, config: BrokerConfig) -> str:
-    is_classic = request.api_key == JOIN_GROUP
+    is_classic = request.api == "JoinGroup"
     key = "group.max.size" if is_classic else "group.consumer.max.size"
     return f"Close another member, or increase {key} ({config.int(key)})."
 

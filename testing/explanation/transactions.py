@@ -12,12 +12,10 @@ from ...topics.names import OFFSETS_TOPIC
 from ..group_view import coordinator_of
 from ..history import History, TransactionChange
 from ..lifecycle import BrokerHost
-from ..recorded_request import FETCH, RecordedRequest, TopicPartition
+from ..recorded_request import RecordedRequest, TopicPartition
 from ..timeline.timeline import deduplicate, format_duration, join_partitions
 from ..transaction_view import Transaction, open_producers, transactions_of
 
-_OFFSET_FETCH = 9
-_INIT_PRODUCER_ID = 22
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 # The number of requests in an explanation: two or three transactions.
@@ -154,7 +152,7 @@ def _waiting_fetches(host: BrokerHost, requests: Iterable[RecordedRequest]) -> I
     high watermark."""
     positions: dict[tuple[str | None, TopicPartition], int] = {}
     for request in requests:
-        if request.api_key == FETCH:
+        if request.api == "Fetch":
             is_committed = is_read_committed(request)
             for topic, index, each in request.by_partition(request.message):
                 positions.pop((request.client_id, (topic, index)), None)
@@ -174,7 +172,7 @@ def _waiting_fetches(host: BrokerHost, requests: Iterable[RecordedRequest]) -> I
 
 def is_read_committed(request: RecordedRequest) -> bool:
     """Whether the request is a Fetch with isolation level read_committed."""
-    if request.api_key != FETCH:
+    if request.api != "Fetch":
         return False
     return bool(getattr(request.message, "isolation_level", 0) == READ_COMMITTED)
 
@@ -200,7 +198,7 @@ def _unstable_offsets(host: BrokerHost, requests: Iterable[RecordedRequest]) -> 
     last = {
         (each.client_id, each.group): each
         for each in requests
-        if each.api_key == _OFFSET_FETCH and each.response is not None
+        if each.api == "OffsetFetch" and each.response is not None
     }
     coordinators = host.broker.node.coordinators
     for (client_id, group), request in last.items():
@@ -249,7 +247,7 @@ def fenced_producers(history: History, requests: Iterable[RecordedRequest]) -> I
         key = request.client_id, request.transactional_id or ""
         if is_fenced(request):
             fenced[key] = request
-        elif request.api_key == _INIT_PRODUCER_ID and request.response and not request.errors:
+        elif request.api == "InitProducerId" and request.response and not request.errors:
             fenced.pop(key, None)
     for (client_id, transactional_id), request in fenced.items():
         error = next(each for each in request.errors if each in _FENCED)
@@ -267,7 +265,7 @@ def rejected_timeouts(config: BrokerConfig, requests: Iterable[RecordedRequest])
     last = {
         (each.client_id, each.transactional_id): each
         for each in requests
-        if each.api_key == _INIT_PRODUCER_ID and each.response is not None
+        if each.api == "InitProducerId" and each.response is not None
     }
     for (client_id, transactional_id), request in last.items():
         if "INVALID_TRANSACTION_TIMEOUT" in request.errors and not request.faults:

@@ -16,13 +16,13 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import response_schema
 from ...protocol.schema import Field, Schema
 from ..interceptor import InterceptedRequest
-from ..recorded_request import ERROR_FIELDS, FETCH, METADATA, PRODUCE
+from ..recorded_request import ERROR_FIELDS
 from .network import Pace, PacedTransport
 
 Action = Callable[[InterceptedRequest], bool]
 
 THROTTLE_FIELD = "throttle_time"
-OFFSET_FETCH, ALTER_REPLICA_LOG_DIRS = 9, 34
+FETCH, OFFSET_FETCH, ALTER_REPLICA_LOG_DIRS = 1, 9, 34
 # Size and correlation id stay intact, so that a client can match a corrupted response to its
 # request.
 _INTACT_BYTES = 8
@@ -35,11 +35,11 @@ def answer(error: ErrorCode) -> Action:
 
     def action(request: InterceptedRequest) -> bool:
         record = request.record
-        if record.api_key == METADATA:
+        if record.api == "Metadata":
             # The response must list the brokers, or the client cannot connect to them.
             request.on_response = lambda: request.respond(_with_error(record.response, error))
             return False
-        if record.api_key == PRODUCE and record.message.acks == 0:
+        if record.api == "Produce" and record.message.acks == 0:
             request.context.close_connection(f"a fault of this test: {error.name.upper()}")
             return True
         # After an error the client starts a new fetch session.
