@@ -43,19 +43,6 @@ TEXT_OPTIONS: Final = {
     "profile": "Kafka release whose API versions are served: kafka-2.8, kafka-3.9 or kafka-4.x",
 }
 """The options with text values: `--kafka-preset`, or `kafka_preset` in the ini file."""
-MARKER_ARGUMENTS: Final = (
-    "nodes",
-    "preset",
-    "profile",
-    "config",
-    "evict_disconnected",
-    "durability",
-    "security",
-    "users",
-    "host",
-    "port",
-)
-"""The arguments of Kafka(), except for `loop`."""
 MARKER: Final = (
     "kafka(nodes=1, preset=..., profile=..., config={...}): configuration of the test's brokers"
 )
@@ -178,13 +165,23 @@ def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]
     for marker in reversed(list(item.iter_markers("kafka"))):  # the closest marker takes precedence
         if marker.args:
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka takes keyword arguments only")
-        for name in marker.kwargs.keys() - set(MARKER_ARGUMENTS):
+        known = _marker_arguments()
+        for name in marker.kwargs.keys() - set(known):
             from ..suggestions import did_you_mean
 
-            hint = did_you_mean(name, MARKER_ARGUMENTS) or f": it has {', '.join(MARKER_ARGUMENTS)}"
+            hint = did_you_mean(name, known) or f": it has {', '.join(known)}"
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka has no argument {name}{hint}")
         given = _merged(given, marker.kwargs)
     return given
+
+
+def _marker_arguments() -> list[str]:
+    """Return the arguments of Kafka(), except for `loop`."""
+    from inspect import signature
+
+    from .kafka import Kafka
+
+    return [name for name in signature(Kafka).parameters if name != "loop"]
 
 
 def _merged(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,11 @@
 """The pytest plugin, run in a separate pytest process."""
 
-import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from kohort.testing import Kafka
-from kohort.testing.plugin import MARKER_ARGUMENTS
 
 pytest_plugins = ["pytester"]
 
@@ -413,10 +410,6 @@ def test_an_invalid_option_ends_the_run_at_once(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: *{message}"])
     assert len(result.errlines) <= 2  # the message, and an empty line
-
-
-def test_the_marker_takes_the_arguments_of_kafka() -> None:
-    assert {*MARKER_ARGUMENTS, "loop"} == inspect.signature(Kafka).parameters.keys()
 
 
 def test_kafka_cluster_creates_checks_and_stops_clusters(
