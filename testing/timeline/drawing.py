@@ -122,7 +122,7 @@ class _Figure:
         omitted = f"{self._omitted} earlier generations, rows, transactions or marks are not drawn."
         more = f"<p class=more>{omitted}</p>"
         return (
-            f"<figure><figcaption>{_h(self._caption)}</figcaption>"
+            f"<figure><figcaption>{escape(self._caption)}</figcaption>"
             f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join(self._body)}</svg>'
             f"{more if self._omitted else ''}</figure>"
         )
@@ -184,8 +184,8 @@ class _Figure:
         if key and list(self._rows.values()).count(label) > 1:
             # The client has several member ids.
             text = f"{text[:12]} {shorten_ids(key).rpartition('-')[2][:8]}"
-        title = f"<title>{_h(key or self._others)}</title>"
-        self._body.append(f'<text class=name x="0" y="{y}">{_h(text)}{title}</text>')
+        title = f"<title>{escape(key or self._others)}</title>"
+        self._body.append(f'<text class=name x="0" y="{y}">{escape(text)}{title}</text>')
         rule = self._y(key) + ROW_HEIGHT - 1
         line = f'x1="{LABEL_WIDTH}" x2="{WIDTH}" y1="{rule}" y2="{rule}"'
         self._body.append(f"<line class=rule {line}/>")
@@ -200,9 +200,9 @@ class _Figure:
         text = label if len(label) <= fits else f"{label[: fits - 1]}…" if fits > 3 else ""
         y = self._y(key) + 3
         self._body.append(
-            f'<g><title>{_h(title)}</title><rect class="bar {kind}" x="{x}" y="{y}" '
+            f'<g><title>{escape(title)}</title><rect class="bar {kind}" x="{x}" y="{y}" '
             f'width="{width:.1f}" height="{BAR_HEIGHT}" rx="2"/>'
-            f'<text class=owned x="{x + 3}" y="{y + 10}">{_h(text)}</text></g>'
+            f'<text class=owned x="{x + 3}" y="{y + 10}">{escape(text)}</text></g>'
         )
 
     def _draw_marks(self) -> None:
@@ -234,14 +234,22 @@ class _Figure:
             self._body.append(
                 f'<line class=clock x1="{x}" x2="{x}" y1="{self._top - 2}" y2="{self._bottom}"/>'
                 f'<line class=hit x1="{x}" x2="{x}" y1="{self._top - 2}" y2="{self._bottom}">'
-                f"<title>{_h(f'{wall_s:.3f} s: {text}')}</title></line>"
+                f"<title>{escape(f'{wall_s:.3f} s: {text}')}</title></line>"
             )
-            left = min(x + 2, WIDTH - len(label) * CHARACTER_WIDTH)
-            free = [line for line, line_end in enumerate(ends) if line_end < left]
-            if free:
-                ends[free[0]] = left + len(label) * CHARACTER_WIDTH + 6
-                y = self._bottom + (free[0] + 1) * LINE_HEIGHT - 2  # below the rows and their bars
-                self._body.append(f'<text class=clock x="{left:.1f}" y="{y}">{_h(label)}</text>')
+            self._draw_text("clock", x + 2, self._bottom, label, ends)
+
+    def _draw_text(
+        self, kind: str, x: float, top: float, text: str, ends: list[float], title: str = ""
+    ) -> None:
+        """Draw a text in the first line below `top` that has space for it. `ends` has the position
+        at which the text of each line ends."""
+        length = len(text) * CHARACTER_WIDTH
+        left = min(x, WIDTH - length)
+        free = next((line for line, end in enumerate(ends) if end < left), None)
+        if free is not None:
+            ends[free] = left + length + 6
+            at = f'x="{left:.1f}" y="{top + (free + 1) * LINE_HEIGHT - 2}"'
+            self._body.append(f"<text class={kind} {at}>{escape(text)}{title}</text>")
 
     def _draw_axis(self) -> None:
         step = _axis_step(self.end - self.begin)
@@ -329,23 +337,16 @@ class _GroupFigure(_Figure):
             self._draw_rebalance(*begun, self.end, ends)
 
     def _draw_rebalance(self, begin: float, cause: str, end: float, ends: list[float]) -> None:
-        """Draw a rebalance. `ends` has the position at which the text of each line ends."""
+        """Draw a rebalance, with the ends of the lines above the rows."""
         if end < self.begin:
             return
         x, width = self._x(begin), max(self._x(end) - self._x(begin), 1.5)
         text = f"rebalance: {cause}, {(end - begin) * 1000:.0f} ms, began at {begin:.3f} s"
         self._body.append(
             f'<rect class=rebalance x="{x}" y="{self._top - 2}" width="{width:.1f}" '
-            f'height="{self._bottom - self._top + 2}"><title>{_h(text)}</title></rect>'
+            f'height="{self._bottom - self._top + 2}"><title>{escape(text)}</title></rect>'
         )
-        length = len(cause) * CHARACTER_WIDTH
-        left = min(x, WIDTH - length)
-        free = [line for line, line_end in enumerate(ends) if line_end < left]
-        if free:
-            ends[free[0]] = left + length + 6
-            y = (free[0] + 1) * LINE_HEIGHT - 2
-            title = f"<title>{_h(text)}</title>"
-            self._body.append(f'<text class=cause x="{left:.1f}" y="{y}">{_h(cause)}{title}</text>')
+        self._draw_text("cause", x, 0, cause, ends, f"<title>{escape(text)}</title>")
 
     def _draw_assignment(self, assignment: MemberAssignment) -> None:
         member = assignment.member_id
@@ -482,7 +483,7 @@ def _split(
 def _mark(kind: str, x: float, y: float, lines: list[str]) -> str:
     omitted = len(lines) - MARK_LINES_MAX
     more = [f"… and {omitted} more"] if omitted > 0 else []
-    title = f"<title>{_h(shorten_ids(chr(10).join([*lines[:MARK_LINES_MAX], *more])))}</title>"
+    title = f"<title>{escape(shorten_ids(chr(10).join([*lines[:MARK_LINES_MAX], *more])))}</title>"
     if kind == "commit":
         shape = f"M{x} {y + 1}v{MARK_HEIGHT - 2}"
     elif kind == "fault":
@@ -509,7 +510,3 @@ def _axis_step(seconds: float) -> float:
             if seconds / (step * factor) <= 10:
                 return step * factor
         step *= 10
-
-
-def _h(text: str) -> str:
-    return escape(text, quote=True)
