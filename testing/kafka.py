@@ -464,17 +464,15 @@ class Kafka(SuggestsAttributes):
         client checks, and the end of the timeline. `since_s` omits everything before this time, in
         seconds since the broker was created. `failure` is the message of the wait that failed,
         whose explanations are not repeated."""
-        is_running = self.broker.is_running
-        groups = self.groups[:REPORTED_GROUPS_MAX] if is_running else []
-        sections = [
-            group.explain(verbose=True)
-            for group in groups
-            if f"\nGroup {group.group_id} " not in failure
-        ]
-        shown = "\n".join([failure, *sections])
-        hints = self._hints().splitlines() if is_running else []
-        sections += [each for each in hints if not is_shown(each, shown)]
-        if is_running:
+        sections: list[str] = []
+        if self.broker.is_running:
+            sections += [
+                group.explain(verbose=True)
+                for group in self.groups[:REPORTED_GROUPS_MAX]
+                if f"\nGroup {group.group_id} " not in failure
+            ]
+            shown = "\n".join([failure, *sections])
+            sections += [each for each in self._hints().splitlines() if not is_shown(each, shown)]
             shown = "\n".join([failure, *sections])
             unended = self._host.call(lambda: list(open_transactions(self._host)))
             sections += [each for each in unended if not is_shown(each.rstrip("."), shown)]
