@@ -225,7 +225,8 @@ class Group(SuggestsAttributes):
             _check_number("epoch", epoch, 'wait_owner("orders", 0, epoch=3)')
 
         def owner() -> Member | None:
-            found = self._settled_owner((topic, partition))
+            view = self._view
+            found = None if view is None else view.settled_owner((topic, partition))
             if found is None or not (member is None or found.has_name(member)):
                 return None
             return found if epoch is None or self._epoch_of(found) >= epoch else None
@@ -236,10 +237,6 @@ class Group(SuggestsAttributes):
 
     def _epoch_of(self, member: Member) -> int:
         return member.epoch
-
-    def _settled_owner(self, partition: TopicPartition) -> Member | None:
-        view = self._view
-        return None if view is None else view.settled_owner(partition)
 
     def wait_committed(
         self,
@@ -507,9 +504,11 @@ class Group(SuggestsAttributes):
     def _offsets(self) -> dict[TopicPartition, int]:
         offsets = self._offsets_table()
         topics = {} if offsets is None else offsets.of_group(self.group_id)
-        partitions = [(topic, index) for topic, indexes in topics.items() for index in indexes]
-        found = {each: self._committed(*each) for each in partitions}
-        return {each: offset for each, offset in found.items() if offset is not None}
+        return {
+            (topic, index): committed.offset
+            for topic, partitions in topics.items()
+            for index, committed in partitions.items()
+        }
 
     def _lags(self, topic: str, partition: int | None) -> Iterator[int]:
         for index, (start, end) in self._bounds(topic, partition).items():
