@@ -30,45 +30,33 @@ _INTACT_BYTES = 8
 _CORRUPT_BITS = 16
 
 
-def answer(error: ErrorCode) -> Action:
+def answer(request: InterceptedRequest, *, error: ErrorCode) -> bool:
     """Respond with an error without handling the request, unless it is a Metadata request."""
-
-    def action(request: InterceptedRequest) -> bool:
-        record = request.record
-        if record.api == "Metadata":
-            # The response must list the brokers, or the client cannot connect to them.
-            request.on_response = lambda: request.respond(_with_error(record.response, error))
-            return False
-        if record.api == "Produce" and record.message.acks == 0:
-            request.context.close_connection(f"a fault of this test: {error.name.upper()}")
-            return True
-        # After an error the client starts a new fetch session.
-        request.node.fetch_sessions.close(getattr(record.message, "session_id", NO_SESSION))
-        request.respond(error_response(record.api_key, record.version, record.message, error))
-        return True
-
-    return action
-
-
-def delay(ms: int) -> Action:
-    """Handle the request, and all later requests of its connection, after a delay."""
-
-    def action(request: InterceptedRequest) -> bool:
-        request.hold()
-        request.call_later(ms, request.resume)
-        return True
-
-    return action
-
-
-def delay_answer(ms: int) -> Action:
-    """Handle the request now and respond after a delay."""
-
-    def action(request: InterceptedRequest) -> bool:
-        request.on_response = lambda: request.call_later(ms, request.send)
+    record = request.record
+    if record.api == "Metadata":
+        # The response must list the brokers, or the client cannot connect to them.
+        request.on_response = lambda: request.respond(_with_error(record.response, error))
         return False
+    if record.api == "Produce" and record.message.acks == 0:
+        request.context.close_connection(f"a fault of this test: {error.name.upper()}")
+        return True
+    # After an error the client starts a new fetch session.
+    request.node.fetch_sessions.close(getattr(record.message, "session_id", NO_SESSION))
+    request.respond(error_response(record.api_key, record.version, record.message, error))
+    return True
 
-    return action
+
+def delay(request: InterceptedRequest, *, ms: int) -> bool:
+    """Handle the request, and all later requests of its connection, after a delay."""
+    request.hold()
+    request.call_later(ms, request.resume)
+    return True
+
+
+def delay_answer(request: InterceptedRequest, *, ms: int) -> bool:
+    """Handle the request now and respond after a delay."""
+    request.on_response = lambda: request.call_later(ms, request.send)
+    return False
 
 
 def never_answer(request: InterceptedRequest) -> bool:
@@ -90,16 +78,12 @@ def lose_answer(request: InterceptedRequest) -> bool:
     return False
 
 
-def apply_late(ms: int) -> Action:
+def apply_late(request: InterceptedRequest, *, ms: int) -> bool:
     """Close the connection now and handle the request after a delay, during which its client may
     retry on another connection."""
-
-    def action(request: InterceptedRequest) -> bool:
-        request.call_later(ms, request.handle)
-        request.abort()
-        return True
-
-    return action
+    request.call_later(ms, request.handle)
+    request.abort()
+    return True
 
 
 def close_mid_frame(request: InterceptedRequest) -> bool:
@@ -127,36 +111,29 @@ def trickle(request: InterceptedRequest) -> bool:
     return False
 
 
-def throttle(ms: int) -> Action:
+def throttle(request: InterceptedRequest, *, ms: int) -> bool:
     """Handle the request, set the throttle time of the response, and stop reading requests from the
     connection for that long (KIP-219)."""
 
-    def action(request: InterceptedRequest) -> bool:
-        def respond() -> None:
-            response = request.record.response
-            if hasattr(response, THROTTLE_FIELD):
-                duration = {THROTTLE_FIELD: timedelta(milliseconds=ms)}
-                request.respond(replace(response, **duration))
-            else:  # an old version without a throttle time
-                request.send()
-            request.throttle(ms)
+    def respond() -> None:
+        response = request.record.response
+        if hasattr(response, THROTTLE_FIELD):
+            duration = {THROTTLE_FIELD: timedelta(milliseconds=ms)}
+            request.respond(replace(response, **duration))
+        else:  # an old version without a throttle time
+            request.send()
+        request.throttle(ms)
 
-        request.on_response = respond
-        return False
-
-    return action
+    request.on_response = respond
+    return False
 
 
-def corrupt(seed: int) -> Action:
+def corrupt(request: InterceptedRequest, *, seed: int) -> bool:
     """Flip some bits of the response after its correlation id."""
-
-    def action(request: InterceptedRequest) -> bool:
-        request.on_response = lambda: request.send(
-            _corrupted(request.record.response_frame or b"", seed)
-        )
-        return False
-
-    return action
+    request.on_response = lambda: request.send(
+        _corrupted(request.record.response_frame or b"", seed)
+    )
+    return False
 
 
 def _corrupted(frame: bytes, seed: int) -> bytes:

@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Self, TypeVar
 
 from ...protocol.apis import APIS, Api
@@ -378,17 +379,19 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         newest = _api(name)
         if not has_error_code(newest.key, newest.max_version):
             raise ValueError(f"The response of {name} has no error code")
-        return self._add(f"answered with {code.name.upper()}", actions.answer(code), name, filters)
+        action = partial(actions.answer, error=code)
+        return self._add(f"answered with {code.name.upper()}", action, name, filters)
 
     def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request, and later requests of its connection, after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
-        return self._add(f"delayed by {delay_ms} ms", actions.delay(delay_ms), api, filters)
+        action = partial(actions.delay, ms=delay_ms)
+        return self._add(f"delayed by {delay_ms} ms", action, api, filters)
 
     def delay_answer(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request immediately, and respond after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
-        action = actions.delay_answer(delay_ms)
+        action = partial(actions.delay_answer, ms=delay_ms)
         return self._add(f"response delayed by {delay_ms} ms", action, api, filters)
 
     def never_answer(self, api: str, **filters: object) -> F_co:
@@ -409,7 +412,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         """Close the connection now, and handle the request after this time. The client cannot know
         that the request will be applied."""
         delay_ms = _total_ms(seconds, ms)
-        action = actions.apply_late(delay_ms)
+        action = partial(actions.apply_late, ms=delay_ms)
         return self._add(f"dropped, applied {delay_ms} ms later", action, api, filters)
 
     def close_mid_frame(self, api: str, **filters: object) -> F_co:
@@ -422,15 +425,14 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def corrupt(self, api: str, *, seed: int = 0, **filters: object) -> F_co:
         """Flip some bits of the response after its correlation id."""
-        return self._add("response corrupted", actions.corrupt(seed), api, filters)
+        return self._add("response corrupted", partial(actions.corrupt, seed=seed), api, filters)
 
     def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request, and respond with this throttle time. As when a quota is exceeded
         (KIP-219), the broker then stops reading from the connection for this wall-clock time."""
         throttle_ms = _total_ms(seconds, ms)
-        return self._add(
-            f"throttled by {throttle_ms} ms", actions.throttle(throttle_ms), api, filters
-        )
+        action = partial(actions.throttle, ms=throttle_ms)
+        return self._add(f"throttled by {throttle_ms} ms", action, api, filters)
 
     # --- conditions: by default they apply to every request until they are removed, in addition to
     # other faults
