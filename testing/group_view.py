@@ -108,26 +108,25 @@ class ClassicView:
 
     @property
     def members(self) -> list[Member]:
-        group, found = self.group, []
+        group = self.group
         assigned = {
             each.member_id: assigned_partitions(each.assignment) for each in group.members.values()
         }
         revoking = _pending_revocations(group, assigned)
-        for each in group.members.values():
-            partitions = assigned[each.member_id]
-            member = Member(
+        return [
+            Member(
                 each.member_id,
                 each.group_instance_id,
                 each.client_id,
                 each.client_host,
                 each.member_id == group.leader,
-                partitions,
+                assigned[each.member_id],
                 epoch=group.generation,
-                target=partitions,
+                target=assigned[each.member_id],
                 revoking=tuple(sorted(revoking.get(each.member_id, ()))),
             )
-            found.append(member)
-        return found
+            for each in group.members.values()
+        ]
 
     @property
     def is_settled(self) -> bool:
