@@ -5,13 +5,13 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from struct import Struct
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from ...broker.broker import Broker
 from ...protocol.apis import PROFILES
 from ...protocol.errors import ErrorCode, ProtocolError
+from ...protocol.framing import SIZE, Framer
 from ...protocol.messages import RequestEncoder, ResponseDecoder, request_encoder, response_decoder
 
 # The wall-clock timeout of requests that a test makes (commit, leave), shorter than a barrier's.
@@ -30,8 +30,6 @@ _COORDINATOR_ERRORS = frozenset(
 # v3, which all profiles serve.
 _VERSIONS_MAX: Final = {"OffsetCommit": 9, "FindCoordinator": 3}
 _HOST: Final = "127.0.0.1"
-_SIZE: Final = Struct(">i")
-_SIZE_AND_CORRELATION_ID: Final = Struct(">ii")
 
 
 class Connection(asyncio.Transport):
@@ -58,6 +56,7 @@ class Connection(asyncio.Transport):
         self._pending: dict[int, tuple[_Api, asyncio.Future[Any]]] = {}
         self._last_correlation_id = 0
         self._to_client = bytearray()
+        self._framer = Framer(frame_bytes_min=SIZE.size)
         self._to_broker = bytearray()
         self._is_reading = True
         self._is_closing = False
@@ -98,22 +97,18 @@ class Connection(asyncio.Transport):
 
     def _deliver_to_client(self) -> None:
         self._on_activity()
-        received = self._to_client
-        while len(received) >= _SIZE_AND_CORRELATION_ID.size:
-            size, correlation_id = _SIZE_AND_CORRELATION_ID.unpack_from(received)
-            end = _SIZE.size + size
-            if len(received) < end:
-                return
-            frame = bytes(received[:end])
-            del received[:end]
+        received, self._to_client = bytes(self._to_client), bytearray()
+        for data, start, end in self._framer.feed(received):
+            (correlation_id,) = SIZE.unpack_from(data, start)
             api, response = self._pending.pop(correlation_id, (None, None))
             if api is None or response is None or response.done():
                 continue  # the request was cancelled
             try:
-                response.set_result(api.decode(frame))
+                response.set_result(api.decode(data[start - SIZE.size : end]))
             except ProtocolError as error:
                 self.abort()
                 response.set_exception(ConnectionAbortedError(f"invalid response: {error}"))
+                return
 
     # --- the broker's side: asyncio.Transport
 
