@@ -282,8 +282,9 @@ class RealGroup(Group):
         check_may_block()
         result = poll(check, timeout)
         if result is None:
+            state = self._view or "does not exist"
             what = f"group {self.group_id} {what}"
-            raise timed_out(timeout, what, f"Group {self.group_id} {self._view}")
+            raise timed_out(timeout, what, f"Group {self.group_id} {state}")
         return result
 
     def _call(self, function: Callable[[], T]) -> T:
@@ -295,11 +296,14 @@ class RealGroup(Group):
         return False  # a response contains only durable offsets
 
     @property
-    def _view(self) -> GroupView:
+    def _view(self) -> GroupView | None:
         return self._cluster.describe(self.group_id)
 
+    def _state(self) -> str:
+        return "Dead" if (view := self._view) is None else view.state
+
     def _generation(self) -> int:
-        return _known(self._view.generation)
+        return _known(super()._generation())
 
     def _epoch_of(self, member: Member) -> int:
         return _known(member.epoch)

@@ -22,7 +22,7 @@ from ..deadline import Deadline
 from ..group_view import GroupView
 from ..topic import RecordToAppend, StoredRecord
 from .consumer_group_describe import describe_consumer_group, forget_coordinators
-from .group_views import DescribedClassicGroup, DescribedConsumerGroup, MissingGroup
+from .group_views import DescribedClassicGroup, DescribedConsumerGroup
 
 T = TypeVar("T")
 
@@ -143,11 +143,11 @@ class RealCluster:
         listed = self._retry(self.admin.list_groups)
         return {each["group_id"]: each.get("group_type") or "classic" for each in listed}
 
-    def describe(self, group: str) -> GroupView:
-        """Return a group of either protocol, or a MissingGroup. Raises ValueError for a group of
-        another type, or of other clients than consumers."""
+    def describe(self, group: str) -> GroupView | None:
+        """Return a group of either protocol; None if it does not exist. Raises ValueError for a
+        group of another type, or of other clients than consumers."""
 
-        def describe() -> GroupView:
+        def describe() -> GroupView | None:
             try:
                 described = self.admin.describe_groups([group])[group]
             except ValueError as undecodable:  # kafka-python decodes all members as consumers
@@ -168,7 +168,7 @@ class RealCluster:
 
         return self._retry(describe)
 
-    def _describe_consumer_group(self, group: str) -> GroupView:
+    def _describe_consumer_group(self, group: str) -> GroupView | None:
         described = describe_consumer_group(self.admin, group)
         if described is not None:
             error = _ERROR_CLASS(described["error_code"])
@@ -178,7 +178,7 @@ class RealCluster:
                 raise error(described["error_message"])
         type_ = self._group_types().get(group)
         if type_ is None:
-            return MissingGroup()
+            return None
         if type_ in _CONSUMER_TYPES:  # the group was created or converted in the meantime
             raise kafka_errors.NotCoordinatorError
         raise ValueError(
@@ -202,8 +202,9 @@ class RealCluster:
         except ValueError:  # such as a group of Kafka Connect
             return False
         used = {topic for topic, _ in self.offsets(group)}
-        used |= {topic for each in view.members for topic, _ in each.partitions + each.revoking}
-        is_unused = view.state in ("Empty", "Dead")
+        if view is not None:
+            used |= {topic for each in view.members for topic, _ in each.partitions + each.revoking}
+        is_unused = view is None or view.state in ("Empty", "Dead")
         return used <= topics and (bool(used) or is_unused)
 
     def delete_groups(self, names: Iterable[str]) -> None:
@@ -221,10 +222,10 @@ class RealCluster:
             return True
         # Static members do not leave when they are closed (KIP-345).
         try:
-            members = self.describe(group).members
+            view = self.describe(group)
         except ValueError:  # they are not consumers
             return False
-        names = [each.instance_id for each in members if each.instance_id is not None]
+        names = [each.instance_id for each in view.members if each.instance_id] if view else []
         static = [_MEMBER_TO_REMOVE(group_instance_id=name) for name in names]
         self._retry(lambda: self.admin.remove_group_members(group, static))
         return False

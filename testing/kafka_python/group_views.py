@@ -13,24 +13,6 @@ UNKNOWN = -1
 _CLASSIC_MEMBER = 0  # MemberType; since version 1 of ConsumerGroupDescribe
 
 
-class MissingGroup:
-    """A group that does not exist."""
-
-    state = "Dead"
-    generation = 0
-    is_settled = False
-
-    @property
-    def members(self) -> list[Member]:
-        return []
-
-    def settled_owner(self, _partition: TopicPartition) -> Member | None:
-        return None
-
-    def __str__(self) -> str:
-        return "does not exist"
-
-
 class DescribedClassicGroup:
     """A group as returned by kafka-python's `describe_groups`."""
 
