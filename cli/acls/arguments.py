@@ -76,6 +76,7 @@ CLUSTER: Final = Pattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITE
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(module="acls.command")
     add = parser.add_argument
     repeatable: dict[str, Any] = {"action": "append", "default": []}
     add("--bootstrap-server", metavar="H:P", help="one or more brokers, separated by commas")

@@ -24,7 +24,7 @@ EVERYTHING: Final = Pattern(AclResourceType.ANY, None, PatternType.ANY)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action and return the exit code."""
+    """Run the action. Return 1 if flags are invalid or the cluster returns an error, else 0."""
     try:
         arguments.check(args)
         action = next(each for name, each in ACTIONS.items() if getattr(args, name))

@@ -44,6 +44,7 @@ within --timeout, the exit code is 1."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(module="groups.command")
     add = parser.add_argument
     add("--bootstrap-server", metavar="H:P", help="one or more brokers, separated by commas")
     add("--command-config", metavar="FILE", help="a properties file for Java clients")

@@ -24,7 +24,9 @@ PARTITION_ERRORS: Final = {
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action and return the exit code."""
+    """Run the action. As in Kafka's tool, return 1 for invalid flags and 0 otherwise, even if the
+    cluster returns an error. Unlike in Kafka's tool, return 1 without a connection to the cluster
+    and, with --format json or csv, for every failure."""
     output = Output(args.format)
     try:
         arguments.check(args)

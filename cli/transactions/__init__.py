@@ -5,12 +5,3 @@ The reference is org.apache.kafka.tools.TransactionsCommand of Kafka 4.3.
 arguments  commands and flags
 command    the actions, through kafka-python's admin client
 """
-
-import argparse
-
-
-def run(args: argparse.Namespace) -> int:
-    """Return the exit code: 1 for invalid flags and if the cluster returns an error."""
-    from . import command  # imports kafka-python
-
-    return command.run(args)

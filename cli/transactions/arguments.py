@@ -23,7 +23,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     text = "one or more brokers, separated by commas"
     add("--bootstrap-server", metavar="H:P", required=True, help=text)
     add("--command-config", metavar="FILE", help="a properties file for Java clients")
-    parser.set_defaults(module="transactions")
+    parser.set_defaults(module="transactions.command")
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", required=True)
 
     add = _add(commands, "list", "list transactions")

@@ -26,7 +26,7 @@ _MINUTE_MS: Final = 60_000
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the command and return the exit code."""
+    """Run the command. Return 1 if flags are invalid or the cluster returns an error, else 0."""
     action = ACTIONS[args.action]
     try:
         _check(args)
