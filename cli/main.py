@@ -141,8 +141,16 @@ class Parser(argparse.ArgumentParser):
                     yield from subcommand._flags()
 
 
-EXTRA: Final = {"kafka": "kafka-python", "rich": "rich"}
-"""Module -> package that contains it, for the extra `cli`."""
+INSTALL: Final = "run pip install './kohort[{}]' in the folder that contains the clone"
+EXTRA: Final = {
+    "kafka": ("kafka-python", INSTALL.format("cli")),
+    "rich": ("rich", INSTALL.format("cli")),
+    "pyarrow": (
+        "pyarrow",
+        INSTALL.format("pipeline") + ", or install only pyarrow to query a lake",
+    ),
+}
+"""Module -> package that contains it, and how to install it."""
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
@@ -170,14 +178,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kohort {args.command}: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except ImportError as error:
-        package = EXTRA.get((error.name or "").partition(".")[0])
-        if package is None:
+        module_name = (error.name or "").partition(".")[0]
+        if module_name not in EXTRA:
             raise
+        package, hint = EXTRA[module_name]
         if isinstance(error, ModuleNotFoundError):
             problem = f"{package} is not installed"
         else:
             problem = f"the installed version of {package} is too old ({error})"
-        hint = "run pip install './kohort[cli]' in the folder that contains the clone"
         print(f"kohort {args.command}: {problem}: {hint}.", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:

@@ -5,24 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ...pipeline.lake import LakeError
+from ...pipeline.queries import GroupNotFound
+from ...pipeline.session import SparkUnavailable
+from ...pipeline.source.source import ClusterUnreachable, SourceError
 from ..errors import Unreachable, UserError
 
 
 @contextmanager
 def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
     """Convert exceptions to UserError. `spark_log` is the file with Spark's output."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            "pyarrow is not installed: run pip install './kohort[pipeline]' in the folder that "
-            "contains the clone, or install only pyarrow to query a lake."
-        ) from error
-    from ...pipeline.lake import LakeError
-    from ...pipeline.queries import GroupNotFound
-    from ...pipeline.session import SparkUnavailable
-    from ...pipeline.source.source import ClusterUnreachable, SourceError
-
     try:
         yield
     except ClusterUnreachable as error:
@@ -37,7 +29,7 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in {"pyspark", "py4j"}:
             raise
-        from ...pipeline.run import error_text
+        from ...pipeline.run import error_text  # needs numpy, unlike queries
 
         if text := error_text(error, SourceError, LakeError):
             raise UserError(text) from error

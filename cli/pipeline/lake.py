@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...pipeline.formatting import UNKNOWN
+from ...pipeline.lake import Lake
+from ...pipeline.lake.writer import Writer, compact
+from ...pipeline.tables import TABLES
 from .errors import user_errors
 from .output import print_rows, table
 
@@ -18,9 +21,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _compact(args: argparse.Namespace) -> None:
     with user_errors(args.lake):
-        from ...pipeline.lake import Lake
-        from ...pipeline.lake.writer import Writer, compact
-
         Lake(args.lake)  # raises LakeError, where Writer would create a lake
         with Writer(args.lake) as writer:
             compacted = compact(writer)
@@ -40,9 +40,6 @@ class Row(NamedTuple):
 
 def _status(args: argparse.Namespace) -> None:
     with user_errors(args.lake):
-        from ...pipeline.lake import Lake
-        from ...pipeline.tables import TABLES
-
         lake = Lake(args.lake)
         rows = [
             Row(name, lake.rows(name), len(folders), sum(map(_size, folders)), spec.grain)

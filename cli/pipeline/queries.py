@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...pipeline.diagnosis.rows import (
     Diagnosis,
@@ -27,21 +27,18 @@ from ...pipeline.formatting import (
     number,
     time_of_day,
 )
+from ...pipeline.lake import Lake
+from ...pipeline.queries import Queries
+from ...pipeline.report.page import page
 from ...printable import printable
 from ..errors import UserError
 from .errors import user_errors
 from .output import paragraph, print_rows, table
 
-if TYPE_CHECKING:
-    from ...pipeline.queries import Queries
-
 
 def run(args: argparse.Namespace) -> int:
     """Run a query. Raises UserError."""
     with user_errors(args.lake):
-        from ...pipeline.lake import Lake
-        from ...pipeline.queries import Queries
-
         queries = Queries(Lake(args.lake))
         if getattr(args, "group", None) is not None:
             queries.require(args.group)
@@ -55,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 REBALANCES_SHOWN: Final = 10
 
 
-def _why(args: argparse.Namespace, queries: "Queries") -> None:
+def _why(args: argparse.Namespace, queries: Queries) -> None:
     diagnoses = queries.diagnoses(args.group)
     entries = queries.timeline(args.group)
     rebalances = [entry for entry in entries if entry.is_rebalance]
@@ -97,7 +94,7 @@ MARGIN: Final = " " * 14
 MEMBERS_NAMED: Final = 12
 
 
-def _timeline(args: argparse.Namespace, queries: "Queries") -> None:
+def _timeline(args: argparse.Namespace, queries: Queries) -> None:
     entries = queries.timeline(args.group)
     shown = entries[-args.last :] if args.last else entries
     if args.format != "table":
@@ -173,7 +170,7 @@ NO_SAMPLES: Final = (
 )
 
 
-def _lag(args: argparse.Namespace, queries: "Queries") -> None:
+def _lag(args: argparse.Namespace, queries: Queries) -> None:
     rows = queries.lag(args.group)
     if args.format != "table":
         print_rows(fields(PartitionStatus), (row._asdict() for row in rows), args.format)
@@ -210,7 +207,7 @@ def _lag_line(row: PartitionStatus) -> list[str]:
 # --- storms
 
 
-def _storms(args: argparse.Namespace, queries: "Queries") -> None:
+def _storms(args: argparse.Namespace, queries: Queries) -> None:
     rows = queries.storms(args.group)
     if args.format != "table":
         print_rows(fields(Storm), (row._asdict() for row in rows), args.format)
@@ -231,9 +228,7 @@ def _storms(args: argparse.Namespace, queries: "Queries") -> None:
 # --- report
 
 
-def _report(args: argparse.Namespace, queries: "Queries") -> None:
-    from ...pipeline.report.page import page
-
+def _report(args: argparse.Namespace, queries: Queries) -> None:
     if not queries.names():
         raise UserError("the lake has no groups: the log was empty when it was read.")
     _write(args.out, "".join(page(queries)))
@@ -253,7 +248,7 @@ def _write(path: Path, text: str) -> None:
         raise UserError(f"cannot write {path}: {error.strerror or error}.") from error
 
 
-_COMMANDS: Final[dict[str, Callable[[argparse.Namespace, "Queries"], None]]] = {
+_COMMANDS: Final[dict[str, Callable[[argparse.Namespace, Queries], None]]] = {
     "why": _why,
     "timeline": _timeline,
     "lag": _lag,

@@ -8,17 +8,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...pipeline import run as pipeline
+from ...pipeline.diagnosis.group_history import OFFSETS_RETENTION_MS
+from ...pipeline.inputs import TIMEOUT_SECONDS, Inputs
+from ...pipeline.lake.writer import Writer
+from ...pipeline.session import new_session
 from .. import signals
 from ..errors import EXIT_INTERRUPTED, UserError
 from .errors import user_errors
+from .progress import RunOutput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from ...pipeline.inputs import Inputs
-    from ...pipeline.lake.writer import Writer
-    from ...pipeline.run import Progress
-    from .progress import RunOutput
 
 # The output of Spark, its JVM and its workers, which is needed only after a failure.
 SPARK_LOG = "_spark.log"
@@ -34,11 +35,6 @@ def run(args: argparse.Namespace) -> int:
         args.parser.error("--command-config requires --bootstrap-server")
     spark_log = args.lake / SPARK_LOG
     with user_errors(args.lake, spark_log):
-        from ...pipeline.diagnosis.group_history import OFFSETS_RETENTION_MS
-        from ...pipeline.inputs import TIMEOUT_SECONDS, Inputs
-        from ...pipeline.lake.writer import Writer
-        from .progress import RunOutput
-
         options = {"bootstrapServers": args.bootstrap_server}
         if args.command_config is not None:
             options["commandConfig"] = str(args.command_config.absolute())
@@ -62,20 +58,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(
     args: argparse.Namespace,
-    inputs: "Inputs",
-    writer: "Writer",
-    output: "RunOutput",
+    inputs: Inputs,
+    writer: Writer,
+    output: RunOutput,
     session: "_LazySession",
 ) -> int:
-    from ...pipeline.run import RECORDS_MAX, run
-
     session.signals.install()
     try:
-        caught_up = run(
+        caught_up = pipeline.run(
             session.get,
             writer,
             inputs,
-            records_max=args.max_records_per_batch or RECORDS_MAX,
+            records_max=args.max_records_per_batch or pipeline.RECORDS_MAX,
             every_s=(args.every or EVERY_S) if args.follow else None,
             once=args.once,
             report=session.report,
@@ -107,15 +101,13 @@ def _data_folder(events: Path) -> Path:
 class _LazySession:
     """Spark, started only when there are new records, so that other runs are fast."""
 
-    def __init__(self, args: argparse.Namespace, spark_log: Path, output: "RunOutput") -> None:
+    def __init__(self, args: argparse.Namespace, spark_log: Path, output: RunOutput) -> None:
         self.signals = StopSignals()
         self._args, self._spark_log, self._output = args, spark_log, output
         self._spark: SparkSession | None = None
         self.start_seconds = 0.0
 
     def get(self) -> "SparkSession":
-        from ...pipeline.session import new_session
-
         if self._spark is None:
             self.signals.in_batch = False
             begun = time.monotonic()
@@ -127,11 +119,9 @@ class _LazySession:
             self.signals.in_batch = True
         return self._spark
 
-    def report(self, progress: "Progress") -> None:
-        from ...pipeline.run import BatchDone, BatchStarted
-
-        if isinstance(progress, BatchStarted | BatchDone):
-            self.signals.in_batch = isinstance(progress, BatchStarted)
+    def report(self, progress: pipeline.Progress) -> None:
+        if isinstance(progress, pipeline.BatchStarted | pipeline.BatchDone):
+            self.signals.in_batch = isinstance(progress, pipeline.BatchStarted)
         self._output(progress)
 
     def close(self) -> None:

@@ -186,13 +186,6 @@ def test_a_lake_of_an_empty_log_has_no_groups(
     assert capsys.readouterr().out == "no group has committed offsets\n"
 
 
-def test_without_pyarrow_the_error_names_the_extra(
-    lake: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install './kohort[pipeline]'" in error_of(capsys, "lag", "--lake", str(lake))
-
-
 def test_queries_do_not_import_spark(lake: Path) -> None:
     program = (
         "import sys; from kohort.cli.main import main; "
