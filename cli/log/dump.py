@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from ...log.errors import InvalidRecord
-from ...log.files import DiskFiles
 from ...log.recovery import Corruption, ValidBatch
 from ...printable import printable
 from ...topics.names import OFFSETS_TOPIC
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         if args.follow:
             _follow(args.path, logs, dump)
         for log in logs:
-            batches = dump.print_new(Cursor(log, DiskFiles(), report), following=False)
+            batches = dump.print_new(Cursor(log, report), following=False)
             if not batches and log.segment is not None and dump.has_corruption:
                 raise UserError(f"{args.path} is not a log: it has no record batch.")
     return 1 if dump.incomplete else 0
@@ -56,7 +55,7 @@ def _follow(path: Path, logs: list[PartitionLog], dump: "Dump") -> None:
     while True:
         for log in logs:
             if log.name not in cursors:
-                cursors[log.name] = Cursor(log, DiskFiles(), report)
+                cursors[log.name] = Cursor(log, report)
         for cursor in cursors.values():
             dump.print_new(cursor, following=True)
         sys.stdout.flush()

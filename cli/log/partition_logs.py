@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import CLEANED_OFFSETS_FILE, OffsetCheckpoint
-from ...log.files import File, Files
+from ...log.files import DiskFiles, File
 from ...log.recovery import Corruption, ValidBatch, scan_segment
 from ...log.segment_swap import list_live_segments
 from ...printable import printable
@@ -38,6 +38,7 @@ ANCHORS_MAX: Final = 1000
 # How many times a listed segment may be missing when it is opened. Compaction removes one segment
 # at a time. Without a limit, a dangling symbolic link would be retried forever.
 VANISHED_MAX: Final = 100
+FILES: Final = DiskFiles()
 
 
 def report(text: str) -> None:
@@ -77,12 +78,12 @@ class PartitionLog(NamedTuple):
     def is_transactions(self) -> bool:
         return self.topic == TRANSACTION_TOPIC
 
-    def may_have_gaps(self, files: Files) -> bool:
+    def may_have_gaps(self) -> bool:
         """Return whether the log may have been compacted or repaired."""
         if self.is_offsets or self.is_registry or self.is_transactions:
             return True
-        cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, files)
-        is_kept = any(name.endswith(".cut") for name in files.list(self.folder))
+        cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, FILES)
+        is_kept = any(name.endswith(".cut") for name in FILES.list(self.folder))
         return is_kept or self.name in cleaned
 
     def segments(self) -> dict[int, Path]:
@@ -186,9 +187,8 @@ class Cursor:
     about changes.
     """
 
-    def __init__(self, log: PartitionLog, files: Files, report: Callable[[str], None]) -> None:
+    def __init__(self, log: PartitionLog, report: Callable[[str], None]) -> None:
         self.log = log
-        self._files = files
         self._report = report
         self._reset()
 
@@ -272,7 +272,7 @@ class Cursor:
     def _read_segment(
         self, path: Path, relocated: bool, is_last: bool
     ) -> Iterator[tuple[Path, int, Item]]:
-        with closing(self._files.open(path, read_only=True)) as file:
+        with closing(FILES.open(path, read_only=True)) as file:
             self._check_anchors(file.read)
             end_offset = lowest = self._base if relocated else max(self._base, self.offset)
             for item in self._scan(file, lowest):

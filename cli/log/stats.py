@@ -11,7 +11,6 @@ from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import CLEANED_OFFSETS_FILE, OffsetCheckpoint
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
-from ...log.files import DiskFiles
 from ...log.records import raw_records
 from ...log.recovery import Corruption, ValidBatch
 from ...printable import printable_json
@@ -19,7 +18,7 @@ from ...protocol.primitives import INT16
 from .. import output
 from ..errors import UserError
 from .decoding import format_time
-from .partition_logs import Cursor, PartitionLog, find_logs, report, size_of
+from .partition_logs import FILES, Cursor, PartitionLog, find_logs, report, size_of
 
 # Length, attributes and timestamp delta before a record's offset delta, at least one byte each.
 RECORD_HEAD_BYTES: Final = 3
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Print sizes and return 0. Raises UserError."""
     logs = find_logs(args.path)
     # The next compaction starts at these offsets.
-    cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, DiskFiles())
+    cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, FILES)
     rows: list[Row] = []
     batches, incomplete = 0, False
     with output.progress("stats", size_of(logs)) as advance:
@@ -92,7 +91,7 @@ class Tally:
         self._newest_timestamp: int | None = None
 
     def read(self, advance: Callable[[int], None]) -> None:
-        for path, _, item in Cursor(self._log, DiskFiles(), report).read():
+        for path, _, item in Cursor(self._log, report).read():
             if isinstance(item, ValidBatch):
                 self._add_batch(path, item)
                 advance(len(item.batch))

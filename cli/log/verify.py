@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from ...log.cache_files import is_cache_file
 from ...log.errors import InvalidRecord, UnsupportedMagic
-from ...log.files import DiskFiles, Files
 from ...log.records import records
 from ...log.recovery import Corruption, ValidBatch
 from ...offsets.record_codec import decode_record
@@ -24,6 +23,7 @@ from ...topics.registry_log import decode as decode_registry
 from ..errors import UserError
 from ..output import progress
 from .partition_logs import (
+    FILES,
     KAFKA_FILES,
     SEGMENT,
     Cursor,
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     lines: list[str] = []
     with progress("verify", size_of(logs)) as advance:
         for log in logs:
-            for item in (*check(log, DiskFiles(), counts, advance), *other_files(log)):
+            for item in (*check(log, counts, advance), *other_files(log)):
                 if isinstance(item, Problem):
                     problems += 1
                     lines.append(
@@ -101,12 +101,12 @@ def _counted(count: int, one: str, many: str = "") -> str:
 
 
 def check(
-    log: PartitionLog, files: Files, counts: Counts, advance: Callable[[int], None]
+    log: PartitionLog, counts: Counts, advance: Callable[[int], None]
 ) -> Iterator[Problem | str]:
     """Yield the problems of a log, and remarks about it. Raises PermissionError."""
-    cursor = Cursor(log, files, report)
+    cursor = Cursor(log, report)
     try:
-        yield from _check_batches(cursor, files, counts, advance)
+        yield from _check_batches(cursor, counts, advance)
         return
     except PermissionError:
         raise
@@ -124,12 +124,12 @@ def check(
 
 
 def _check_batches(
-    cursor: Cursor, files: Files, counts: Counts, advance: Callable[[int], None]
+    cursor: Cursor, counts: Counts, advance: Callable[[int], None]
 ) -> Iterator[Problem | str]:
     log = cursor.log
     tail: tuple[Path, Corruption] | None = None
     last_path, next_offset = None, 0
-    may_have_gaps = log.may_have_gaps(files)
+    may_have_gaps = log.may_have_gaps()
     for _ in range(READS_MAX):
         previous_tail, tail = tail, None
         for path, _, item in cursor.read():
@@ -154,7 +154,7 @@ def _check_batches(
             elif isinstance(item, TornTail):
                 tail = (path, item.corruption)
             else:
-                yield _corruption(log, path, item, files, is_tail=False)
+                yield _corruption(log, path, item, is_tail=False)
                 may_have_gaps = True
         if tail is None or tail == previous_tail:
             break
@@ -162,7 +162,7 @@ def _check_batches(
     else:
         return  # the tail changed each time: a broker is writing
     if tail is not None:
-        yield _corruption(log, *tail, files, is_tail=True)
+        yield _corruption(log, *tail, is_tail=True)
 
 
 def _gap(path: Path, batch: ValidBatch, gap: str) -> Problem:
@@ -217,9 +217,7 @@ def _check_records(
         yield Problem(path, batch.position, offset - 1, description, lost, remedy)
 
 
-def _corruption(
-    log: PartitionLog, path: Path, corruption: Corruption, files: Files, *, is_tail: bool
-) -> Problem:
+def _corruption(log: PartitionLog, path: Path, corruption: Corruption, *, is_tail: bool) -> Problem:
     repair = f"`kohort log repair {log.folder}`"
     if corruption.next_offset is not None:
         at_start = "a broker that opens the log truncates it there and sets aside the rest"
@@ -231,13 +229,13 @@ def _corruption(
     else:
         remedy = f"run {repair} before a broker starts."
     description = f"{_counted(corruption.size, 'corrupt byte')}: {corruption.reason}"
-    lost = _describe_loss(log, path, corruption, files)
+    lost = _describe_loss(log, path, corruption)
     position, offset = corruption.position, corruption.first_offset
     return Problem(path, position, offset, description, lost, remedy)
 
 
-def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption, files: Files) -> str:
-    with closing(files.open(path, read_only=True)) as file:
+def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption) -> str:
+    with closing(FILES.open(path, read_only=True)) as file:
         readable = readable_records(file, corruption)
     text = describe_lost_offsets(corruption)
     if not readable:

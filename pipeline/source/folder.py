@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import read_topic_id
-from ...log.files import DiskFiles, File, Files
+from ...log.files import DiskFiles, File
 from ...log.segment import segment_name
 from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC
@@ -26,6 +26,7 @@ from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
 from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
 
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
+_FILES: Final = DiskFiles()
 
 
 class FolderSource:
@@ -37,7 +38,7 @@ class FolderSource:
 
     def log_id(self) -> str | None:
         for log in self._logs().values():
-            if (topic_id := read_topic_id(log.folder, DiskFiles())) is not None:
+            if (topic_id := read_topic_id(log.folder, _FILES)) is not None:
                 return str(topic_id)
         return None
 
@@ -99,7 +100,7 @@ class FolderSource:
             raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-N: pass a data folder.")
         for partition, folder in found.items():
             if partition not in self._known:
-                self._known[partition] = PartitionLog(folder, DiskFiles(), partition)
+                self._known[partition] = PartitionLog(folder, partition)
         return {partition: self._known[partition] for partition in sorted(found)}
 
 
@@ -127,9 +128,8 @@ class Anchor(NamedTuple):
 
 
 class PartitionLog:
-    def __init__(self, folder: Path, files: Files, partition: int) -> None:
+    def __init__(self, folder: Path, partition: int) -> None:
         self.folder = folder
-        self._files = files
         self._partition = partition
         self._positions: dict[int, Position] = {}
         self._anchor: Anchor | None = None
@@ -234,7 +234,7 @@ class PartitionLog:
             try:
                 path = segments[base]
                 finished = base, _inode(path)
-                file = self._files.open(path, read_only=True)
+                file = _FILES.open(path, read_only=True)
             except FileNotFoundError:
                 missing += 1
                 if missing > MISSING_MAX:
@@ -261,7 +261,7 @@ class PartitionLog:
             try:
                 for base, path in segments.items():
                     if base >= first and base > done:
-                        with closing(self._files.open(path, read_only=True)) as file:
+                        with closing(_FILES.open(path, read_only=True)) as file:
                             yield base, file
                         done = base
                 return

@@ -22,7 +22,7 @@ class Watched:
         self.folder = folder
         self.log = Log.open(folder, DiskFiles(preallocate_bytes=4096), ROLL)
         self.reports: list[str] = []
-        self.cursor = Cursor(PartitionLog(folder), DiskFiles(), self.reports.append)
+        self.cursor = Cursor(PartitionLog(folder), self.reports.append)
 
     def append(self, count: int, *, text: str = "g") -> list[int]:
         """Append batches of one record. Return their offsets."""
