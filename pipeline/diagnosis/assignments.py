@@ -4,6 +4,7 @@ A partition has not moved if the same client owns it again, even with a new memb
 """
 
 from collections import Counter
+from itertools import islice
 from statistics import fmean, pstdev
 from typing import NamedTuple
 
@@ -71,12 +72,12 @@ def _revoked_then_returned(
     assert before is not None
     if not (before.is_cooperative or after.is_cooperative):
         return len(kept)
-    position = index.records.index(before)
-    if not position:
+    former = next(islice(index.newest_first(before), 1, None), None)
+    if former is None:
         return 0
-    former, owners = index.records[position - 1].owners, after.owners
+    former_owners, owners = former.owners, after.owners
     unowned = owners.keys() - before.owners.keys()
-    return sum(1 for tp in unowned if former.get(tp) == owners[tp])
+    return sum(former_owners.get(tp) == owners[tp] for tp in unowned)
 
 
 # --- balance

@@ -193,7 +193,7 @@ class HistoryIndex:
         def is_same(record: Generation) -> bool:
             return not record.tombstone and record.generation == generation.generation
 
-        return list(takewhile(is_same, self._newest_first(generation)))
+        return list(takewhile(is_same, self.newest_first(generation)))
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
         """Return the records up to this one, newest first, since the member last changed. In a
@@ -206,9 +206,9 @@ class HistoryIndex:
             assigned = {each.member_id: each.assigned for each in record.members}
             return record.is_consumer_group and assigned.get(member.member_id) == member.assigned
 
-        return list(takewhile(is_same, self._newest_first(generation)))
+        return list(takewhile(is_same, self.newest_first(generation)))
 
-    def _newest_first(self, generation: Generation) -> Iterator[Generation]:
+    def newest_first(self, generation: Generation) -> Iterator[Generation]:
         """Yield the records up to this one, newest first."""
         end = bisect_right(self.records, generation.log_offset, key=attrgetter("log_offset"))
         return (self.records[number] for number in range(end - 1, -1, -1))

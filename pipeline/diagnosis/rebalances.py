@@ -4,6 +4,7 @@ The rules infer causes from the log; where the event log covers a rebalance or a
 replaces or confirms the inferred one.
 """
 
+from collections import defaultdict
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
@@ -29,7 +30,9 @@ class ExplainedHistory(NamedTuple):
 def explain(history: GroupHistory) -> ExplainedHistory:
     index, events = HistoryIndex(history), EventLog(history)
     returns = _returns(index)
-    causes_of_exits: dict[_ExitKey, Cause] = {}
+    by_exit = {each.left: each for each in returns}
+    by_join = {each.joined: each for each in returns}
+    causes_of_exits: dict[_MemberAt, Cause] = {}
     rows = ExplainedHistory([], [])
     for number, transition in enumerate(index.transitions):
         logged = events.rebalance_of(transition)
@@ -38,8 +41,8 @@ def explain(history: GroupHistory) -> ExplainedHistory:
             phase = events.join_phase_of(transition, logged, phase)
         exits = []
         for member in transition.left:
-            key = _ExitKey(number, member.member_id)
-            return_ = returns.get(key)
+            left = _MemberAt(number, member.member_id)
+            return_ = by_exit.get(left)
             exit_ = Exit(
                 silence_of(index, transition, member, phase),
                 member.member_id in transition.returned,
@@ -47,13 +50,13 @@ def explain(history: GroupHistory) -> ExplainedHistory:
             )
             inferred = explain_exit(exit_)
             explanation = events.explain_exit(transition, exit_, inferred, logged) or inferred
-            causes_of_exits[key] = explanation.cause
+            causes_of_exits[left] = explanation.cause
             exits.append(explanation)
             rows.exits.append(_exit_row(history, transition, exit_, explanation, events))
         rejoins = {
-            return_.joined_id: Rejoin(causes_of_exits[key], return_.after_ms)
-            for key, return_ in returns.items()
-            if return_.transition == number and key in causes_of_exits
+            member.member_id: Rejoin(causes_of_exits[return_.left], return_.after_ms)
+            for member in transition.joined
+            if (return_ := by_join.get(_MemberAt(number, member.member_id))) is not None
         }
         case = RebalanceCase(index, transition, phase, tuple(exits), rejoins)
         explanation = _with_events(case, explain_rebalance(case), events, logged)
@@ -64,37 +67,42 @@ def explain(history: GroupHistory) -> ExplainedHistory:
 # --- members that return
 
 
-class _ExitKey(NamedTuple):
-    transition: int  # its number
+class _MemberAt(NamedTuple):
+    """A member that left or joined in a transition, which is identified by its number."""
+
+    transition: int
     member_id: str
 
 
 class _Return(NamedTuple):
-    transition: int
-    joined_id: str
+    """A client that left and joined again."""
+
+    left: _MemberAt
+    joined: _MemberAt
     after_ms: int
 
 
-def _returns(index: HistoryIndex) -> dict[_ExitKey, _Return]:
+def _returns(index: HistoryIndex) -> list[_Return]:
     """Match each exit with the first join of the same client that no other exit matches."""
-    returns: dict[_ExitKey, _Return] = {}
-    waiting: dict[str, list[tuple[_ExitKey, int | None]]] = {}
+    returns = []
+    waiting: dict[str, list[tuple[_MemberAt, int | None]]] = defaultdict(list)
     for number, transition in enumerate(index.transitions):
         now = transition.after.state_ms
         for old_id, new in transition.returned.items():
-            returns[_ExitKey(number, old_id)] = _Return(number, new.member_id, 0)
+            left, joined = _MemberAt(number, old_id), _MemberAt(number, new.member_id)
+            returns.append(_Return(left, joined, 0))
         taken = {member.member_id for member in transition.returned.values()}
         for member in transition.joined:
-            earlier = waiting.get(member.identity, [])
+            earlier = waiting[member.identity]
             while earlier and member.member_id not in taken:
-                key, left_ms = earlier.pop(0)
+                left, left_ms = earlier.pop(0)
                 if now is not None and left_ms is not None and now - left_ms <= REJOIN_WITHIN_MS:
-                    returns[key] = _Return(number, member.member_id, max(now - left_ms, 0))
+                    joined = _MemberAt(number, member.member_id)
+                    returns.append(_Return(left, joined, max(now - left_ms, 0)))
                     break
         for member in transition.left:
             if member.member_id not in transition.returned:
-                key = _ExitKey(number, member.member_id)
-                waiting.setdefault(member.identity, []).append((key, now))
+                waiting[member.identity].append((_MemberAt(number, member.member_id), now))
     return returns
 
 
