@@ -11,9 +11,9 @@ from kafka.protocol import admin as kafka_messages
 
 from ...printable import printable
 from ...topics.acls import AclOperation, AclPermission, AclResourceType, PatternType
-from ..groups.cluster import client_arguments
-from ..groups.connecting import TIMEOUT_MS, admin_client, error_class
-from ..groups.errors import CommandError, RequestFailed, UsageError, broker_error
+from ..groups.cluster import client_arguments, error_of
+from ..groups.connecting import TIMEOUT_MS, admin_client
+from ..groups.errors import CommandError, RequestFailed, UsageError
 from . import arguments
 from .arguments import Entry, Pattern
 
@@ -95,7 +95,7 @@ class Cluster:
             message = request(min_version=min_version, **fields)
             return self._manager.run(self._manager.send, message)
         except kafka_errors.BrokerResponseError as error:
-            raise _failed(error) from error
+            raise RequestFailed(error_of(error.errno or -1)) from error
         except kafka_errors.KafkaError as error:
             raise CommandError(str(error)) from error
 
@@ -119,13 +119,7 @@ def _entry(acl: Any) -> Entry:
 def _check(result: Any) -> None:
     """Raise RequestFailed if the broker returned an error."""
     if result.error_code:
-        raise _failed(error_class(result.error_code), result.error_message)
-
-
-def _failed(error: Any, message: str | None = None) -> RequestFailed:
-    """Convert a kafka-python error. `error` is an instance or a class; `message` is the broker's
-    error message."""
-    return RequestFailed(broker_error(error.errno, error.message, message or error.description))
+        raise RequestFailed(error_of(result.error_code, result.error_message))
 
 
 # --- actions

@@ -374,9 +374,11 @@ def _error_or_retry(code: int, message: str | None) -> BrokerError:
     if issubclass(error, RETRIABLE):
         raise error(message)
     # The broker's own message may contain the group and its type.
-    return error_of(code)._replace(message=message) if message else error_of(code)
+    return error_of(code, message)
 
 
-def error_of(code: int) -> BrokerError:
+def error_of(code: int, message: str | None = None) -> BrokerError:
+    """Return the error with the broker's message, if there is one, or with Kafka's text."""
     error = error_class(code)
-    return broker_error(code, error.message or "UNKNOWN", error.description or "")
+    found = broker_error(code, error.message or "UNKNOWN", error.description or "")
+    return found._replace(message=message) if message else found

@@ -77,7 +77,7 @@ _EXCEPTIONS: Final = {
 }
 
 
-def broker_error(code: int, name: str = "UNKNOWN", message: str = "") -> BrokerError:
+def broker_error(code: int, name: str, message: str) -> BrokerError:
     """Return the error with Kafka's texts. `name` and `message` are for codes without a text."""
     name, message = _ERRORS.get(code, (name, message))
     derived = "".join(word.capitalize() for word in name.split("_")) + "Exception"
