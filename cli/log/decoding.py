@@ -15,7 +15,7 @@ from ...coordinator.transactions.states import TransactionState
 from ...log.batch import CODECS
 from ...log.records import Record, records
 from ...log.recovery import ValidBatch
-from ...offsets.record_schemas import decode_as_dicts
+from ...offsets.record_schemas import RECORD_SPECS, RecordSpec, decode_as_dicts
 from ...offsets.records import UndecodableRecord
 from ...offsets.transaction_codec import TRANSACTION_SPEC, TRANSACTION_SPECS
 from ...printable import printable_json
@@ -113,12 +113,12 @@ def decode_content(log: PartitionLog, record: Record, *, is_control: bool) -> Co
     try:
         if is_control:
             return _control(record)
-        if log.is_offsets:
-            return _offsets_record(record)
         if log.is_registry:
             return _registry_record(record)
+        if log.is_offsets:
+            return _coordinator_record(record, RECORD_SPECS)
         if log.is_transactions:
-            return _transaction_record(record)
+            return _coordinator_record(record, TRANSACTION_SPECS)
     except (UndecodableRecord, UndecodableRegistryRecord, struct_error) as error:
         return Content(UNDECODABLE, _hex(record.key), None, _hex(record.value), str(error))
     return Content(ORDINARY, _text_or_hex(record.key), None, _text_or_hex(record.value))
@@ -145,8 +145,8 @@ def _control(record: Record) -> Content:
     return Content(kind, key, None, _hex(record.value))
 
 
-def _offsets_record(record: Record) -> Content:
-    entry = decode_as_dicts(record.key, record.value)
+def _coordinator_record(record: Record, specs: Mapping[int, RecordSpec]) -> Content:
+    entry = decode_as_dicts(record.key, record.value, specs)
     if entry is None:
         return Content(UNKNOWN, _hex(record.key), None, _hex(record.value))
     value = entry.value
@@ -162,13 +162,6 @@ def _consumer(member: Mapping[str, Any]) -> Mapping[str, Any]:
         with suppress(DecodeError):
             decoded[name] = decode_as_dict(spec, member[name])
     return decoded
-
-
-def _transaction_record(record: Record) -> Content:
-    entry = decode_as_dicts(record.key, record.value, TRANSACTION_SPECS)
-    if entry is None:
-        return Content(UNKNOWN, _hex(record.key), None, _hex(record.value))
-    return Content(entry.kind, entry.key, entry.version, entry.value)
 
 
 def _registry_record(record: Record) -> Content:
