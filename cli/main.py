@@ -300,10 +300,8 @@ def _serve(commands: Commands) -> None:
     text = "ignore configuration keys that neither kohort nor Kafka has; otherwise they are errors"
     add("--allow-unknown-config", action="store_true", help=text)
     add("--print-config", action="store_true", help="print all settings and their origins")
-    text, levels = (
-        "(default: info); debug logs every request",
-        ("debug", "info", "warning", "error"),
-    )
+    text = "(default: info); debug logs every request"
+    levels = ("debug", "info", "warning", "error")
     add("--log-level", type=str.lower, choices=levels, default="info", help=text)
     add("--log-format", choices=("kafka", "json"), default="kafka", help="(default: kafka)")
 

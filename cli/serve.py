@@ -271,9 +271,8 @@ def start_error(error: OSError | UnicodeError, listeners: Sequence[Listener], no
     if isinstance(error, UnicodeError):  # from the encoding of a host, such as `a..b`
         hosts = ", ".join(dict.fromkeys(each.host for each in listeners))
         return f"{hosts} is not a valid address ({error}): choose another --host."
-    if (
-        error.filename is not None
-    ):  # e.g. below /proc, where permissions do not show that creation fails
+    # E.g. below /proc, where permissions do not show that creation fails.
+    if error.filename is not None:
         return _not_writable(Path(error.filename), error.strerror or str(error))
     if error.errno == errno.EADDRINUSE:
         if len(listeners) > 1:

@@ -169,9 +169,8 @@ def member_table(rows: Sequence[MemberRow], *, verbose: bool) -> str:
     is_migrating = {True, False} <= {row.upgraded for row in rows}
     last = 6 if not verbose else 11 if is_migrating else 10
     columns = [column for column in range(last) if has_static or column != 2]
-    end = (
-        "\n" if verbose else " \n"
-    )  # Kafka's format string for the first columns ends with a blank
+    # Kafka's format string for the first columns ends with a blank.
+    end = "\n" if verbose else " \n"
     return "\n" + "".join(line + end for line in _lines(header, printed, widths, columns))
 
 

@@ -115,10 +115,8 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     text += "(default: 10s)"
     add("--timeout", metavar="TIME", type=_seconds, help=text)
     add("--cluster", metavar="NAME", help="the cluster's name in the lake (default: its id)")
-    text = (
-        "the cluster's offsets.retention.minutes, which distinguishes expired from deleted groups "
-    )
-    text += "(default: Kafka's, 10080)"
+    text = "the cluster's offsets.retention.minutes, which distinguishes expired from deleted "
+    text += "groups (default: Kafka's, 10080)"
     add("--offsets-retention-minutes", metavar="N", type=_count, help=text)
     until = command.add_mutually_exclusive_group()
     text = "keep reading new records until Ctrl-C"

@@ -32,9 +32,8 @@ class Transition(NamedTuple):
     left: tuple[Member, ...]
     kept: tuple[tuple[Member, Member], ...]  # (before, after), including replaced static members
     replaced: tuple[tuple[Member, Member], ...]  # static members with a new member id
-    returned: dict[
-        str, Member
-    ]  # id of a member that left -> the member with which the same client rejoined
+    # Id of a member that left -> the member with which the same client rejoined.
+    returned: dict[str, Member]
     lost_generations: int | None  # None: unknown
 
     @property

@@ -88,7 +88,7 @@ class Cluster:
         if response_seconds is not None:
             self._response_seconds = response_seconds / len(self._bootstrap)
         self._cluster_id: str | None = None
-        self._topic_ids: dict[str, str] = {}
+        self._topic_ids: dict[str, UUID] = {}
         self._nodes: dict[int, Address] = {}
         self._connections: dict[Address, Connection] = {}
         self._leaders: dict[TopicPartition, int] = {}
@@ -109,14 +109,14 @@ class Cluster:
     def topic_id(self, name: str) -> str | None:
         """Return the topic id, or None for an unknown topic or with brokers before Kafka 2.8."""
         self.topics([name])
-        return self._topic_ids.get(name)
+        topic_id = self._topic_ids.get(name)
+        return None if topic_id is None else str(topic_id)
 
     def topic_names(self) -> dict[str, str]:
         """Return the names of all topics by id, as Kafka prints it; empty with brokers before Kafka
         2.8."""
         self.topics(None)
-        ids = {name: UUID(id_) for name, id_ in self._topic_ids.items()}
-        return {uuid_text(id_.bytes): name for name, id_ in ids.items()}
+        return {uuid_text(id_.bytes): name for name, id_ in self._topic_ids.items()}
 
     @property
     def cluster_id(self) -> str:
@@ -204,7 +204,7 @@ class Cluster:
                 error = topic.error_code.name.upper()
                 raise SourceError(f"the metadata of topic {topic.name} is unavailable: {error}")
             if (topic_id := getattr(topic, "topic_id", None)) is not None:
-                self._topic_ids[topic.name] = str(topic_id)
+                self._topic_ids[topic.name] = topic_id
             found[topic.name] = sorted(each.partition_index for each in topic.partitions)
             for each in topic.partitions:
                 self._leaders[topic.name, each.partition_index] = each.leader_id
