@@ -24,7 +24,9 @@ PROGRESS_UPDATE_BYTES: Final = 1024 * 1024
 
 
 def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
-    """Align columns below a header line. `right` names the right-aligned columns."""
+    """Align columns below a header line, with escaped cells. `right` names the right-aligned
+    columns."""
+    lines = [[printable(cell) for cell in line] for line in lines]
     header = lines[0]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     for line in lines:

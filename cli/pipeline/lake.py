@@ -8,8 +8,9 @@ from ...pipeline.formatting import UNKNOWN
 from ...pipeline.lake import Lake
 from ...pipeline.lake.writer import Writer, compact
 from ...pipeline.tables import TABLES
+from ..output import table
 from .errors import user_errors
-from .output import print_rows, table
+from .output import print_rows
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Paragraphs and tables for terminals, and the same fields as JSON and CSV for scripts.
+"""Paragraphs for terminals, and rows as JSON and CSV for scripts.
 
 Times are ISO 8601 in UTC. JSON is a list with one row per line. In CSV, lists are JSON and unknown
 values are empty.
@@ -8,7 +8,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,11 +30,6 @@ def paragraph(text: str, prefix: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str]:
-    """Align columns below a header line. `right` names the right-aligned columns."""
-    return output.table([[printable(cell) for cell in line] for line in lines], right)
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Mapping[str, Any]], format_: str) -> None:

@@ -32,8 +32,9 @@ from ...pipeline.queries import Queries
 from ...pipeline.report.page import page
 from ...printable import printable
 from ..errors import UserError
+from ..output import table
 from .errors import user_errors
-from .output import paragraph, print_rows, table
+from .output import paragraph, print_rows
 
 
 def run(args: argparse.Namespace) -> int:
