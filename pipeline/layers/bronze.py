@@ -56,7 +56,7 @@ def _write(origin: Origin, rows: Iterable[pa.RecordBatch], files: PartFiles) -> 
             files.write(table, _of_kind(batch, table, kind, origin))
 
 
-def _of_kind(rows: pa.RecordBatch, table: str, kind: str, origin: Origin) -> pa.RecordBatch:
+def _of_kind(rows: pa.RecordBatch, table: str, kind: str, origin: Origin) -> pa.Table:
     schema = TABLES[table].schema
     found = rows.select([name for name in schema.names if name not in Origin._fields])
     found = found.filter(pc.equal(rows["kind"], kind))
@@ -65,4 +65,4 @@ def _of_kind(rows: pa.RecordBatch, table: str, kind: str, origin: Origin) -> pa.
         for name, value in origin._asdict().items()
     }
     columns = [constants[n] if n in constants else found[n] for n in schema.names]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.Table.from_arrays(columns, schema=schema)

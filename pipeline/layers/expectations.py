@@ -5,13 +5,11 @@ without a usable key or time are dropped.
 """
 
 from collections import Counter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-
-Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 Violations = Counter[tuple[str, str]]
 """(table, expectation) -> the number of rows that do not meet it."""
@@ -86,14 +84,13 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
 }
 
 
-def enforce(table: str, rows: Rows, violations: Violations) -> Rows:
+def enforce(table: str, rows: pa.Table, violations: Violations) -> pa.Table:
     """Count violations; return the rows that are kept."""
     expectations = EXPECTATIONS.get(table, ())
     if not expectations or not len(rows):
         return rows
-    whole = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     projection = {each.name: each.holds for each in expectations}
-    results = ds.dataset(whole).to_table(columns=projection, use_threads=False)
+    results = ds.dataset(rows).to_table(columns=projection, use_threads=False)
     kept = None
     for expectation in expectations:
         holds = pc.fill_null(results[expectation.name], False).combine_chunks()

@@ -65,11 +65,11 @@ class PartFiles:
             for folder in self._folders.values():
                 (folder / self._temporary_name).unlink(missing_ok=True)
 
-    def write(self, table: str, rows: pa.RecordBatch | pa.Table) -> None:
+    def write(self, table: str, rows: pa.Table) -> None:
         kept = enforce(table, rows, self.violations)
         pending = self._pending[table]
         if len(kept):
-            pending += conform(table, kept).to_batches() if isinstance(kept, pa.Table) else [kept]
+            pending += conform(table, kept).to_batches()
         if sum(map(len, pending)) >= ROW_GROUP_ROWS:
             self._flush(table)
 
