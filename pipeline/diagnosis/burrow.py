@@ -29,10 +29,6 @@ def merged(commits: Sequence[Commit]) -> list[Commit]:
     return kept
 
 
-def completeness(commits: Sequence[Commit]) -> float:
-    return min(len(commits), INTERVALS) / INTERVALS
-
-
 def partition_status(commits: Sequence[Commit], log_ends: Sequence[int], now_ms: int) -> str:
     """Return OK, WARN, STOP, STALL or REWIND from the last ten commits, oldest first.
     `minimum-complete` and `allowed-lag` are 0, Burrow's defaults. `log_ends` are recent samples of

@@ -67,18 +67,16 @@ class EventLog:
     """The events in a group's history, indexed."""
 
     def __init__(self, history: GroupHistory) -> None:
-        # Sorted by time, then by seq.
-        self._events = sorted(history.events, key=lambda event: (event.ts_ms, event.seq))
         self._of_type: dict[str, list[Event]] = defaultdict(list)
         self._exits: dict[str, list[Event]] = defaultdict(list)
-        for event in self._events:
+        for event in sorted(history.events, key=lambda event: (event.ts_ms, event.seq)):
             self._of_type[event.type].append(event)
             if event.type in EXIT_EVENTS and event.member_id is not None and _cause(event):
                 self._exits[event.member_id].append(event)
         self.heartbeat_ms = self._estimate_heartbeat_ms()
 
     def __bool__(self) -> bool:
-        return bool(self._events)
+        return bool(self._of_type)
 
     # --- rebalances
 

@@ -22,6 +22,8 @@ from .group_history import (
 REJOIN_WITHIN_MS: Final = 15 * 60_000
 """A client that rejoins within this time is considered the same member."""
 
+_SAMPLED: Final = attrgetter("sampled_ms")
+
 
 class Transition(NamedTuple):
     """Two consecutive GroupMetadata records and the membership changes between them."""
@@ -174,7 +176,6 @@ class HistoryIndex:
         self._ends: dict[TopicPartition, list[LogEnd]] = defaultdict(list)
         for end in sorted(history.log_ends, key=lambda end: end.sampled_ms):
             self._ends[end.topic, end.partition].append(end)
-        self._end_times = {tp: [end.sampled_ms for end in ends] for tp, ends in self._ends.items()}
 
     @cached_property
     def transitions(self) -> list[Transition]:
@@ -241,8 +242,9 @@ class HistoryIndex:
 
     def log_end(self, tp: TopicPartition, time_ms: int) -> LogEnd | None:
         """Return the newest sample up to that time."""
-        index = bisect_right(self._end_times.get(tp, []), time_ms)
-        return self._ends[tp][index - 1] if index else None
+        ends = self._ends.get(tp, [])
+        index = bisect_right(ends, time_ms, key=_SAMPLED)
+        return ends[index - 1] if index else None
 
     def had_records_to_read(
         self, generation: Generation, member: Member, since_ms: int, until_ms: int
@@ -253,8 +255,9 @@ class HistoryIndex:
         # A history that begins when the group was created has no earlier commits.
         is_complete = any(_is_first(record) for record in self.records[:1])
         for tp in member.assigned or ():
-            times, ends = self._end_times.get(tp, []), self._ends.get(tp, [])
-            first, last = bisect_right(times, since_ms), bisect_right(times, until_ms)
+            ends = self._ends.get(tp, [])
+            first = bisect_right(ends, since_ms, key=_SAMPLED)
+            last = bisect_right(ends, until_ms, key=_SAMPLED)
             newest_first = reversed(self._up_to(generation, tp))
             offsets = (a.last_offset for a in newest_first if a.last_offset is not None)
             position = next(offsets, None)
@@ -267,7 +270,7 @@ class HistoryIndex:
             # sample from its second half, or later, has none, there were none before either.
             if last and ends[last - 1].log_end > position:
                 return True
-            late = bisect_right(times, (since_ms + until_ms) // 2)
+            late = bisect_right(ends, (since_ms + until_ms) // 2, key=_SAMPLED)
             idle.append(any(end.log_end <= position for end in ends[max(first, late) :]))
         return False if idle and all(idle) else None
 

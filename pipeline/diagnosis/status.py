@@ -55,7 +55,7 @@ def partition_statuses(
     # A group that never had members belongs to consumers without group membership.
     needs_owner = generation is not None and bool(generation.generation)
     if consumer is not None:
-        needs_owner = not consumer.members or _knows_owners(generation, consumer)
+        needs_owner = _knows_owners(generation, consumer)
     return [
         _partition_status(cluster, group, window, needs_owner, as_of_ms, state)
         for window in windows
@@ -182,7 +182,7 @@ def _partition_status(
         last_commit_ts=window.commits[-1].commit_ms if window.commits else None,
         window_start=commits[0].commit_ms if commits else None,
         window_end=commits[-1].commit_ms if commits else None,
-        complete=burrow.completeness(commits),
+        complete=len(commits) / burrow.INTERVALS,
         owner_member_id=None if owner is None else owner.member_id,
         owner_instance_id=None if owner is None else owner.instance_id,
         client_id=None if owner is None else owner.client_id,

@@ -1,7 +1,7 @@
 """Burrow's rules. The windows are modelled on its own tests (caching_test.go)."""
 
 import pytest
-from kohort.pipeline.diagnosis.burrow import completeness, group_status, merged, partition_status
+from kohort.pipeline.diagnosis.burrow import group_status, merged, partition_status
 from kohort.pipeline.diagnosis.group_history import Commit
 
 GROWS = (40, 80, 120, 160, 200)
@@ -79,7 +79,6 @@ def test_the_status_of_a_window_is_burrows(
 
 def test_five_commits_are_half_a_window() -> None:
     short = window((700,) * 5, GROWS)
-    assert completeness(short) == 0.5
     assert partition_status(short, [900], 360_000) == "STALL"
 
 
