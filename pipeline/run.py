@@ -103,9 +103,7 @@ def run(
         begun = time.monotonic()
         is_unreadable = has_more = False
         try:
-            done = run_batch(
-                spark, writer, inputs, records_max=records_max, report=report, layers=layers
-            )
+            done = _run_batch(spark, writer, inputs, records_max, report, layers)
         except Exception as error:
             text = error_text(error, SourceError)
             if every_s is None or text is None:
@@ -123,16 +121,15 @@ def run(
             return not has_more and not is_unreadable
 
 
-def run_batch(
+def _run_batch(
     spark: "Callable[[], SparkSession]",
     writer: Writer,
     inputs: Inputs,
-    *,
-    records_max: int = RECORDS_MAX,
-    report: Report = lambda _progress: None,
-    layers: Mapping[str, Layer] | None = None,
+    records_max: int,
+    report: Report,
+    layers: Mapping[str, Layer] | None,
 ) -> BatchDone | None:
-    """Process one batch. Return None if nothing is new. Raises the same exceptions as `run`."""
+    """Process one batch. Return None if nothing is new."""
     before = writer.manifest
     samples = Samples(inputs, writer.lake)
     plan = inputs.plan(before, records_max)

@@ -22,8 +22,6 @@ _ALWAYS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
-    # Required for data sources with pushFilters.
-    "spark.sql.python.filterPushdown.enabled": "true",
     # The default, INT96, is deprecated and has no statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "zstd",
