@@ -144,7 +144,7 @@ class TransactionHarness:
         check_log(self.log)
         replayed = self._replayed()
         assert durable_state(replayed) == durable_state(self.coordinator)
-        assert _timeouts(replayed) == _timeouts(self.coordinator)
+        assert replayed._timeouts.pending == self.coordinator._timeouts.pending
         prepared = {(each.transactional_id, each.partitions) for each in replayed.loaded().markers}
         pending = {(each.transactional_id, each.partitions) for each in self.markers}
         assert prepared <= pending, "a prepared transaction has no markers to be written"
@@ -174,12 +174,3 @@ class TransactionHarness:
     @property
     def state(self) -> TransactionState:
         return self.coordinator.transactions[ID].state
-
-
-def _timeouts(coordinator: TransactionCoordinator) -> set[tuple[str, int]]:
-    """Transactional id and end of each ongoing transaction, found by running the timers."""
-    return {
-        (transactional_id, each.metadata.start_ms + each.metadata.timeout_ms)
-        for transactional_id, each in coordinator.transactions.items()
-        if each.state is S.ONGOING
-    }
