@@ -1,8 +1,7 @@
 """A broker on an event loop in a thread, for tests that control it while clients run."""
 
-import asyncio
-import threading
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -11,9 +10,9 @@ from kohort.broker.build import NodeListener
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_loop.timers import Clock
 from kohort.log.group_commit import Durability
+from kohort.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
-TIMEOUT_SECONDS = 30
 
 
 class BrokerThread:
@@ -32,34 +31,24 @@ class BrokerThread:
         self._port = port
         self._broker = Broker(
             # Tests do not retry because their request created a topic.
-            BrokerConfig({"kohort.auto.create.immediate": "true", **(config or {})}),
+            BrokerConfig({"kohort.auto.create.immediate": "true", **config}),
             data_dir=data_dir,
             durability=durability,
             clock=clock,
             listener=listener,
         )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._loop = LoopThread()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        try:
+        with ExitStack() as stack:
+            stack.enter_context(self._loop)
             self.run(lambda broker: broker.start("127.0.0.1", self._port))
-        except BaseException:
-            self._stop_thread()
-            raise
+            stack.callback(self.run, Broker.stop)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self.run(lambda broker: broker.stop())
-        finally:
-            self._stop_thread()
-
-    def _stop_thread(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(TIMEOUT_SECONDS)
-        self._loop.close()
+        self._stack.close()
 
     @property
     def bootstrap(self) -> str:
@@ -73,12 +62,8 @@ class BrokerThread:
         async def run() -> T:
             return await function(self._broker)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(TIMEOUT_SECONDS)
+        return self._loop.run(run())
 
     def call(self, function: Callable[[Broker], T]) -> T:
         """Call a function of the broker on its loop."""
-
-        async def call(broker: Broker) -> T:
-            return function(broker)
-
-        return self.run(call)
+        return self._loop.call(lambda: function(self._broker))
