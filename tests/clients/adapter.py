@@ -4,7 +4,7 @@ An adapter only translates. It never retries or waits on behalf of its library, 
 are about the library's own behavior. A comment mentions each workaround for a bug of a library.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -22,6 +22,10 @@ class Message(NamedTuple):
     partition: int | None = None
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+
+    def python_options(self) -> dict[str, Any]:
+        """Return the arguments of `send` of kafka-python and aiokafka."""
+        return {**self._asdict(), "headers": list(self.headers)}
 
 
 class Record(NamedTuple):
@@ -104,15 +108,6 @@ class ConsumerSettings:
         return {**options, "partition_assignment_strategy": strategies} if strategies else options
 
 
-def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
-    """Convert the records that kafka-python and aiokafka return."""
-    return [
-        Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
-        for records in fetched.values()
-        for r in records
-    ]
-
-
 class Consumer(Protocol):
     """A consumer that belongs to the thread that polls."""
 
@@ -147,19 +142,6 @@ class Consumer(Protocol):
 
     def close(self) -> None:
         """Close the library's consumer. A dynamic member leaves its group."""
-
-
-class RebalanceCounter:
-    """A rebalance listener for either Python library."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-
-    def on_partitions_assigned(self, _assigned: object) -> None:
-        self._consumer.rebalances += 1
-
-    def on_partitions_revoked(self, _revoked: object) -> None:
-        pass
 
 
 class Admin(Protocol):
@@ -249,3 +231,77 @@ class Client:
 
     def close(self) -> None:
         """Release the resources of the adapter."""
+
+
+# --- kafka-python and aiokafka, whose classes have the same methods
+
+
+class RebalanceCounter:
+    """A rebalance listener for either library."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_assigned(self, _assigned: object) -> None:
+        self._consumer.rebalances += 1
+
+    def on_partitions_revoked(self, _revoked: object) -> None:
+        pass
+
+
+class PythonConsumer(Consumer):
+    """`call("seek", …)` calls a method of the library's consumer. `partition_type` and
+    `listener_type` are the library's TopicPartition, and a RebalanceCounter that it accepts."""
+
+    partition_type: Callable[[str, int], Any]
+    listener_type: Callable[[Consumer], object]
+
+    def __init__(self) -> None:
+        self.rebalances = 0
+
+    def call(self, method: str, *args: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def key(self, partition: Partition) -> Any:
+        return type(self).partition_type(*partition)
+
+    def subscribe(self, *topics: str) -> None:
+        self.call("subscribe", list(topics), listener=type(self).listener_type(self))
+
+    def assign(self, *partitions: Partition) -> None:
+        self.call("assign", list(map(self.key, partitions)))
+
+    def assignment(self) -> frozenset[Partition]:
+        return frozenset(Partition(*each) for each in self.call("assignment"))
+
+    def committed(self, partition: Partition) -> int | None:
+        offset: int | None = self.call("committed", self.key(partition))
+        return offset
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self.call("seek", self.key(partition), offset)
+
+    def beginning_offset(self, partition: Partition) -> int:
+        return int(self.call("beginning_offsets", [self.key(partition)])[self.key(partition)])
+
+    def end_offset(self, partition: Partition) -> int:
+        return int(self.call("end_offsets", [self.key(partition)])[self.key(partition)])
+
+    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
+        key = self.key(partition)
+        found = self.call("offsets_for_times", {key: timestamp_ms})[key]
+        return None if found is None else int(found.offset)
+
+
+def records_of(fetched: Mapping[Any, Iterable[Any]]) -> list[Record]:
+    """Convert the records that a consumer returns."""
+    return [
+        Record(r.topic, r.partition, r.offset, r.timestamp, r.key, r.value, tuple(r.headers))
+        for records in fetched.values()
+        for r in records
+    ]
+
+
+def committed_of(offsets: Mapping[Any, Any]) -> dict[Partition, Committed]:
+    """Convert the offsets of a group that an admin client returns."""
+    return {Partition(*each): Committed(o.offset, o.metadata) for each, o in offsets.items()}

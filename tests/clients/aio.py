@@ -1,9 +1,10 @@
 """The adapter of aiokafka, whose event loop runs in its own thread."""
 
 import asyncio
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
@@ -13,6 +14,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import BrokerResponseError, CommitFailedError, GroupLoadInProgressError
+from kohort.testing.loop_thread import LoopThread
 
 from .adapter import (
     Admin,
@@ -23,39 +25,29 @@ from .adapter import (
     ConsumerSettings,
     Message,
     Partition,
+    PythonConsumer,
     RebalanceCounter,
     Record,
     TransactionalProducer,
+    committed_of,
     records_of,
 )
 from .consumers import until
 
-T = TypeVar("T")
-TIMEOUT_SECONDS = 30
 POLL_MS = 50
 
 
-class LoopThread:
+class Loop(LoopThread):
     """An event loop that also runs between the calls of a test, as in a service."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="aiokafka")
-        self._thread.start()
+    def invoke(self, function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Return the result of a function or coroutine function of the library."""
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(TIMEOUT_SECONDS)
-
-    def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        async def call() -> T:
-            return function(*args, **kwargs)
+        async def call() -> Any:
+            result = function(*args, **options)
+            return await result if inspect.isawaitable(result) else result
 
         return self.run(call())
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 ASSIGNORS = {
@@ -69,104 +61,78 @@ class Listener(RebalanceCounter, ConsumerRebalanceListener):
     pass
 
 
-class AioConsumer(Consumer):
-    def __init__(self, loop: LoopThread, bootstrap: str, settings: ConsumerSettings) -> None:
-        self._loop = loop
-        self.rebalances = 0
-        options = settings.python_options(bootstrap, ASSIGNORS)
-        self._consumer = loop.call(AIOKafkaConsumer, **options)
-        loop.run(self._consumer.start())
+class AioConsumer(PythonConsumer):
+    partition_type = TopicPartition
+    listener_type = Listener
 
-    def subscribe(self, *topics: str) -> None:
-        self._loop.call(self._consumer.subscribe, list(topics), listener=Listener(self))
+    def __init__(self, loop: Loop, bootstrap: str, settings: ConsumerSettings) -> None:
+        super().__init__()
+        self._loop = loop
+        options = settings.python_options(bootstrap, ASSIGNORS)
+        self._consumer = loop.invoke(AIOKafkaConsumer, **options)
+        self.call("start")
+
+    def call(self, method: str, *args: Any, **options: Any) -> Any:
+        return self._loop.invoke(getattr(self._consumer, method), *args, **options)
 
     def subscribe_pattern(self, pattern: str) -> None:
-        self._loop.call(self._consumer.subscribe, pattern=pattern)
-
-    def assign(self, *partitions: Partition) -> None:
-        self._loop.call(self._consumer.assign, [TopicPartition(*each) for each in partitions])
+        self.call("subscribe", pattern=pattern)
 
     def poll(self, max_records: int = 500) -> list[Record]:
-        polling = self._consumer.getmany(timeout_ms=POLL_MS, max_records=max_records)
-        return records_of(self._loop.run(polling))
-
-    def assignment(self) -> frozenset[Partition]:
-        return frozenset(Partition(*partition) for partition in self._consumer.assignment())
+        return records_of(self.call("getmany", timeout_ms=POLL_MS, max_records=max_records))
 
     def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
         wanted = None
         if offsets is not None:
-            wanted = {
-                TopicPartition(*partition): tuple(each) for partition, each in offsets.items()
-            }
+            wanted = {self.key(partition): tuple(each) for partition, each in offsets.items()}
         try:
-            self._loop.run(self._consumer.commit(wanted))
+            self.call("commit", wanted)
         except (BrokerResponseError, CommitFailedError) as error:
             raise BrokerError(getattr(error, "errno", -1), str(error)) from error
 
-    def committed(self, partition: Partition) -> int | None:
-        offset: int | None = self._loop.run(self._consumer.committed(TopicPartition(*partition)))
-        return offset
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        self._loop.call(self._consumer.seek, TopicPartition(*partition), offset)
-
-    def beginning_offset(self, partition: Partition) -> int:
-        found = self._loop.run(self._consumer.beginning_offsets([TopicPartition(*partition)]))
-        return int(found[TopicPartition(*partition)])
-
-    def end_offset(self, partition: Partition) -> int:
-        found = self._loop.run(self._consumer.end_offsets([TopicPartition(*partition)]))
-        return int(found[TopicPartition(*partition)])
-
-    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
-        key = TopicPartition(*partition)
-        found = self._loop.run(self._consumer.offsets_for_times({key: timestamp_ms}))[key]
-        return None if found is None else int(found.offset)
-
     def close(self) -> None:
-        self._loop.run(self._consumer.stop())
+        self.call("stop")
 
 
 class AioAdmin(Admin):
-    def __init__(self, loop: LoopThread, bootstrap: str) -> None:
+    def __init__(self, loop: Loop, bootstrap: str) -> None:
         self._loop = loop
-        self._admin = loop.call(AIOKafkaAdminClient, bootstrap_servers=bootstrap)
-        loop.run(self._admin.start())
+        self._admin = loop.invoke(AIOKafkaAdminClient, bootstrap_servers=bootstrap)
+        self._call("start")
+
+    def _call(self, method: str, *args: Any) -> Any:
+        try:
+            return self._loop.invoke(getattr(self._admin, method), *args)
+        except BrokerResponseError as error:
+            raise BrokerError(error.errno, str(error)) from error
 
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
         wanted = NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))
-        response = self._loop.run(self._admin.create_topics([wanted]))
+        response = self._call("create_topics", [wanted])
         _check(response.topic_errors[0][1])
 
     def delete_topic(self, topic: str) -> None:
-        response = self._loop.run(self._admin.delete_topics([topic]))
+        response = self._call("delete_topics", [topic])
         _check(response.topic_error_codes[0][1])
 
     def topics(self) -> frozenset[str]:
-        return frozenset(self._loop.run(self._admin.list_topics()))
+        return frozenset(self._call("list_topics"))
 
     def partition_count(self, topic: str) -> int:
         # Uses the metadata of all topics, because aiokafka's request for one topic would create it.
-        for described in self._loop.run(self._admin.describe_topics()):
+        for described in self._call("describe_topics"):
             if described["topic"] == topic:
                 return len(described["partitions"])
         raise BrokerError(3)
 
     def add_partitions(self, topic: str, total: int) -> None:
-        try:
-            self._loop.run(self._admin.create_partitions({topic: NewPartitions(total)}))
-        except BrokerResponseError as error:
-            raise BrokerError(error.errno, str(error)) from error
+        self._call("create_partitions", {topic: NewPartitions(total)})
 
     def delete_records(self, partition: Partition, before_offset: int) -> int:
         wanted = {TopicPartition(*partition): RecordsToDelete(before_offset=before_offset)}
-        try:
-            (low_watermark,) = self._loop.run(self._admin.delete_records(wanted)).values()
-        except BrokerResponseError as error:
-            raise BrokerError(error.errno, str(error)) from error
+        (low_watermark,) = self._call("delete_records", wanted).values()
         return int(low_watermark)
 
     def topic_configs(self, topic: str) -> dict[str, str | None]:
@@ -174,15 +140,15 @@ class AioAdmin(Admin):
 
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         resource = ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))
-        (response,) = self._loop.run(self._admin.alter_configs([resource]))
+        (response,) = self._call("alter_configs", [resource])
         _check(response.resources[0][0])
 
     def broker_configs(self) -> dict[str, str | None]:
-        cluster = self._loop.run(self._admin.describe_cluster())
+        cluster = self._call("describe_cluster")
         return self._configs(ConfigResourceType.BROKER, str(cluster["brokers"][0]["node_id"]))
 
     def _configs(self, kind: Any, name: str) -> dict[str, str | None]:
-        (response,) = self._loop.run(self._admin.describe_configs([ConfigResource(kind, name)]))
+        (response,) = self._call("describe_configs", [ConfigResource(kind, name)])
         code, _text, _kind, _name, entries = response.resources[0]
         _check(code)
         return {entry[0]: entry[1] for entry in entries}
@@ -191,61 +157,47 @@ class AioAdmin(Admin):
         # aiokafka ignores COORDINATOR_LOAD_IN_PROGRESS in the response to OffsetFetch, but not when
         # it lists groups.
         until(self._is_loaded, "all coordinators are loaded")
-        offsets = self._loop.run(self._admin.list_consumer_group_offsets(group_id))
-        return {
-            Partition(*partition): Committed(o.offset, o.metadata)
-            for partition, o in offsets.items()
-        }
+        return committed_of(self._call("list_consumer_group_offsets", group_id))
 
     def _is_loaded(self) -> bool:
         try:
-            self._loop.run(self._admin.list_consumer_groups())
-        except GroupLoadInProgressError:
+            self._call("list_consumer_groups")
+        except BrokerError as error:
+            if error.code != GroupLoadInProgressError.errno:
+                raise
             return False
         return True
 
     def brokers(self) -> list[tuple[str, int]]:
-        cluster = self._loop.run(self._admin.describe_cluster())
+        cluster = self._call("describe_cluster")
         return [(broker["host"], broker["port"]) for broker in cluster["brokers"]]
 
     def close(self) -> None:
-        self._loop.run(self._admin.close())
+        self._call("close")
 
 
 class AioTransactionalProducer(TransactionalProducer):
-    def __init__(
-        self, loop: LoopThread, bootstrap: str, transactional_id: str, timeout_ms: int
-    ) -> None:
+    def __init__(self, loop: Loop, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
         self._loop = loop
-        self._producer = loop.call(
+        self._producer = producer = loop.invoke(
             AIOKafkaProducer,
             bootstrap_servers=bootstrap,
             transactional_id=transactional_id,
             transaction_timeout_ms=timeout_ms,
             retry_backoff_ms=20,
         )
-
-    def start(self) -> None:
-        self._loop.run(self._producer.start())
-
-    def begin(self) -> None:
-        self._loop.run(self._producer.begin_transaction())
+        self.start = partial(loop.invoke, producer.start)
+        self.begin = partial(loop.invoke, producer.begin_transaction)
+        self.commit = partial(loop.invoke, producer.commit_transaction)
+        self.abort = partial(loop.invoke, producer.abort_transaction)
+        self.close = partial(loop.invoke, producer.stop)
 
     def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
-        self._loop.run(self._producer.send_and_wait(topic, value, key, partition=0))
+        self._loop.invoke(self._producer.send_and_wait, topic, value, key, partition=0)
 
     def send_offset(self, topic: str, offset: int, group_id: str) -> None:
         offsets = {TopicPartition(topic, 0): offset}
-        self._loop.run(self._producer.send_offsets_to_transaction(offsets, group_id))
-
-    def commit(self) -> None:
-        self._loop.run(self._producer.commit_transaction())
-
-    def abort(self) -> None:
-        self._loop.run(self._producer.abort_transaction())
-
-    def close(self) -> None:
-        self._loop.run(self._producer.stop())
+        self._loop.invoke(self._producer.send_offsets_to_transaction, offsets, group_id)
 
 
 def _check(code: int) -> None:
@@ -260,7 +212,7 @@ class AioKafka(Client):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
-        self._loop = LoopThread()
+        self._loop = Loop("aiokafka").__enter__()
 
     def produce(
         self,
@@ -284,17 +236,7 @@ class AioKafka(Client):
         )
         await producer.start()
         try:
-            sent = [
-                await producer.send(
-                    topic,
-                    value=message.value,
-                    key=message.key,
-                    partition=message.partition,
-                    timestamp_ms=message.timestamp_ms,
-                    headers=list(message.headers) or None,
-                )
-                for message in messages
-            ]
+            sent = [await producer.send(topic, **each.python_options()) for each in messages]
             placed = await asyncio.gather(*sent)
         finally:
             await producer.stop()
@@ -312,4 +254,4 @@ class AioKafka(Client):
         return AioAdmin(self._loop, self.bootstrap)
 
     def close(self) -> None:
-        self._loop.close()
+        self._loop.__exit__()

@@ -36,9 +36,11 @@ from .adapter import (
     ConsumerSettings,
     Message,
     Partition,
+    PythonConsumer,
     RebalanceCounter,
     Record,
     TransactionalProducer,
+    committed_of,
     records_of,
 )
 from .consumers import until
@@ -64,26 +66,29 @@ class Listener(RebalanceCounter, ConsumerRebalanceListener):
     pass
 
 
-class KafkaPythonConsumer(Consumer):
+class KafkaPythonConsumer(PythonConsumer):
+    partition_type = TopicPartition
+    listener_type = Listener
+
     def __init__(self, bootstrap: str, settings: ConsumerSettings) -> None:
+        super().__init__()
         self._joins = settings.group_id is not None
         self._given_poll_ms = settings.poll_ms
         self._joining_poll_ms = JOINING_POLL_MS
-        self.rebalances = 0
         self._consumer = KafkaConsumer(
             **settings.python_options(bootstrap, ASSIGNORS),
             allow_auto_create_topics=settings.creates_topics,
         )
 
-    def subscribe(self, *topics: str) -> None:
-        self._consumer.subscribe(list(topics), listener=Listener(self))
+    def call(self, method: str, *args: Any, **options: Any) -> Any:
+        return getattr(self._consumer, method)(*args, **options)
 
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe(pattern=re.compile(pattern))
 
-    def assign(self, *partitions_of: Partition) -> None:
+    def assign(self, *partitions: Partition) -> None:
         self._joins = False
-        self._consumer.assign([TopicPartition(*partition) for partition in partitions_of])
+        super().assign(*partitions)
 
     def poll(self, max_records: int = 500) -> list[Record]:
         self._resume_rebalance()
@@ -107,9 +112,6 @@ class KafkaPythonConsumer(Consumer):
         self._joining_poll_ms = min(2 * poll_ms, JOINING_POLL_MS_MAX)
         return poll_ms
 
-    def assignment(self) -> frozenset[Partition]:
-        return frozenset(Partition(*partition) for partition in self._consumer.assignment())
-
     def commit(self, offsets: Mapping[Partition, Committed] | None = None) -> None:
         wanted = None
         if offsets is not None:
@@ -123,24 +125,6 @@ class KafkaPythonConsumer(Consumer):
             raise BrokerError(_code_in(str(error)), str(error)) from error
         except BrokerResponseError as error:
             raise BrokerError(error.errno, str(error)) from error
-
-    def committed(self, partition: Partition) -> int | None:
-        offset: int | None = self._consumer.committed(TopicPartition(*partition))
-        return offset
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        self._consumer.seek(TopicPartition(*partition), offset)
-
-    def beginning_offset(self, partition: Partition) -> int:
-        return int(self._consumer.beginning_offsets([TopicPartition(*partition)]).popitem()[1])
-
-    def end_offset(self, partition: Partition) -> int:
-        return int(self._consumer.end_offsets([TopicPartition(*partition)]).popitem()[1])
-
-    def offset_for_time(self, partition: Partition, timestamp_ms: int) -> int | None:
-        found = self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms})
-        offset = found[TopicPartition(*partition)]
-        return None if offset is None else int(offset.offset)
 
     def close(self) -> None:
         self._consumer.close()
@@ -216,11 +200,7 @@ class KafkaPythonAdmin(Admin):
         return {key: entry["value"] for key, entry in entries.items()}
 
     def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
-        offsets = self._call("list_group_offsets", group_id)[group_id]
-        return {
-            Partition(*partition): Committed(o.offset, o.metadata)
-            for partition, o in offsets.items()
-        }
+        return committed_of(self._call("list_group_offsets", group_id)[group_id])
 
     def brokers(self) -> list[tuple[str, int]]:
         brokers = self._call("describe_cluster")["brokers"]
@@ -291,17 +271,7 @@ class KafkaPython(Client):
             linger_ms=5,
         )
         try:
-            sent = [
-                producer.send(
-                    topic,
-                    value=message.value,
-                    key=message.key,
-                    partition=message.partition,
-                    timestamp_ms=message.timestamp_ms,
-                    headers=list(message.headers),
-                )
-                for message in messages
-            ]
+            sent = [producer.send(topic, **message.python_options()) for message in messages]
             placed = [future.get(TIMEOUT_SECONDS) for future in sent]
         finally:
             producer.close(timeout=5)

@@ -21,7 +21,7 @@ from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.testing.kafka import Kafka
 
 from ..adapter import Client, Committed, Consumer, ConsumerSettings, Partition
-from ..aio import AioKafka, LoopThread
+from ..aio import AioKafka, Loop
 from ..consumers import until
 from ..kafka_python import KafkaPython
 from ..librdkafka import Librdkafka
@@ -168,12 +168,11 @@ def kafka_python_producer(address: str) -> Iterator[Send]:
 
 @contextlib.contextmanager
 def aiokafka_producer(address: str) -> Iterator[Send]:
-    loop = LoopThread()
-    producer = loop.call(AIOKafkaProducer, bootstrap_servers=address)
-    loop.run(producer.start())
-    yield lambda topic: loop.run(producer.send_and_wait(topic, b"x"))
-    loop.run(producer.stop())
-    loop.close()
+    with Loop() as loop:
+        producer = loop.invoke(AIOKafkaProducer, bootstrap_servers=address)
+        loop.invoke(producer.start)
+        yield lambda topic: loop.invoke(producer.send_and_wait, topic, b"x")
+        loop.invoke(producer.stop)
 
 
 @pytest.mark.parametrize(
