@@ -78,15 +78,30 @@ def consumer_state(coordinator: Coordinator) -> dict[str, dict[str, Any]]:
     }
 
 
-def compacted(log: Iterable[OffsetsRecord]) -> list[ConsumerGroupRecord]:
-    """Return the records of consumer groups that compaction leaves in the log."""
-    last: dict[tuple[Any, ...], ConsumerGroupRecord] = {}
-    for record in log:
-        if isinstance(record, ConsumerGroupRecord):
-            key = record[:3]
-            last.pop(key, None)
-            last[key] = record
-    return [record for record in last.values() if record.value is not None]
+class Replay:
+    """A coordinator that has loaded a growing log, and one that has loaded what compaction leaves
+    of its records of consumer groups."""
+
+    def __init__(self, new_coordinator: Callable[[], Coordinator]) -> None:
+        self._new_coordinator = new_coordinator
+        self._end = 0
+        self._last: dict[tuple[Any, ...], ConsumerGroupRecord] = {}
+        self.whole, self.compacted = new_coordinator(), new_coordinator()
+
+    def follow(self, log: Sequence[OffsetsRecord]) -> None:
+        """Load the records that were added since the last call."""
+        added, self._end = log[self._end :], len(log)
+        for record in added:
+            self.whole.apply(record)
+        changes = [record for record in added if isinstance(record, ConsumerGroupRecord)]
+        for change in changes:
+            self._last.pop(change[:3], None)
+            if change.value is not None:
+                self._last[change[:3]] = change
+        if changes:
+            self.compacted = self._new_coordinator()
+            for change in self._last.values():
+                self.compacted.apply(change)
 
 
 def offset_commit(
@@ -211,6 +226,7 @@ class CoordinatorHarness:
         self.coordinator = self.new_coordinator()
         self.coordinator.loaded(self.now)
         self.is_checking = True
+        self._replay = Replay(self.new_coordinator)
 
     def new_coordinator(self) -> Coordinator:
         return new_coordinator(
@@ -285,6 +301,7 @@ class CoordinatorHarness:
         self._publish(lost)
         self._deliver_replies(lost.replies)
         self.coordinator = self.new_coordinator()
+        self._replay = Replay(self.new_coordinator)
         for record in self.log:
             self.coordinator.apply(record)
         self._apply_outcome(self.coordinator.loaded(self.now))
@@ -552,18 +569,13 @@ class CoordinatorHarness:
     # --- invariants
 
     def check(self) -> None:
-        replayed = self.new_coordinator()
-        for record in self.log:
-            replayed.apply(record)
-        assert durable_state(replayed) == durable_state(self.coordinator)
+        self._replay.follow(self.log)
+        assert durable_state(self._replay.whole) == durable_state(self.coordinator)
         armed = self.coordinator.deadlines
         for group in self.coordinator.groups.values():
             check_group(group)
             check_deadlines(group, armed)
-        compact = self.new_coordinator()
-        for each in compacted(self.log):
-            compact.apply(each)
-        assert consumer_state(compact) == consumer_state(self.coordinator)
+        assert consumer_state(self._replay.compacted) == consumer_state(self.coordinator)
         for consumer_group in self.coordinator.consumer_groups.values():
             check_consumer_group(consumer_group)
             assert self.reported_states[consumer_group.group_id] == consumer_group.state
