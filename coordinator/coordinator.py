@@ -22,7 +22,6 @@ from ..offsets.records import (
     OtherGroupRecord,
     TransactionalOffsetCommit,
     TransactionEnd,
-    UnknownRecord,
 )
 from ..protocol.errors import ErrorCode
 from .admin import decide_delete_group, decide_describe, decide_describe_consumer, decide_list
@@ -325,6 +324,8 @@ class Coordinator:
             partition.offsets.put(record)
             if partition.pending_offsets:
                 partition.pending_offsets.supersede(record[:3])
+        elif isinstance(record, TransactionalOffsetCommit | TransactionEnd):
+            self._apply_transactional(record)
         elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)
         elif isinstance(record, OffsetTombstone):
@@ -338,10 +339,8 @@ class Coordinator:
             self._apply_consumer_record(record)
         elif isinstance(record, OtherGroupRecord):
             partition.other_groups.apply(record)
-        elif isinstance(record, UnknownRecord):
-            partition.other_groups.unknown_types.add(record.record_type)
         else:
-            self._apply_transactional(record)
+            partition.other_groups.unknown_types.add(record.record_type)
 
     def _apply_transactional(self, record: TransactionalOffsetCommit | TransactionEnd) -> None:
         partition = self._partition

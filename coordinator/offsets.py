@@ -126,17 +126,16 @@ def decide_transactional_commit(
     records: list[OffsetsRecord] = []
     errors = []
     events = () if partition.exists(group_id) else _group_created(partition, group_id)
+    encode = partition.codec.offset_commit
     for (topic, index, epoch, metadata, topic_id), offsets in zip(
         commit.entries, commit.offsets, strict=True
     ):
-        if _is_too_large(partition, metadata or ""):
+        if metadata and _is_too_large(partition, metadata):
             errors.append(ErrorCode.offset_metadata_too_large)
             continue
         errors.append(_NONE)
-        record = partition.codec.offset_commit(
-            group_id, topic, index, offsets, epoch, metadata, now, None, topic_id
-        )
-        records.append(TransactionalOffsetCommit(producer_id, producer_epoch, record))
+        record = encode(group_id, topic, index, offsets, epoch, metadata, now, None, topic_id)
+        records.append(make(TransactionalOffsetCommit, (producer_id, producer_epoch, record)))
     if not records and not partition.exists(group_id):
         partition.new_group(group_id, now)
     return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),), events)

@@ -250,6 +250,7 @@ _V3: Final = Struct(">hqihq")  # with empty metadata
 _V3_SIZE: Final = _V3.size
 # Fields of version 4 with empty metadata. The topic id may follow as a tagged field.
 _V4: Final = Struct(">hqibq")
+_pack_v4: Final = _V4.pack
 _V4_START: Final = b"\x00\x04"
 _V4_END: Final = b"\x00"
 _ID_TAG: Final = b"\x01\x00\x10"  # one tagged field, number 0, of 16 bytes
@@ -294,8 +295,10 @@ def encode_commit_value(
     """Encode a commit in version 4, or in version 1 if it has an expiry time. Version 1 has neither
     leader epoch nor topic id. Kafka chooses the same versions, and also encodes null metadata as
     empty (GroupCoordinatorRecordHelpers.newOffsetCommitRecord). Raises UnencodableRecord."""
-    if topic_id is not None and expire_timestamp_ms is None:
+    if expire_timestamp_ms is None and (topic_id is not None or not metadata):
         try:
+            if topic_id is None:
+                return _pack_v4(4, offset, leader_epoch, 1, commit_timestamp_ms) + _V4_END
             if not metadata:
                 return _pack_bare(
                     4, offset, leader_epoch, 1, commit_timestamp_ms, _ID_TAG, topic_id
