@@ -10,7 +10,6 @@ has been removed.
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -82,10 +81,12 @@ class TopicRegistry:
         self._group_commit = group_commit
         self._new_id, self._now_ms = new_id, now_ms
         self._by_name: dict[str, Topic] = {}
-        self._by_id, self._creating = dict[uuid.UUID, Topic](), dict[uuid.UUID, Topic]()
+        self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, tuple[str, ...]] = {}
         # `_creating` and `_deleting` contain topics whose creation or deletion is not durable yet.
-        # `_removing` contains topics whose data is being removed.
+        # `_removing` contains topics whose data is being removed. `_creating` also contains topics
+        # whose new partitions are not durable yet, by id and the previous number of partitions.
+        self._creating: dict[tuple[uuid.UUID, int], Topic] = {}
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
         """Names of deleted topics that were not recreated and may still have folders or offsets."""
@@ -188,16 +189,20 @@ class TopicRegistry:
         self._folders.clear_all(name, range(partitions))
         self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         topic = self._by_name[name]
-        self._creating[topic.id] = topic
-        on_durable = partial(self._on_creation_durable, topic)
-        self._group_commit.on_durable(self._registry_log, on_durable)
-        self._store_leaders(topic, 0)
+        self._created(topic, 0)
         return topic
 
-    def _on_creation_durable(self, topic: Topic, error: OSError | None) -> None:
-        if error is None:
-            self._creating.pop(topic.id, None)
-            self._use_write_ahead(topic)
+    def _created(self, topic: Topic, first: int) -> None:
+        """Handle the partitions from `first` on, which are not durable yet."""
+        self._creating[topic.id, first] = topic
+
+        def on_durable(error: OSError | None) -> None:
+            if error is None:
+                self._creating.pop((topic.id, first), None)
+                self._use_write_ahead(topic)
+
+        self._group_commit.on_durable(self._registry_log, on_durable)
+        self._store_leaders(topic, first)
 
     def _use_write_ahead(self, topic: Topic) -> None:
         """Let a coordinators' topic use the write-ahead log, which would restore rejected records
@@ -211,7 +216,7 @@ class TopicRegistry:
         count = len(topic.partitions)
         self._folders.clear_all(topic.name, range(count, partitions))
         self._change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
-        self._store_leaders(topic, count)
+        self._created(topic, count)
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
         """Store explicit leaders for partitions whose preferred leader is down, because it may be
@@ -491,17 +496,21 @@ class TopicRegistry:
                     self._on_leader_changed(topic, partition, before_id)
 
     def _undo_creations(self) -> None:
-        """Remove the new topics while the log cannot be recovered. Otherwise, records could be
-        acknowledged in them, which a restart would lose. Other changes are undone later."""
+        """Remove the new topics and partitions while the log cannot be recovered. Otherwise,
+        records could be acknowledged in them, which a restart would lose. Other changes are undone
+        later."""
         creating, self._creating = self._creating, {}
         self.version += 1
-        for topic in creating.values():
-            if topic.id in self._by_id:
+        for (topic_id, first), topic in creating.items():
+            removed = topic.partitions[first:]
+            if first:
+                del topic.partitions[first:]
+            elif topic_id in self._by_id:
                 self._remove_topic(topic.name)
-            if topic.is_reserved:
+            if topic.is_reserved and not first:
                 # The next creation removes its folders, which contain only rejected records.
                 self.deleted_names.add(topic.name)
-            self._close_removed(topic, topic.partitions)
+            self._close_removed(topic, removed)
 
     def _close_removed(self, topic: Topic, removed: Iterable[Partition]) -> None:
         """Close the partitions of an undone creation, and unload their coordinators."""

@@ -130,14 +130,15 @@ def test_a_registry_that_cannot_be_recovered_is_recovered_by_the_next_change(
     operations: tuple[str, ...],
 ) -> None:
     broker = BrokerHarness()
-    broker.create_topic("orders", 2)
+    orders = broker.create_topic("orders", 2)
     before = known(broker.topics)
     for operation in operations:
         broker.files.fail(operation, times=1_000)
     broker.topics.create("more", 1, {})
+    broker.topics.add_partitions(orders, 3)
     version = broker.topics.version
     broker.run_loop()
-    assert known(broker.topics) == before, "records in the new topic would be lost"
+    assert known(broker.topics) == before, "records in new partitions would be lost"
     assert broker.topics.version != version, "cached requests would still find the topic"
     # The state may be ahead of the log, so nothing is reported as durable.
     outcomes: list[OSError | None] = []
@@ -149,6 +150,10 @@ def test_a_registry_that_cannot_be_recovered_is_recovered_by_the_next_change(
     broker.topics.on_durable(outcomes.append)
     assert [type(each) for each in outcomes] == [OSError, type(None)]
     broker.create_topic("recreated")
+    restored = broker.topics.get("orders")
+    assert restored is not None
+    broker.topics.add_partitions(restored, 3)
+    broker.run_loop()
     assert known(broker.restart().topics) == known(broker.topics)
 
 
