@@ -55,6 +55,8 @@ _NONE: Final = ErrorCode.none
 NOTHING: Final = TransactionOutcome()
 # Limits the tombstones per outcome, so that many expired ids do not block other requests.
 EXPIRED_PER_STEP: Final = 500
+# Time until a transaction whose timeout has raised an exception times out again.
+RETRY_MS: Final = 1_000
 
 
 class TransactionConfig(NamedTuple):
@@ -93,7 +95,11 @@ class TransactionCoordinator:
         popped = self._timeouts.pop_due(now)
         if popped is None:
             return NOTHING
-        transaction = self._transactions[popped[0]]
+        transactional_id, _ = popped
+        # Canceled when the record is applied. Until then, an unexpected exception must not leave
+        # the transaction open forever.
+        self._timeouts.set(transactional_id, now + RETRY_MS)
+        transaction = self._transactions[transactional_id]
         return self._fence_and_abort(transaction, now, "timed out")
 
     def next_deadline(self) -> int | None:

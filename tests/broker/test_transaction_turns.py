@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kohort.broker.runtime.transaction_markers import PARTITIONS_PER_STEP
 from kohort.broker.runtime.transactions import TIMEOUTS_PER_TURN
-from kohort.coordinator.transactions.coordinator import TransactionCoordinator
+from kohort.coordinator.transactions.coordinator import RETRY_MS, TransactionCoordinator
 from kohort.coordinator.transactions.states import LAST_EPOCH
 from kohort.offsets.records import TransactionRecord
 from kohort.protocol.errors import ErrorCode
@@ -96,6 +96,8 @@ def test_transactions_still_time_out_after_one_has_raised(
             broker.advance(1_000)
     markers_by_turn(broker, lambda: broker.advance(0))
     assert states(broker) == {"Ongoing", "CompleteAbort"}
+    markers_by_turn(broker, lambda: broker.advance(RETRY_MS))
+    assert states(broker) == {"CompleteAbort"}
 
 
 def test_transactions_that_were_prepared_before_a_restart_are_ended_in_turns(
