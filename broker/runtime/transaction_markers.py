@@ -23,7 +23,7 @@ from ...topics.names import OFFSETS_TOPIC
 from ...topics.registry import TopicRegistry
 from ...topics.topic import Partition, PartitionDeleted
 from ..event_loop.scheduler import Scheduler
-from ..event_loop.timers import Clock, Timer, Timers
+from ..event_loop.timers import Clock, Timers
 from ..gather import Gather
 
 _log = logging.getLogger("kohort.transactions")
@@ -77,7 +77,6 @@ class MarkerWriter:
         self._timers = timers
         self._scheduler = scheduler
         self._end_offsets = end_offsets
-        self._retries: set[Timer] = set()
         self._is_closed = False
         # Test hook that returns whether the markers are held back. `resume` writes them.
         self.holds: Callable[[Markers, Callable[[], None]], bool] = lambda _markers, _resume: False
@@ -177,8 +176,8 @@ class MarkerWriter:
                 done(is_complete=False)
             elif failed:
                 done(is_complete=False)
-                write = partial(self._write, markers, failed, coordinator_epoch, done, is_current)
-                self._retry(write)
+                again = partial(self._write, markers, failed, coordinator_epoch, done, is_current)
+                self._timers.call_at(self._clock.now_ms() + RETRY_MS, again)
             else:
                 done(is_complete=True)
 
@@ -198,17 +197,6 @@ class MarkerWriter:
                 self.write_to(topic, index, producer, marker, partial(results.put, place))
 
         self._scheduler.spawn(write_all(), eager=True)
-
-    def _retry(self, again: Callable[[], None]) -> None:
-        timer: Timer | None = None
-
-        def retry() -> None:
-            assert timer is not None
-            self._retries.discard(timer)
-            again()
-
-        timer = self._timers.call_at(self._clock.now_ms() + RETRY_MS, retry)
-        self._retries.add(timer)
 
     def write_to(
         self, topic: str, index: int, producer: BatchProducer, marker: EndMarker, written: Written
@@ -264,6 +252,3 @@ class MarkerWriter:
     def close(self) -> None:
         """Write no more markers. Prepared transactions are completed after the next start."""
         self._is_closed = True
-        for timer in self._retries:
-            timer.cancel()
-        self._retries.clear()
