@@ -73,14 +73,12 @@ def _problem(node: Node, name: str, level: int, type_: int) -> str | None:
     if level < 0:
         return "A feature version cannot be less than 0."
     newest = FEATURES.get(name)
+    controller = f"Local controller {node.topics.nodes.quorum_leader_id}"
     if newest is None:
         if level == 0:
             return f"Feature {name} not found."
-        return (
-            f"Local controller {node.topics.nodes.quorum_leader_id} does not support this feature."
-        )
+        return f"{controller} does not support this feature."
     if level > newest:
-        controller = f"Local controller {node.topics.nodes.quorum_leader_id}"
         return f"{controller} only supports versions 0-{newest}"
     if level < newest and type_ == UPGRADE:
         return (

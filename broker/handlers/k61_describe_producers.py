@@ -17,20 +17,11 @@ NO_TRANSACTION = -1
 PRODUCERS_PER_STEP = 1_000
 
 
-class ProducerResponse(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    last_sequence: int
-    last_timestamp: int
-    coordinator_epoch: int
-    current_txn_start_offset: int
-
-
 class PartitionResponse(NamedTuple):
     partition_index: int
     error_code: ErrorCode = ErrorCode.none
     error_message: str | None = None
-    active_producers: Sequence[ProducerResponse] = ()
+    active_producers: Sequence[Message] = ()
 
 
 @in_slices
@@ -64,7 +55,7 @@ def _partition(
 
 def _producers(
     context: RequestContext, node: Node, name: str, index: int
-) -> Generator[None, None, list[ProducerResponse]]:
+) -> Generator[None, None, list[Message]]:
     if message := topic_name_error(name):
         raise ApiError(ErrorCode.invalid_topic_exception, message)
     if not allows_topic(context, node, AclOperation.READ, name):
@@ -79,13 +70,14 @@ def _producers(
     expiration_ms = node.configs.broker_number("producer.id.expiration.ms")
     producers = []
     for producer_id, state in partition.log.producers.active(now_ms, expiration_ms):
-        producer = ProducerResponse(
-            producer_id,
-            state.epoch,
-            state.last_sequence,
-            state.last_timestamp,
-            state.coordinator_epoch,
-            NO_TRANSACTION if state.first_offset is None else state.first_offset,
+        start_offset = NO_TRANSACTION if state.first_offset is None else state.first_offset
+        producer = Message(
+            producer_id=producer_id,
+            producer_epoch=state.epoch,
+            last_sequence=state.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch,
+            current_txn_start_offset=start_offset,
         )
         producers.append(producer)
         if len(producers) % PRODUCERS_PER_STEP == 0:

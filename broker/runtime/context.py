@@ -141,9 +141,7 @@ class CoordinatorContext:
         return self.state is not CoordinatorState.CLOSED
 
     def cancel_timers(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        if self.retention_timer is not None:
-            self.retention_timer.cancel()
-            self.retention_timer = None
+        for timer in (self.timer, self.retention_timer):
+            if timer is not None:
+                timer.cancel()
+        self.timer = self.retention_timer = None
