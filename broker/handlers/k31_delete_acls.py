@@ -89,15 +89,7 @@ def _response(
 
 
 def _matching_acl(acl: Acl) -> Message:
-    type_, name, pattern_type, principal, host, operation, permission = acl
+    none = ErrorCode.none
     return Message(
-        error_code=ErrorCode.none,
-        error_message=None,
-        resource_type=type_,
-        resource_name=name,
-        pattern_type=pattern_type,
-        principal=principal,
-        host=host,
-        operation=operation,
-        permission_type=permission,
+        error_code=none, error_message=None, permission_type=acl.permission, **acl._asdict()
     )
