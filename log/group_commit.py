@@ -17,7 +17,7 @@ from typing import Literal
 from .batch import BatchBuilder, BatchProducer
 from .errors import SYNCING, WRITING, DiskErrors, LogFailed, RecordsTooLarge
 from .log import Log
-from .write_ahead import Syncable, SyncAll, WriteAheadLog
+from .write_ahead import SyncAll, WriteAheadLog
 
 Durability = Literal["fsync", "os", "none"]
 OnDurable = Callable[[OSError | None], None]
@@ -197,7 +197,7 @@ class GroupCommit:
     def _sync(self, flush: dict[Log, _Pending]) -> None:
         self._syncing = flush
         written_ahead = self._write_ahead(flush)
-        targets: list[Syncable] = [log for log in flush if log not in written_ahead]
+        targets: list[Log | WriteAheadLog] = [log for log in flush if log not in written_ahead]
         if written_ahead:
             assert self.write_ahead is not None
             targets.append(self.write_ahead)
@@ -210,7 +210,7 @@ class GroupCommit:
             self._sync_seconds = (self._seconds() - started) / len(targets)
             self._on_synced(targets, results, written_ahead)
 
-        self._sync_all(targets, done)
+        self._sync_all([target.sync for target in targets], done)
 
     def _write_ahead(self, flush: dict[Log, _Pending]) -> dict[Log, _Pending]:
         """Write batches to the write-ahead log. Return the logs whose own files need no sync."""
@@ -233,7 +233,7 @@ class GroupCommit:
             return {}
         return chosen
 
-    def _sync_inline(self, target: Syncable) -> OSError | None:
+    def _sync_inline(self, target: Log | WriteAheadLog) -> OSError | None:
         started = self._seconds()
         try:
             target.sync()
@@ -245,7 +245,7 @@ class GroupCommit:
 
     def _on_synced(
         self,
-        targets: Sequence[Syncable],
+        targets: Sequence[Log | WriteAheadLog],
         results: Sequence[OSError | None],
         written_ahead: dict[Log, _Pending],
     ) -> None:

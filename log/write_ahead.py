@@ -16,9 +16,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from crc32c import crc32c
 
@@ -40,18 +41,11 @@ _BATCH: Final = Struct(">qi")  # base offset, size of the rest
 _log = logging.getLogger("kohort.log")
 
 
-class Syncable(Protocol):
-    """A log, or the write-ahead log that several logs share."""
-
-    def sync(self) -> None:
-        """Return once all data written so far is durable. Raises OSError."""
-
-
-class SyncAll(Protocol):
-    def __call__(
-        self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None], /
-    ) -> None:
-        """Sync each target in a thread, then call `done` with all results on the event loop."""
+SyncAll: TypeAlias = Callable[
+    [Sequence[Callable[[], None]], Callable[[Sequence[OSError | None]], None]], None
+]
+"""Calls each function, which syncs a file and may raise OSError, in a thread, then the callback on
+the event loop with all errors (None: no error)."""
 
 
 class WriteAheadLog:
@@ -168,7 +162,8 @@ class WriteAheadLog:
                 self.is_usable = self.is_usable or self._file is None
 
         if logs:
-            sync_all([_LogFileSync(log) for log in logs.values()], done)
+            # Only up to this offset, because a later flush may be in progress and may fail.
+            sync_all([partial(log.sync, up_to=log.synced_offset) for log in logs.values()], done)
         else:
             done(())
 
@@ -269,18 +264,6 @@ class WriteAheadLog:
 def _complete_files(numbered: Iterable[tuple[int, Path]]) -> list[Path]:
     """Return the files without preserved torn files."""
     return [path for number, path in numbered if path.name == f"{PREFIX}{number}"]
-
-
-class _LogFileSync:
-    """Syncs a log's own files, up to the offset that is durable in the write-ahead log."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._durable_offset = log.synced_offset
-
-    def sync(self) -> None:
-        # Only up to this offset, because a later flush may be in progress and may fail.
-        self._log.sync(up_to=self._durable_offset)
 
 
 def _append_missing(log: Log, batches: Iterable[bytes]) -> None:

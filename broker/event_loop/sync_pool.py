@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ...log.write_ahead import Syncable
 from .watchdog import Watchdog
 
 _log = logging.getLogger("kohort.log")
@@ -26,11 +25,11 @@ class SyncPool:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
     def __call__(
-        self, files: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        """Sync all `files`, then call `done` with the error of each or None."""
-        errors: list[OSError | None] = [None] * len(files)
-        shares = [range(first, len(files), THREADS) for first in range(min(THREADS, len(files)))]
+        """Call all `syncs`, then `done` with the error of each or None."""
+        errors: list[OSError | None] = [None] * len(syncs)
+        shares = [range(first, len(syncs), THREADS) for first in range(min(THREADS, len(syncs)))]
         # Each thread pops an item when it has synced its share. The last one finds the list empty
         # and calls back. list.pop is atomic.
         running = [None] * (len(shares) - 1)
@@ -38,7 +37,7 @@ class SyncPool:
         def sync(share: range) -> None:
             for index in share:
                 try:
-                    files[index].sync()
+                    syncs[index]()
                 except OSError as error:
                     errors[index] = error
                 except Exception as error:  # a bug, but the waiting requests must get a response

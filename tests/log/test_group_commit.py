@@ -19,7 +19,9 @@ class Loop:
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
-        self.syncs: list[tuple[Sequence[Log], Callable[[Sequence[OSError | None]], None]]] = []
+        self.syncs: list[
+            tuple[Sequence[Callable[[], None]], Callable[[Sequence[OSError | None]], None]]
+        ] = []
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         self.due.append(callback)
@@ -30,14 +32,14 @@ class Loop:
             callback()
 
     def sync_all(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        self.syncs.append((logs, done))
+        self.syncs.append((syncs, done))
 
     def finish_syncs(self) -> None:
         syncs, self.syncs = self.syncs, []
-        for logs, done in syncs:
-            done(sync_each(logs))
+        for each, done in syncs:
+            done(sync_each(each))
 
 
 class World:
@@ -103,7 +105,7 @@ def test_with_durability_os_only_requested_logs_are_synced() -> None:
     world.group_commit.sync(topic, lambda error: world.results.append(("record", error)))
     world.loop.iterate()
     assert world.acknowledged == ["commit"], "must not wait for the sync of another log"
-    assert [logs for logs, _ in world.loop.syncs] == [[topic]]
+    assert [each for each, _ in world.loop.syncs] == [[topic.sync]]
     world.append(group, "later")
     world.loop.finish_syncs()
     assert world.acknowledged == ["commit", "record"]
@@ -190,7 +192,7 @@ def test_appends_during_a_sync_share_the_next_flush() -> None:
     world.loop.finish_syncs()
     world.loop.iterate()
     assert len(world.loop.syncs) == 1
-    assert set(world.loop.syncs[0][0]) == {log, other}
+    assert set(world.loop.syncs[0][0]) == {log.sync, other.sync}
     world.loop.finish_syncs()
     assert world.acknowledged == ["one", "two", "three", "four", "five"]
     assert batch_values(log) == [[b"one"], [b"two", b"three", b"four"]]

@@ -37,7 +37,7 @@ class Fixture:
         group_commit = GroupCommit(
             durability="fsync",
             call_soon=self.flushes.append,
-            sync_all=lambda logs, done: done(sync_each(logs)),
+            sync_all=lambda syncs, done: done(sync_each(syncs)),
         )
         partition = OffsetsPartition(self.files, LogConfig(max_message_bytes=max_message_bytes))
         self.store = OffsetsStore(

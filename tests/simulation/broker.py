@@ -16,7 +16,6 @@ from kohort.broker.runtime.context import CoordinatorContext, CoordinatorState
 from kohort.coordinator.commands import DescribeGroup
 from kohort.coordinator.outcome import Event, EventType, LogLine
 from kohort.log.files import finish_deletions
-from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
@@ -210,15 +209,15 @@ class SimulatedBroker(ScheduledBroker):
         return timer
 
     def sync_all(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        errors: list[OSError | None] = [None] * len(logs)
-        unfinished = len(logs)
+        errors: list[OSError | None] = [None] * len(syncs)
+        unfinished = len(syncs)
 
         def sync(index: int) -> None:
             nonlocal unfinished
             try:
-                logs[index].sync()
+                syncs[index]()
             except OSError as error:
                 errors[index] = error
             unfinished -= 1
@@ -226,7 +225,7 @@ class SimulatedBroker(ScheduledBroker):
                 # From the thread back to the event loop, which may run other callbacks first.
                 self._after_sync(partial(done, errors))
 
-        for index in range(len(logs)):
+        for index in range(len(syncs)):
             self._after_sync(partial(sync, index))
 
     def _after_sync(self, callback: Callable[[], None]) -> None:

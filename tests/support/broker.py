@@ -118,9 +118,9 @@ class BrokerHarness(VirtualBroker):
         self.callbacks.append(callback)
 
     def sync_all(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        self.callbacks.append(partial(done, sync_each(logs)))
+        self.callbacks.append(partial(done, sync_each(syncs)))
 
     def new_id(self) -> UUID:
         return UUID(int=next(self._ids))

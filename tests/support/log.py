@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kohort.conformance.records import NewRecord, build
@@ -157,12 +157,12 @@ class Compaction:
                 return
 
 
-def sync_each(logs: Sequence[Log]) -> list[OSError | None]:
-    """Sync the logs one after another; return the error of each."""
+def sync_each(syncs: Sequence[Callable[[], None]]) -> list[OSError | None]:
+    """Sync one file after another; return the error of each."""
     outcomes: list[OSError | None] = []
-    for log in logs:
+    for sync in syncs:
         try:
-            log.sync()
+            sync()
         except OSError as error:
             outcomes.append(error)
         else:

@@ -213,9 +213,9 @@ class RuntimeHarness:
         return str(self._ids)
 
     def _sync_all(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
-        self.due.append(lambda: done(sync_each(logs)))
+        self.due.append(lambda: done(sync_each(syncs)))
 
     @property
     def context(self) -> Any:

@@ -27,7 +27,6 @@ from kohort.coordinator.deadlines import Deadlines
 from kohort.coordinator.decision import GroupConfig
 from kohort.log.files import Files
 from kohort.log.group_commit import Durability, GroupCommit
-from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
 from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.table import OffsetsCache, OffsetsTable
@@ -190,7 +189,7 @@ class VirtualBroker:
         run_now(work, done)
 
     def sync_all(
-        self, logs: Sequence[Log], done: Callable[[Sequence[OSError | None]], None]
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
     ) -> None:
         raise AssertionError("nothing is synced under durability none")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
-from kohort.log.write_ahead import PREFIX, Syncable, WriteAheadLog
+from kohort.log.write_ahead import PREFIX, WriteAheadLog
 from kohort.testing.faults.files import FaultyFiles
 from support.log import values
 
@@ -15,10 +15,12 @@ NAMES = ("a-0", "a-1", "b-0")
 
 
 class Pooled:
-    """A pending call of the pool: the logs or files to sync, and the callback."""
+    """A pending call of the pool: the functions that sync, and the callback."""
 
-    def __init__(self, what: Sequence[Syncable], done: Callable[[Sequence[OSError | None]], None]):
-        self.left = list(what)
+    def __init__(
+        self, syncs: Sequence[Callable[[], None]], done: Callable[[Sequence[OSError | None]], None]
+    ):
+        self.left = list(syncs)
         self.results: list[OSError | None] = []
         self._done = done
 
@@ -28,7 +30,7 @@ class Pooled:
             self._done(self.results)
             return False
         try:
-            self.left.pop(0).sync()
+            self.left.pop(0)()
         except OSError as error:
             self.results.append(error)
         else:
@@ -62,7 +64,7 @@ class Broker:
         self.group_commit = GroupCommit(
             durability=durability,
             call_soon=self.due.append,
-            sync_all=lambda what, done: self.pool.append(Pooled(what, done)),
+            sync_all=lambda syncs, done: self.pool.append(Pooled(syncs, done)),
             write_ahead=self.ahead,
             seconds=self._next_second,
         )
