@@ -2,7 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class ItemLimit(NamedTuple):
+    """Messages with more than `items_max` items in all arrays raise `error()`."""
+
+    items_max: int
+    error: Callable[[], Exception]
 
 
 class FunctionSource:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from .apis import STRING_BYTES_MAX
-from .codegen import FunctionSource
+from .codegen import FunctionSource, ItemLimit
 from .primitives import JAVA_ERRORS, read_unsigned_varint, skip_tagged_fields, uuid_text
 from .schema import FIXED, Field, Schema
 
@@ -34,7 +34,7 @@ def compile_decoder(
     *,
     strict: bool = False,
     as_dict: bool = False,
-    limit: "ItemLimit | None" = None,
+    limit: ItemLimit | None = None,
 ) -> Decoder:
     """Return a decoder that raises `error` with the field and its position. If `strict`, malformed
     UTF-8 is an error. If `as_dict`, messages are dicts with the schema's names, which can be
@@ -54,13 +54,6 @@ def compile_decoder(
 def compile_finder(schema: Schema, error: type[Exception], name: str) -> FieldLocator:
     """Return a function that finds the numeric fields called `name`, in order of position."""
     return _DecoderSource(schema, JAVA_ERRORS, find=name).compile(error)
-
-
-class ItemLimit(NamedTuple):
-    """Messages with more than `items_max` items raise `error()`."""
-
-    items_max: int
-    error: Callable[[], Exception]
 
 
 class _Fixed(NamedTuple):

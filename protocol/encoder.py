@@ -19,8 +19,8 @@ from typing import Any, Final, TypeAlias
 
 from .apis import STRING_BYTES_MAX
 from .budgets import RESPONSE_BYTES_MAX
-from .codegen import FunctionSource
-from .errors import ManyItems, ResponseTooLarge
+from .codegen import FunctionSource, ItemLimit
+from .errors import ResponseTooLarge
 from .primitives import unsigned_varint
 from .schema import FIXED, Field, Schema
 
@@ -61,18 +61,17 @@ def compile_frame_encoder(
     *,
     flexible_header: bool,
     in_buffers: bool = False,
-    items_max: int | None = None,
-    too_many: Callable[[], Exception] = ManyItems,
+    limit: ItemLimit | None = None,
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
     the schema has fields of bytes, it also raises ResponseTooLarge for more than RESPONSE_BYTES_MAX
     bytes. The number of items limits the size of other messages.
 
-    With `flexible_header`, the header is response header v1, which ends with tagged fields. For a
-    message with more than `items_max` array items, the encoder raises `too_many()` before it
-    encodes the items beyond the limit. Long strings and arrays of numbers count as several items.
+    With `flexible_header`, the header is response header v1, which ends with tagged fields. The
+    encoder raises the error of the `limit` before it encodes the items beyond the limit. Long
+    strings and arrays of numbers count as several items.
     """
-    source = _EncoderSource(schema, error, items_max, too_many)
+    source = _EncoderSource(schema, error, limit)
     return source.compile_frame(flexible_header=flexible_header, in_buffers=in_buffers)
 
 
@@ -80,17 +79,12 @@ class _EncoderSource:
     """Generates the source of one encoder. Each instance is used once."""
 
     def __init__(
-        self,
-        schema: Schema,
-        error: type[Exception],
-        items_max: int | None = None,
-        too_many: Callable[[], Exception] = ManyItems,
+        self, schema: Schema, error: type[Exception], limit: ItemLimit | None = None
     ) -> None:
         self._schema = schema
         self._error = error
-        self._items_max = items_max
+        self._limit = limit
         self._code = FunctionSource(_SCOPE)
-        self._too_many = self._code.constant("too_many", too_many)
         self._run: list[tuple[str, str]] = []  # (struct letter, expression; none for padding)
         self._sink = "append"
         self._head: str | None = None  # the expression of the frame's first run
@@ -109,7 +103,7 @@ class _EncoderSource:
             return self._compile("message, correlation_id", lines)
         self._flush()
         assert self._head is not None
-        left = [] if self._items_max is None else [f"left = {self._items_max}"]
+        left = [] if self._limit is None else [f"left = {self._limit.items_max}"]
         lines = ["out = []", "append = out.append", *left, *self._code.lines]
         if self._has_large_values:
             lines[0] = "out = [b'']"
@@ -272,9 +266,9 @@ class _EncoderSource:
         else:
             self._code.line(f"{text} = {value}.encode()")
         length = self._sized(text, "h", "string_length", nullable=nullable, is_flexible=is_flexible)
-        if self._items_max is not None:
+        if self._limit is not None:
             with self._code.block(f"if {length} >= {STRING_BYTES_PER_ITEM}:"):
-                self._count_items(f"{length} // {STRING_BYTES_PER_ITEM}")
+                self._count_items(f"{length} // {STRING_BYTES_PER_ITEM}", self._limit)
 
     def _bytes(self, value: str, *, nullable: bool, is_flexible: bool) -> None:
         if self._sink == "append":
@@ -314,13 +308,13 @@ class _EncoderSource:
             items, "i", "unsigned_varint", nullable=field.nullable, is_flexible=is_flexible
         )
         if field.type in _NUMBERS:
-            if self._items_max is not None:
+            if self._limit is not None:
                 with code.block(f"if {count} >= {NUMBERS_PER_ITEM}:"):
-                    self._count_items(f"{count} // {NUMBERS_PER_ITEM}")
+                    self._count_items(f"{count} // {NUMBERS_PER_ITEM}", self._limit)
             code.line(f"if {items}: {self._sink}(pack_many({FIXED[field.type]!r}, {items}))")
             return
-        if self._items_max is not None:
-            self._count_items(count)
+        if self._limit is not None:
+            self._count_items(count, self._limit)
         with code.block(f"for {item} in {items} or ():"):
             if field.struct is not None:
                 self._fields(field.struct, item)
@@ -329,9 +323,9 @@ class _EncoderSource:
             self._flush()
             code.line("pass")
 
-    def _count_items(self, count: str) -> None:
+    def _count_items(self, count: str, limit: ItemLimit) -> None:
         self._code.line(f"left -= {count}")
-        self._code.line(f"if left < 0: raise {self._too_many}()")
+        self._code.line(f"if left < 0: raise {self._code.constant('limit', limit.error)}()")
 
     def _tagged_fields(self, schema: Schema, message: str) -> None:
         """Emit the tagged fields that differ from their defaults (KIP-482)."""

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from .apis import API_VERSIONS, APIS, BY_KEY
 from .budgets import MIB
 from .errors import ProtocolError, UnsupportedVersion
-from .primitives import java_text, skip_tagged_fields
+from .primitives import JAVA_ERRORS, skip_tagged_fields
 
 SIZE: Final = Struct(">i")
 _size_at: Final = SIZE.unpack_from
@@ -192,7 +192,7 @@ def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
         try:
             client_id = buffer[name:body].decode()
         except UnicodeDecodeError:
-            client_id = java_text(buffer[name:body])
+            client_id = buffer[name:body].decode("utf-8", JAVA_ERRORS)
     if served[2]:
         if body < end and buffer[body] == 0:
             body += 1

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias, get_args, get_origin
 
 from .apis import API_VERSIONS, BY_KEY, Api
 from .budgets import INLINE_ITEMS_MAX, ITEMS_MAX, RESPONSE_ITEMS_MAX
-from .decoder import Decoder, FieldLocator, ItemLimit, compile_decoder, compile_finder
+from .codegen import ItemLimit
+from .decoder import Decoder, FieldLocator, compile_decoder, compile_finder
 from .encoder import (
     THROTTLE_TIME,
     BuffersEncoder,
@@ -40,15 +41,14 @@ ResponseDecoder: TypeAlias = Callable[..., Any]
 
 _REQUEST_HEADER: Final = Struct(">ihhi")  # size, key, version, correlation id
 _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
+_INLINE: Final = ItemLimit(INLINE_ITEMS_MAX, ManyItems)
 
 
 @cache
 def request_decoder(key: int, version: int, *, inline: bool = False) -> Decoder:
     """Return decode(buffer, start, end), which raises DecodeError. If `inline`, it raises ManyItems
     for a request that is too long for the event loop."""
-    limit = ItemLimit(ITEMS_MAX, _too_many_items)
-    if inline:
-        limit = ItemLimit(INLINE_ITEMS_MAX, ManyItems)
+    limit = _INLINE if inline else ItemLimit(ITEMS_MAX, _too_many_items)
     return compile_decoder(request_schema(key, version), DecodeError, limit=limit)
 
 
@@ -60,8 +60,7 @@ def response_encoder(key: int, version: int, *, inline: bool = False) -> FrameEn
         response_schema(key, version),
         EncodeError,
         flexible_header=_flexible_header(key, version),
-        items_max=INLINE_ITEMS_MAX if inline else RESPONSE_ITEMS_MAX,
-        too_many=ManyItems if inline else too_many_to_encode,
+        limit=_INLINE if inline else ItemLimit(RESPONSE_ITEMS_MAX, too_many_to_encode),
     )
 
 

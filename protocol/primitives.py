@@ -117,11 +117,6 @@ def skip_tagged_fields(buffer: bytes, position: int, end: int) -> int:
     return position
 
 
-def java_text(encoded: bytes) -> str:
-    """Decode UTF-8 as Java does: malformed bytes become U+FFFD."""
-    return encoded.decode("utf-8", JAVA_ERRORS)
-
-
 def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     # UTF-8 has no surrogates. For an encoded surrogate, Java emits one replacement character, and

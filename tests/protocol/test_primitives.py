@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.protocol.primitives import (
+    JAVA_ERRORS,
     Reader,
-    java_text,
     read_unsigned_varint,
     read_varint,
     skip_tagged_fields,
@@ -73,9 +73,11 @@ def test_tagged_fields_are_skipped_within_their_bounds() -> None:
 
 
 def test_malformed_utf8_is_replaced_as_in_java() -> None:
-    assert java_text("größer".encode()) == "größer"
-    assert java_text(b"a\xffb") == "a\ufffdb"
-    assert java_text(b"\xed\xa0\x80") == "\ufffd"  # Python would replace each byte
+    assert "größer".encode().decode("utf-8", JAVA_ERRORS) == "größer"
+    assert b"a\xffb".decode("utf-8", JAVA_ERRORS) == "a\ufffdb"
+    assert (
+        b"\xed\xa0\x80".decode("utf-8", JAVA_ERRORS) == "\ufffd"
+    )  # Python would replace each byte
 
 
 @given(st.none() | st.text())
