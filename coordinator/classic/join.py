@@ -13,7 +13,7 @@ from ..deadlines import DeadlineKey
 from ..decision import Codec, Decision, PartitionState, fencing_events
 from ..outcome import EventType, Outcome, reply
 from .group import CONSUMER, Group, Member
-from .rebalance import all_members, complete_if_joined, current_generation, prepare_rebalance
+from .rebalance import complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
 
 # The longest string in Kafka's protocol. A longer member id does not fit in a response or a record.
@@ -323,15 +323,7 @@ def _unchanged_generation(
     """Return the current generation, because no rebalance begins. The leader must not compute a new
     assignment. Since v9, the response sets skip_assignment (KIP-814); before v9, it names the old
     member id as the leader, so that the client acts as a follower."""
-    is_leader = member.member_id == group.leader
-    can_skip = command.supports_skip_assignment
-    return JoinResult(
-        ErrorCode.none,
-        group.generation,
-        group.protocol_type,
-        group.protocol_name,
-        (group.leader or "") if can_skip else old_leader,
-        member.member_id,
-        all_members(group) if can_skip and is_leader else (),
-        can_skip and is_leader,
-    )
+    result = current_generation(group, member)
+    if command.supports_skip_assignment:
+        return result._replace(skip_assignment=member.member_id == group.leader)
+    return result._replace(leader=old_leader, members=())

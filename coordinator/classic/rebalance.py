@@ -229,12 +229,12 @@ def current_generation(group: Group, member: Member) -> JoinResult:
     """Return the generation as `member` receives it. Only the leader receives all metadata."""
     assert group.leader is not None
     generation = (_NONE, group.generation, group.protocol_type, group.protocol_name, group.leader)
-    members = all_members(group) if member.member_id == group.leader else ()
+    members = _all_members(group) if member.member_id == group.leader else ()
     result: JoinResult = make(JoinResult, (*generation, member.member_id, members, False))
     return result
 
 
-def all_members(group: Group) -> tuple[JoinMember, ...]:
+def _all_members(group: Group) -> tuple[JoinMember, ...]:
     name = group.protocol_name or ""
     return tuple(
         make(JoinMember, (member.member_id, member.group_instance_id, member.metadata(name)))
