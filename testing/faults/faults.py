@@ -87,31 +87,27 @@ class RequestFilter:
         listed = f"{'partitions' if partitions else 'topics'} {', '.join(names) or 'none'}"
         members = ", ".join(_describe_member(request, each) for each, _ in request.members)
         instances = [instance_id for _, instance_id in request.members]
-        checks = (
-            (self.group, self.group in request.groups, f"group {request.group}"),
-            (self.member, self._matches_member(request), f"member {members}"),
-            (
-                self.instance_id,
-                self.instance_id in instances,
-                f"instance id {', '.join(map(str, instances))}",
-            ),
-            (
-                self.generation,
+        instance_ids = ", ".join(map(str, instances))
+        # Whether the request matches, and the property that it has instead.
+        checks = {
+            "group": (self.group in request.groups, f"group {request.group}"),
+            "member": (self._matches_member(request), f"member {members}"),
+            "instance_id": (self.instance_id in instances, f"instance id {instance_ids}"),
+            "generation": (
                 request.generation == self.generation,
                 f"generation {request.generation}",
             ),
-            (
-                self.transactional_id,
+            "transactional_id": (
                 self.transactional_id in request.transactional_ids,
                 f"transactional id {request.transactional_id}",
             ),
-            (self.client_id, request.client_id == self.client_id, f"client {request.client_id}"),
-            (self.topic, self.topic in topics, listed),
-            (self.partition, any(map(self._matches_partition, partitions)), listed),
-            (self.node, request.node_id == self.node, f"node {request.node_id}"),
-        )
-        failed = [has for wanted, matches, has in checks if wanted is not None and not matches]
-        return list(dict.fromkeys(failed))
+            "client_id": (request.client_id == self.client_id, f"client {request.client_id}"),
+            "topic": (self.topic in topics, listed),
+            "partition": (any(map(self._matches_partition, partitions)), listed),
+            "node": (request.node_id == self.node, f"node {request.node_id}"),
+        }
+        given = [checks[name] for name, _ in self._given()]
+        return list(dict.fromkeys(has for matches, has in given if not matches))
 
     def check(self, api: Api | None, nodes: list[int]) -> None:
         """Raise ValueError if no request of this API (None: any) can match on a broker with these
