@@ -1,7 +1,6 @@
 """Configurations of test brokers: Kafka's keys, some with other defaults."""
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final, Literal
 
 from ..broker.config.broker_config import BrokerConfig
@@ -17,24 +16,22 @@ Config = Mapping[str, str | float | bool]
 # The history needs an event for each accepted commit.
 _COMMON: Final = {"kohort.events": "all"}
 
-PRESETS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
-    {
-        # No rebalance waits for further members, and no session timeout is too short. A member of
-        # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat, within
-        # 100 ms (below Kafka's minimum). No client has to retry after its request created a topic.
-        "instant": {
-            **_COMMON,
-            "kohort.auto.create.immediate": "true",
-            "group.initial.rebalance.delay.ms": "0",
-            "group.min.session.timeout.ms": "1",
-            "group.consumer.min.session.timeout.ms": "1",
-            "group.consumer.min.heartbeat.interval.ms": "1",
-            "group.consumer.heartbeat.interval.ms": "100",
-            "group.consumer.assignment.interval.ms": "0",
-        },
-        "kafka": _COMMON,
-    }
-)
+PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
+    # No rebalance waits for further members, and no session timeout is too short. A member of
+    # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat, within
+    # 100 ms (below Kafka's minimum). No client has to retry after its request created a topic.
+    "instant": {
+        **_COMMON,
+        "kohort.auto.create.immediate": "true",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1",
+        "group.consumer.min.session.timeout.ms": "1",
+        "group.consumer.min.heartbeat.interval.ms": "1",
+        "group.consumer.heartbeat.interval.ms": "100",
+        "group.consumer.assignment.interval.ms": "0",
+    },
+    "kafka": _COMMON,
+}
 
 
 def new_config(

@@ -33,10 +33,6 @@ class Crashed(BaseException):
     """The power is off. Not an Exception, so that the code under test does not handle it."""
 
 
-def _everywhere(_path: Path) -> bool:
-    return True
-
-
 @dataclass(eq=False)
 class FileFault:
     """Lets `after` calls of an operation succeed and fails the next `times` calls (None: all). A
@@ -47,7 +43,7 @@ class FileFault:
     error: int = errno.EIO
     written: int | None = 0
     times: int | None = 1
-    matches: Callable[[Path], bool] = _everywhere
+    matches: Callable[[Path], bool] = lambda _path: True
     breaks_disk: bool = False
     """Whether all later calls fail, until `heal`."""
     delay_s: float = 0
