@@ -140,9 +140,8 @@ class ConsumerExplanation:
         of_member: dict[str, list[TopicPartition]] = {}
         for partition in member.revoking:
             heirs = (each for each in self._members.values() if partition in each.target)
-            heir = next(heirs, None)
-            is_other = heir is not None and heir is not member
-            of_member.setdefault(heir.name if heir and is_other else "", []).append(partition)
+            heir = next(heirs, member)
+            of_member.setdefault("" if heir is member else heir.name, []).append(partition)
         return ", ".join(
             f"{join_partitions(partitions)}{f' for member {heir}' if heir else ''}"
             for heir, partitions in of_member.items()
