@@ -82,15 +82,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     check_options(config)
     backend.option = config.getoption("kafka_cluster")
-    servers = backend.real_cluster()
-    if servers is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
+    if hasattr(config, "workerinput"):  # in a worker of xdist
+        return
+    if (servers := backend.real_cluster()) is not None:
         where = backend.OPTION if backend.option else backend.VARIABLE
         if find_spec("kafka") is None:
             raise pytest.UsageError(f"{where} needs kafka-python: pip install 'kafka-python>=3'")
         if reason := backend.check_reachable(servers):
             raise pytest.UsageError(f"the cluster in {where} cannot be reached: {reason}")
-    path = timeline_path(config)
-    if path is not None and not hasattr(config, "workerinput"):  # not in a worker of xdist
+    if (path := timeline_path(config)) is not None:
         from .timeline.page import TimelinePage
 
         if path.is_dir():
