@@ -164,11 +164,6 @@ class Interceptor:
             if client_id in (None, first.client_id) and node_id in (None, first.node_id)
         ]
 
-    def for_broker(self, is_stale: Callable[[], bool]) -> "_BrokerInterceptor":
-        """Return the interceptor for a new broker. `is_stale` returns True after the broker was
-        replaced or has crashed."""
-        return _BrokerInterceptor(self, is_stale)
-
     def intercept(
         self,
         context: RequestContext,
@@ -212,8 +207,9 @@ class Interceptor:
         return any(hook.wants(api) for hook in self.hooks)
 
 
-class _BrokerInterceptor:
-    """The interceptor of one broker. It implements Interceptor of broker/network/request.py."""
+class BrokerInterceptor:
+    """The interceptor of one broker. It implements Interceptor of broker/network/request.py.
+    `is_stale` returns True after the broker was replaced or has crashed."""
 
     def __init__(self, interceptor: Interceptor, is_stale: Callable[[], bool]) -> None:
         self._interceptor = interceptor

@@ -36,7 +36,7 @@ from ..protocol.framing import address
 from .deadline import longest
 from .faults.files import FaultyFiles
 from .history import History
-from .interceptor import Interceptor
+from .interceptor import BrokerInterceptor, Interceptor
 from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block, completed
 from .recorded_request import RecordedRequest
 
@@ -415,7 +415,7 @@ class BrokerHost:
             durability=self.durability,
             clock=self.clock,
             files=self.files,
-            interceptor=self.interceptor.for_broker(is_stale),
+            interceptor=BrokerInterceptor(self.interceptor, is_stale),
             listener=on_event,
         )
         broker.on_built = self._on_built
