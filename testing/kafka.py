@@ -21,6 +21,7 @@ from .clock import ClockControl, VirtualClock
 from .deadline import Deadline
 from .explanation.hints import hints, no_client
 from .explanation.transactions import open_transactions
+from .fake_members.client import Identity
 from .fake_members.fake_member import (
     SESSION_TIMEOUT_MS,
     FakeMember,
@@ -293,20 +294,11 @@ class Kafka(SuggestsAttributes):
         the name of a server assignor, and the broker sets the session timeout. For protocol_type
         `connect`, `connectors` is the number of tasks of each connector. Raises ValueError for
         contradictory arguments."""
-        return self.fake_members.create(
-            group,
-            topics,
-            assignor=assignor,
-            client_id=client_id,
-            instance_id=instance_id,
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=rebalance_timeout_ms,
-            protocol=protocol,
-            protocol_type=protocol_type,
-            connectors=connectors,
-            may_be_rejected=may_be_rejected,
-            timeout=timeout,
-        )
+        members = self.fake_members
+        client_id = client_id or members.new_client_id()
+        who = Identity(group, client_id, instance_id, session_timeout_ms, rebalance_timeout_ms)
+        member = members.create(who, topics, assignor, protocol, protocol_type, connectors)
+        return members.join(member, timeout, may_be_rejected=may_be_rejected)
 
     # --- waits
 

@@ -274,51 +274,43 @@ class FakeMembers:
         # Cached, because `resolve` scans all installed packages, which takes milliseconds.
         self._find = cache(resolve)
 
+    def new_client_id(self) -> str:
+        return f"fake-member-{next(self._numbers)}"
+
     def create(
         self,
-        group: str,
+        who: Identity,
         topics: Iterable[str],
-        *,
-        client_id: str | None,
         assignor: Strategy | Iterable[Strategy] | None,
         protocol: GroupProtocol,
         protocol_type: ProtocolType,
         connectors: Mapping[str, int] | None,
-        may_be_rejected: bool,
-        timeout: float,
-        **identity: Any,
-    ) -> FakeMember:
-        """See `Kafka.fake_member`."""
+    ) -> GroupMember:
+        """Create a member that has not joined yet. See `Kafka.fake_member`."""
         host = self._host
-        client_id = client_id or f"fake-member-{next(self._numbers)}"
-        self.client_ids.add(client_id)
-        who = Identity(group, client_id, **identity)
         if who.rebalance_timeout_ms < 1:
             raise ValueError("rebalance_timeout_ms must be positive")
-        role: Role
         if protocol == "consumer":
-            member: GroupMember = self._consumer_member(who, topics, assignor)
+            member = self._consumer_member(who, topics, assignor)
             if protocol_type != "consumer" or connectors is not None:
                 raise ValueError("Connect workers use the classic protocol")
-            self._join(member, timeout, may_be_rejected=may_be_rejected)
-            return self._member_type(host, member)
+            return member
         if protocol != "classic":
             raise ValueError(f"protocol must be classic or consumer, not {protocol!r}")
+        role: Role
         if protocol_type == "consumer":
             if connectors is not None:
                 raise ValueError('connectors are for protocol_type="connect"')
             if assignor is None:
-                assignor = host.call(lambda: self._default_assignors(group))
+                assignor = host.call(lambda: self._default_assignors(who.group_id))
             role = Consumer(self._assignors(assignor), _topic_list(topics))
         elif protocol_type == "connect":
             if connectors is None or list(topics):
                 raise ValueError("A Connect worker has connectors={name: tasks} and no topics")
-            role = ConnectWorker(connectors, f"http://{client_id}:8083/")
+            role = ConnectWorker(connectors, f"http://{who.client_id}:8083/")
         else:
             raise ValueError(f"protocol_type must be consumer or connect, not {protocol_type!r}")
-        member = GroupMember(lambda: host.broker, who, role, host.changes.notify)
-        self._join(member, timeout, may_be_rejected=may_be_rejected)
-        return self._member_type(host, member)
+        return GroupMember(lambda: host.broker, who, role, host.changes.notify)
 
     def _consumer_member(
         self, who: Identity, topics: Iterable[str], assignor: object
@@ -343,10 +335,11 @@ class FakeMembers:
 
         self._host.call(close)
 
-    def _join(self, member: GroupMember, timeout: float, *, may_be_rejected: bool) -> None:
+    def join(self, member: GroupMember, timeout: float, *, may_be_rejected: bool) -> FakeMember:
         """Start the member and wait until it has joined. Raises FakeMemberRejected, BarrierTimeout,
         and exceptions of its assignor."""
         host, identity = self._host, member.identity
+        self.client_ids.add(identity.client_id)
         has_joined = host.run(self._joined(member, timeout), timeout + CALL_TIMEOUT_SECONDS)
         if not has_joined:
             errors = member.client.errors
@@ -356,7 +349,7 @@ class FakeMembers:
         # A member with a generation has joined. If it failed later, wait_owned raises the error.
         failure = member.failure
         if failure is None or may_be_rejected or member.generation >= 0:
-            return
+            return self._member_type(host, member)
         if not isinstance(failure, ErrorResponse):
             raise failure
         reason = host.call(lambda: self._rejection_reason(member, failure))
