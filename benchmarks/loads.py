@@ -11,6 +11,12 @@ SHAPES = ((50, 20), (50, 1), (1, 1))
 MODES = ("commit", "fetch", "apiversions")
 MEMBERS = (100, 1_000)
 PRODUCERS = (1, 50)
+# The figures of loads that are measured once.
+FIGURES = {
+    "rebalance": ("p50_ms", "min_ms", "max_ms"),
+    "consumer": ("stable_ms", "heartbeats_s"),
+    "transactions": ("transactions_s", "p50_ms", "p99_ms"),
+}
 # OffsetFetch and rebalances hardly depend on the durability, so one setting is enough.
 COMMITS_ONLY = ("kohort fsync", "kohort none", "kfake fsync")
 
@@ -44,16 +50,24 @@ def measure(setting: Setting) -> dict[str, Any]:
             for conns, depth in SHAPES:
                 measured = [s for s in running if mode == "commit" or s.name not in COMMITS_ONLY]
                 results[f"{mode} {conns}×{depth}"] = best(setting, measured, mode, conns, depth)
-        if setting.client.supports("rebalance"):
-            for members in MEMBERS:
-                members = max(2, setting.scaled(members))
-                results[f"rebalance {members}"] = rebalances(setting, running, members)
+        brokers = [each for each in running if not each.echoes]
+        measured_once = [each for each in brokers if each.name not in COMMITS_ONLY]
+        for members in MEMBERS if setting.client.supports("rebalance") else ():
+            members = max(2, setting.scaled(members))
+            results[f"rebalance {members}"] = once(setting, measured_once, "rebalance", members)
         if setting.client.supports("consumer"):
+            # Groups of the consumer protocol (KIP-848).
             members = max(2, setting.scaled(MEMBERS[-1]))
-            results[f"consumer {members}"] = consumer_groups(setting, running, members)
-        if setting.client.supports("transactions"):
-            for conns in PRODUCERS:
-                results[f"transactions {conns}"] = transactions(setting, running, conns)
+            options = {"partitions": 10 * members, "seconds": setting.seconds}
+            results[f"consumer {members}"] = once(
+                setting, measured_once, "consumer", members, **options
+            )
+        for conns in PRODUCERS if setting.client.supports("transactions") else ():
+            # Each producer has one open transaction at a time, of ten records.
+            options = {"record": 100, "seconds": setting.seconds}
+            results[f"transactions {conns}"] = once(
+                setting, brokers, "transactions", conns, **options
+            )
     return results
 
 
@@ -75,45 +89,13 @@ def best(
     return found
 
 
-def rebalances(
-    setting: Setting, running: list[servers.Server], members: int
+def once(
+    setting: Setting, running: list[servers.Server], mode: str, conns: int, **options: object
 ) -> dict[str, dict[str, float]]:
+    """Return the figures of a single round, by server."""
     found = {}
     for server in running:
-        if server.echoes or server.name in COMMITS_ONLY:
-            continue
-        figures = setting.client.run(
-            server, "rebalance", conns=members, group=f"rebalance-{members}"
-        )
-        found[server.name] = {key: figures[key] for key in ("p50_ms", "min_ms", "max_ms")}
-    return found
-
-
-def transactions(
-    setting: Setting, running: list[servers.Server], conns: int
-) -> dict[str, dict[str, float]]:
-    """Measure transactions of ten records. Each producer has one open transaction at a time."""
-    found = {}
-    for server in running:
-        if server.echoes:
-            continue
-        options = {"conns": conns, "record": 100, "seconds": setting.seconds}
-        topic = f"transactions-{conns}"
-        figures = setting.client.run(server, "transactions", topic=topic, group=topic, **options)
-        found[server.name] = {key: figures[key] for key in ("transactions_s", "p50_ms", "p99_ms")}
-    return found
-
-
-def consumer_groups(
-    setting: Setting, running: list[servers.Server], members: int
-) -> dict[str, dict[str, float]]:
-    """Measure groups of the consumer protocol (KIP-848) with ten partitions for each member."""
-    found = {}
-    for server in running:
-        if server.echoes or server.name in COMMITS_ONLY:
-            continue
-        options = {"conns": members, "partitions": 10 * members, "seconds": setting.seconds}
-        topic = f"consumer-{members}"
-        figures = setting.client.run(server, "consumer", topic=topic, group=topic, **options)
-        found[server.name] = {key: figures[key] for key in ("stable_ms", "heartbeats_s")}
+        name = f"{mode}-{conns}"
+        figures = setting.client.run(server, mode, conns=conns, topic=name, group=name, **options)
+        found[server.name] = {key: figures[key] for key in FIGURES[mode]}
     return found
