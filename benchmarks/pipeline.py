@@ -5,13 +5,13 @@ a new lake, a million records per batch, without Spark's startup. CPU time inclu
 Python workers and this process. The log has no other topics, so there is no lag.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from kohort.pipeline.source.folder import FolderSource
 
 from .machine import Setting
 from .offset_logs import write_offsets_log
+from .servers import memory_kib, with_children
 
 RECORDS = 1_000_000
 # Three batches, the first as a warm-up of the JVM.
@@ -90,7 +91,7 @@ class Stopwatch:
 
     def __init__(self, jvm: int) -> None:
         self.batches: list[tuple[int, Times]] = []  # (records, times)
-        self.workers_mib = 0.0
+        self.workers_mib = 0
         self._jvm = jvm
         self._times: Times = {}
         self._layer: str | None = None
@@ -123,31 +124,21 @@ def per_million(batches: list[tuple[int, Times]]) -> dict[str, dict[str, float]]
 
 def cpu_s(process: int) -> float:
     """Return the CPU seconds of a process and its running children."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_S + of_children(process, cpu_s)
+    ticks = 0
+    for each in with_children(process):
+        with contextlib.suppress(OSError):  # the child has ended
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / TICKS_S
 
 
-def of_children(process: int, what: Callable[[int], float]) -> float:
-    total = 0.0
-    for file in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in file.read_text().split():
-            try:
-                total += what(int(child))
-            except OSError:
-                continue  # the child has ended
-    return total
-
-
-def workers_mib(process: int) -> float:
+def workers_mib(process: int) -> int:
     """Return the sum of the children's peak memory, in which shared pages count repeatedly."""
-    return of_children(process, lambda child: peak_mib(child) + workers_mib(child))
+    return sum(peak_mib(child) for child in with_children(process) if child != process)
 
 
 def peak_mib(process: int) -> int:
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) // 1024
-    return 0  # a zombie process
+    return memory_kib(process, "VmHWM") // 1024
 
 
 def measure_batches(records: int, folder: Path) -> dict[str, Any]:
@@ -168,7 +159,7 @@ def measure_batches(records: int, folder: Path) -> dict[str, Any]:
             "first_batch_per_million": per_million(full[:1]),
             "later_half_per_million": per_million(later),
             "jvm_peak_mib": peak_mib(jvm),
-            "workers_peak_mib": round(stopwatch.workers_mib),
+            "workers_peak_mib": stopwatch.workers_mib,
             "lake_bytes": sum(file.stat().st_size for file in lake.rglob("*") if file.is_file()),
         }
     finally:

@@ -228,16 +228,20 @@ def resident_mib(server: Server) -> float | None:
     """Return the resident memory of the process and its children, or None without /proc."""
     if not Path(f"/proc/{server.pid}/status").exists():
         return None
-    return sum(_resident_kib(pid) for pid in _with_children(server.pid)) / 1024
+    return sum(map(memory_kib, with_children(server.pid))) / 1024
 
 
-def _with_children(pid: int) -> Iterator[int]:
+def with_children(pid: int) -> Iterator[int]:
     yield pid
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in file.read_text().split():
-            yield from _with_children(int(child))
+        with contextlib.suppress(OSError):  # the thread has ended
+            for child in file.read_text().split():
+                yield from with_children(int(child))
 
 
-def _resident_kib(pid: int) -> int:
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    return int(found[1]) if found is not None else 0
+def memory_kib(pid: int, figure: str = "VmRSS") -> int:
+    """Return a figure of /proc/PID/status; 0 if the process has ended."""
+    with contextlib.suppress(OSError):
+        found = re.search(rf"{figure}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) if found else 0
+    return 0
