@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from ..protocol.consumer_protocol import (
@@ -73,6 +73,7 @@ REJECTED: Final = frozenset(
 )
 
 _commits = count(1)
+Kind = TypeVar("Kind", Assigned, Commit, Heartbeat)
 
 
 class Member:
@@ -94,17 +95,20 @@ class Member:
         raise NotImplementedError
 
     async def leave(self) -> None:
+        if self.member:
+            left = Left(client=self.name, group=self.group, member=self.member)
+            await self._record(left, self._leave)
+            self._lost_membership()
+
+    async def _leave(self) -> ErrorCode:
         raise NotImplementedError
 
     def new_commit(self, partition: int, offset: int) -> Commit:
-        return Commit(
-            client=self.name,
-            group=self.group,
+        return self._new(
+            Commit,
             partition=partition,
             offset=offset,
             metadata=f"c{next(_commits)}",
-            member=self.member,
-            generation=self.generation,
             is_classic=self.is_classic,
         )
 
@@ -152,6 +156,11 @@ class Member:
             )
             self._history.add(read, began)
         return {each.partition_index: each.committed_offset for each in parts}
+
+    def _new(self, kind: type[Kind], **fields: Any) -> Kind:
+        """Return an operation of this member in its generation."""
+        who: Any = {"client": self.name, "group": self.group, "member": self.member}
+        return kind(**who, generation=self.generation, **fields)
 
     @property
     def _is_due(self) -> bool:
@@ -203,28 +212,14 @@ class ClassicMember(Member):
             await self._heartbeat()
         return False
 
-    async def leave(self) -> None:
-        if not self.member:
-            return
-        identity = Fields(member_id=self.member, group_instance_id=None, reason=None)
-
-        async def request() -> ErrorCode:
-            response = await self._request("LeaveGroup", members=[identity])
-            return ErrorCode(response.error_code or response.members[0].error_code)
-
-        left = Left(client=self.name, group=self.group, member=self.member)
+    async def _leave(self) -> ErrorCode:
         self._must_join = True
-        await self._record(left, request)
-        self._lost_membership()
+        identity = Fields(member_id=self.member, group_instance_id=None, reason=None)
+        response = await self._request("LeaveGroup", members=[identity])
+        return ErrorCode(response.error_code or response.members[0].error_code)
 
     async def _heartbeat(self) -> None:
-        operation = Heartbeat(
-            client=self.name,
-            group=self.group,
-            member=self.member,
-            generation=self.generation,
-            partitions=self.partitions,
-        )
+        operation = self._new(Heartbeat, partitions=self.partitions)
 
         async def request() -> ErrorCode:
             response = await self._request(
@@ -271,14 +266,7 @@ class ClassicMember(Member):
         return await self._sync(found)
 
     async def _sync(self, joined: Any) -> bool:
-        operation = Assigned(
-            client=self.name,
-            group=self.group,
-            member=self.member,
-            generation=self.generation,
-            partitions=(),
-            leader=joined.leader,
-        )
+        operation = self._new(Assigned, partitions=(), leader=joined.leader)
 
         async def request() -> ErrorCode:
             response = await self._request(
@@ -336,27 +324,13 @@ class ConsumerMember(Member):
             return False
         return await self._heartbeat()
 
-    async def leave(self) -> None:
-        if not self.member:
-            return
-
-        async def request() -> ErrorCode:
-            response = await self._send(epoch=-1, owned=None)
-            return ErrorCode(response.error_code)
-
-        left = Left(client=self.name, group=self.group, member=self.member)
-        await self._record(left, request)
-        self._lost_membership()
+    async def _leave(self) -> ErrorCode:
+        response = await self._send(epoch=-1, owned=None)
+        return ErrorCode(response.error_code)
 
     async def _heartbeat(self) -> bool:
         is_joining = self.generation == 0
-        operation = Heartbeat(
-            client=self.name,
-            group=self.group,
-            member=self.member,
-            generation=self.generation,
-            partitions=self.partitions,
-        )
+        operation = self._new(Heartbeat, partitions=self.partitions)
         found: Any = None
 
         async def request() -> ErrorCode:
@@ -367,10 +341,7 @@ class ConsumerMember(Member):
         error = await self._record(operation, request)
         self._heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
         if error is not ErrorCode.none:
-            if error in (
-                ErrorCode.fenced_member_epoch,
-                ErrorCode.unknown_member_id,
-            ):
+            if error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
                 self._lost_membership()
             return False
         operation.epoch = self.generation = found.member_epoch
@@ -382,13 +353,7 @@ class ConsumerMember(Member):
             return False
         self.partitions = assigned
         self._heartbeat_at = 0.0  # report the revocation immediately
-        grant = Assigned(
-            client=self.name,
-            group=self.group,
-            member=self.member,
-            generation=self.generation,
-            partitions=assigned,
-        )
+        grant = self._new(Assigned, partitions=assigned)
         self._history.add(grant, (operation.began, operation.began_s))
         return True
 
