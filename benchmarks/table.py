@@ -15,12 +15,8 @@ console = Console(highlight=False, width=118)
 
 OURS = "kohort"
 MEMORY_KEYS = (
-    "idle_mib",
-    "full_mib",
-    "above_idle_mib",
-    "bytes_per_offset",
-    "commits_s",
-    "offsets_s",
+    *("idle_mib", "full_mib", "above_idle_mib"),
+    *("bytes_per_offset", "commits_s", "offsets_s"),
 )
 BASELINES = ("asyncio echo", "uvloop echo", "kfake", "kfake fsync", "Kafka")
 
@@ -105,11 +101,9 @@ def _show_load(
     rows = []
     for name, of in found.items():
         row = [name, f"{of[rate]:,.0f}", f"{of['p50_ms']:.3f}", f"{of['p99_ms']:.3f}"]
-        for baseline in baselines:
-            ratio = of[rate] / found[baseline][rate]
-            row.append(f"{ratio:.2f}" if name.startswith(OURS) else "")
+        row += [_ratio(of[rate], found[baseline][rate], name) for baseline in baselines]
         if latency and disk:
-            row.append(f"{of['p50_ms'] / disk['p50_ms']:.2f}" if name.startswith(OURS) else "")
+            row.append(_ratio(of["p50_ms"], disk["p50_ms"], name))
         rows.append(row)
     table(load, columns, rows)
 
@@ -121,7 +115,7 @@ def _show_rebalance(load: str, found: dict[str, dict[str, float]]) -> None:
     for name, of in found.items():
         row = [name, *(f"{of[key]:.1f}" for key in ("p50_ms", "min_ms", "max_ms"))]
         if kfake:
-            row.append(f"{of['p50_ms'] / kfake['p50_ms']:.2f}" if name.startswith(OURS) else "")
+            row.append(_ratio(of["p50_ms"], kfake["p50_ms"], name))
         rows.append(row)
     table(f"{load} members: JoinGroup and SyncGroup of all", columns, rows)
 
@@ -136,9 +130,7 @@ def _show_consumer_group(load: str, found: dict[str, dict[str, float]]) -> None:
         row = [name]
         for key in keys:
             row.append(f"{of[key]:,.0f}")
-            for baseline in baselines:
-                ours = name.startswith(OURS)
-                row.append(f"{of[key] / found[baseline][key]:.2f}" if ours else "")
+            row += [_ratio(of[key], found[baseline][key], name) for baseline in baselines]
         rows.append(row)
     table(f"{load} members of the consumer protocol", columns, rows)
 
@@ -152,10 +144,9 @@ def show_transfers(results: dict[str, Any]) -> None:
     for name in found["produce"]:
         row = [name]
         for mode in ("produce", "consume"):
-            row.append(f"{found[mode][name]:,.0f}")
-            for baseline in baselines:
-                ours = name.startswith(OURS)
-                row.append(_ratio(found[mode][name], found[mode][baseline]) if ours else "")
+            rates = found[mode]
+            row.append(f"{rates[name]:,.0f}")
+            row += [_ratio(rates[name], rates[baseline], name) for baseline in baselines]
         rows.append(row)
     for mode in ("produce", "consume"):
         columns += [f"{mode} MB/s", *(f"÷ {name}" for name in baselines)]
@@ -170,10 +161,7 @@ def show_memory(results: dict[str, Any]) -> None:
         offsets = of.get("offsets", 0)
         row = [name, *(_figure(of.get(key)) for key in MEMORY_KEYS)]
         if kfake:
-            ours = name.startswith(OURS)
-            row.append(
-                _ratio(of.get("above_idle_mib"), kfake.get("above_idle_mib")) if ours else ""
-            )
+            row.append(_ratio(of.get("above_idle_mib"), kfake.get("above_idle_mib"), name))
         rows.append(row)
     columns = ["", "idle MiB", "full MiB", "above idle", "bytes/offset", "commits/s", "offsets/s"]
     if kfake:
@@ -185,8 +173,10 @@ def _figure(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def _ratio(value: float | None, baseline: float | None) -> str:
-    return f"{value / baseline:.2f}" if value is not None and baseline else ""
+def _ratio(value: float | None, baseline: float | None, name: str = OURS) -> str:
+    """Return a ratio as text; "" without a value or baseline, or if `name` is not our server."""
+    is_known = value is not None and baseline and name.startswith(OURS)
+    return f"{value / baseline:.2f}" if is_known else ""
 
 
 def show_recovery(results: dict[str, Any]) -> None:
@@ -202,19 +192,11 @@ def show_recovery(results: dict[str, Any]) -> None:
         row = [each["name"], f"{each['offsets']:,}", f"{each['records']:,}"]
         row += [f"{each['first_s']:.3f}", f"{each['all_s']:.3f}", f"{each['resident_mib']:,.0f}"]
         for name in names:
-            peer = peers.get((name, each["offsets"], each["records"]))
-            ours = each["name"].startswith(OURS)
-            row.append(_ratio(each["first_s"], peer["first_s"]) if ours and peer else "")
+            peer = peers.get((name, each["offsets"], each["records"]), {})
+            row.append(_ratio(each["first_s"], peer.get("first_s"), each["name"]))
         shown.append(row)
-    columns = [
-        "",
-        "offsets",
-        "records",
-        "first s",
-        "all s",
-        "MiB",
-        *(f"first ÷ {n}" for n in names),
-    ]
+    columns = ["", "offsets", "records", "first s", "all s", "MiB"]
+    columns += [f"first ÷ {name}" for name in names]
     table(
         "Process start to the first OffsetFetch response, and to one of every partition",
         columns,
@@ -266,12 +248,8 @@ def show_assignors(results: dict[str, Any]) -> None:
 
 def show_harness(results: dict[str, Any]) -> None:
     rows = [
-        (
-            measurement,
-            f"{of['kohort']:.2f}",
-            f"{of['baseline']:.2f}" if "baseline" in of else "",
-        )
-        for measurement, of in results["harness"].items()
+        (measured, f"{of['kohort']:.2f}", f"{of['baseline']:.2f}" if "baseline" in of else "")
+        for measured, of in results["harness"].items()
     ]
     table("kohort.testing, median (baseline)", ("", "kohort, ms", "baseline, ms"), rows)
 
