@@ -51,11 +51,6 @@ class NotAnAssignor(TypeError):
     """The object lacks attributes of kohort.assignors.model.Assignor."""
 
 
-def names() -> list[str]:
-    """Return the names of all built-in and installed assignors."""
-    return sorted({*BUILTIN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
-
-
 def resolve(name: str) -> Assignor:
     """Return the assignor called `name`. Raises AssignorNotFound, AssignorNameTaken, NotAnAssignor,
     and any error that importing a module raises."""
