@@ -10,14 +10,14 @@ import random
 import signal
 import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kohort.assignors.model import Assignment, Subscription, Topics
+from kohort.assignors.client_adapter import by_topic
+from kohort.assignors.model import Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
 
 from .machine import Setting
@@ -198,11 +198,7 @@ def after_one_left(group: Group) -> Group:
 
 def kohort(group: Group) -> Run:
     assignor = BUILTIN[group.strategy]
-
-    def run() -> Assignment:
-        return assignor.assign(group.topics, group.members)
-
-    return run
+    return lambda: assignor.assign(group.topics, group.members)
 
 
 class Cluster:
@@ -218,11 +214,9 @@ class Cluster:
         return self._partitions.get(topic)
 
 
-def _by_topic(owned: Sequence[tuple[str, int]]) -> dict[str, list[int]]:
-    partitions = defaultdict(list)
-    for topic, partition in owned:
-        partitions[topic].append(partition)
-    return dict(partitions)
+def _sticky_metadata(kind: Any, member: Subscription, topic_partition: Any) -> Any:
+    owned = [topic_partition(*one) for one in member.owned_partitions] or None
+    return kind._metadata(member.topics, owned, member.generation_id or -1)
 
 
 def kafka_python(group: Group) -> Run:
@@ -243,10 +237,7 @@ def kafka_python(group: Group) -> Run:
 
     def metadata(member: Subscription) -> Any:
         if group.strategy == "sticky":
-            owned = [TopicPartition(*one) for one in member.owned_partitions] or None
-            return StickyPartitionAssignor._metadata(
-                member.topics, owned, member.generation_id or -1
-            )
+            return _sticky_metadata(StickyPartitionAssignor, member, TopicPartition)
         topic_partition = ConsumerProtocolSubscription.TopicPartition
         return ConsumerProtocolSubscription(
             version=2,
@@ -254,7 +245,7 @@ def kafka_python(group: Group) -> Run:
             user_data=b"",
             owned_partitions=[
                 topic_partition(topic=t, partitions=ps)
-                for t, ps in _by_topic(member.owned_partitions).items()
+                for t, ps in by_topic(member.owned_partitions)
             ],
             generation_id=member.generation_id or -1,
         )
@@ -282,10 +273,7 @@ def aiokafka(group: Group) -> Run | None:
 
     def metadata(member: Subscription) -> Any:
         if group.strategy == "sticky":
-            owned = [TopicPartition(*one) for one in member.owned_partitions] or None
-            return StickyPartitionAssignor._metadata(
-                member.topics, owned, member.generation_id or -1
-            )
+            return _sticky_metadata(StickyPartitionAssignor, member, TopicPartition)
         return ConsumerProtocolMemberMetadata(0, list(member.topics), b"")
 
     cluster = Cluster(group.topics)
