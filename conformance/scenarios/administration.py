@@ -1,15 +1,8 @@
 """DescribeGroups, ListGroups, DeleteGroups, OffsetDelete, OffsetFetch, FindCoordinator."""
 
-import struct
-
+from ..members import subscribed
 from ..scenario import scenario
 from ..script import Script
-
-
-def subscription(*topics: str) -> bytes:
-    """Return the metadata of a member: a ConsumerProtocolSubscription v0."""
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
 
 
 @scenario("DescribeGroups: an unknown group, in every version")
@@ -173,14 +166,14 @@ async def offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
 
 @scenario("OffsetDelete: a topic to which a member is subscribed, in each state")
 async def offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
-    a = s.member("A", protocols=(("range", subscription("orders")),))
+    a = s.member("A", protocols=subscribed("orders", version=0))
     await a.commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     await a.enter()
     await s.delete_offsets(orders=(0,), payments=(0,))
     await s.fetch()
     await a.sync({a: "1"})
     await s.delete_offsets(orders=(0, 1))
-    await a.join(protocols=(("range", subscription("orders", "payments")),))
+    await a.join(protocols=subscribed("orders", "payments", version=0))
     await s.delete_offsets(payments=(0,))
     await a.leave()
     await s.delete_offsets(orders=(0,))
