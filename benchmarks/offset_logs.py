@@ -15,7 +15,7 @@ from crc32c import crc32c
 from kohort.log.batch import CRC_START, BatchBuilder
 from kohort.log.segment import segment_name
 from kohort.offsets.coordinator_topic import partition_for
-from kohort.offsets.record_codec import encode_record
+from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import (
     GroupMetadata,
     GroupMetadataRecord,
@@ -31,63 +31,47 @@ from kohort.protocol.consumer_protocol import (
     encode_subscription,
 )
 
+GROUPS = 250
+OFFSETS_PARTITIONS = 8
+SEGMENT_BYTES = 100 * 1024 * 1024
 START_MS = 1_750_000_000_000
+INTERVAL_MS = 5_000  # between two commits of a partition
 # Placeholders in a template, replaced in each batch; no other bytes of a template equal them.
 OFFSET, COMMIT_MS = 0x1F2E3D4C5B6A7988, 0x2A3B4C5D6E7F8091
 # About 30 MB of batches with six records.
 BATCHES_AT_ONCE = 50_000
 
 
-def write_offsets_log(
-    folder: Path,
-    *,
-    records: int,
-    per_batch: int = 6,
-    groups: int = 250,
-    partitions: int = 8,
-    value_version: int = 4,
-    interval_ms: int = 5_000,
-    segment_bytes: int = 100 * 1024 * 1024,
-) -> int:
-    """Write about `records` commits and one generation per group; return the number of records.
-
-    partitions: the number of partitions of the offsets topic. interval_ms: the time between two
-    commits of a partition. value_version: 4 as in Kafka 4.3 and kohort, 3 as in older brokers."""
-    names = [f"group-{number:06d}" for number in range(groups)]
+def write_offsets_log(folder: Path, *, records: int, per_batch: int = 6) -> int:
+    """Write about `records` commits and one generation per group; return the number of records."""
+    names = [f"group-{number:06d}" for number in range(GROUPS)]
     chunks = -(-12 // per_batch)  # at least twelve partitions, a multiple of per_batch
     written = 0
-    for number in range(partitions):
-        of_partition = [name for name in names if partition_for(name, partitions) == number]
-        if not of_partition:
-            continue
-        log = _Writer(folder / f"__consumer_offsets-{number}", segment_bytes)
+    for number in range(OFFSETS_PARTITIONS):
+        of_partition = [n for n in names if partition_for(n, OFFSETS_PARTITIONS) == number]
+        log = _Writer(folder / f"__consumer_offsets-{number}")
         for name in of_partition:
             log.write(_generation(name, chunks * per_batch, log.end_offset))
         templates = [
-            _template(name, range(chunk * per_batch, (chunk + 1) * per_batch), value_version)
+            _template(name, range(chunk * per_batch, (chunk + 1) * per_batch))
             for chunk in range(chunks)
             for name in of_partition
         ]
-        batches = max(1, round(records * len(of_partition) / groups / per_batch))
-        for rows in _rows(templates, batches, interval_ms, log.end_offset, per_batch):
+        batches = max(1, round(records * len(of_partition) / GROUPS / per_batch))
+        for rows in _rows(templates, batches, log.end_offset, per_batch):
             log.write_all(rows, per_batch)
         log.close()
         written += len(of_partition) + batches * per_batch
     return written
 
 
-def _template(group: str, numbers: range, value_version: int) -> bytes:
-    value = value_version.to_bytes(2, "big") + OFFSET.to_bytes(8, "big")
-    value += (7).to_bytes(4, "big")
-    value += b"\x01" if value_version == 4 else b"\0\0"
-    value += COMMIT_MS.to_bytes(8, "big") + (b"\0" if value_version == 4 else b"")
+def _template(group: str, numbers: range) -> bytes:
+    value = encode_commit_value(OFFSET, 7, "", COMMIT_MS)
     commits = [OffsetCommitRecord(group, _topic_of(group), number, value) for number in numbers]
     return _batch(commits, START_MS, 0)
 
 
-def _rows(
-    templates: list[bytes], batches: int, interval_ms: int, base_offset: int, per_batch: int
-) -> Iterator[Any]:
+def _rows(templates: list[bytes], batches: int, base_offset: int, per_batch: int) -> Iterator[Any]:
     """Return batches without checksums, as rows of bytes of the same size."""
     source = np.frombuffer(b"".join(templates), np.uint8).reshape(len(templates), -1)
     offsets_at = _positions(templates[0], OFFSET)
@@ -96,7 +80,7 @@ def _rows(
         number = np.arange(first, min(batches, first + BATCHES_AT_ONCE))
         rounds, template = np.divmod(number, len(templates))
         rows = source[template]
-        now_ms = START_MS + rounds * interval_ms + template * interval_ms // len(templates)
+        now_ms = START_MS + rounds * INTERVAL_MS + template * INTERVAL_MS // len(templates)
         _patch(rows, 0, base_offset + number * per_batch)
         for at in (27, 35, *times_at):  # base and max timestamp of the header
             _patch(rows, at, now_ms)
@@ -153,16 +137,15 @@ def _topic_of(group: str) -> str:
 class _Writer:
     """Writes the segments of a partition, rolled by size as in Kafka; no fsync, no index."""
 
-    def __init__(self, folder: Path, segment_bytes: int) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self._folder = folder
-        self._segment_bytes = segment_bytes
         self.end_offset = 0
         self._roll()
 
     def _roll(self) -> None:
         self._file = (self._folder / segment_name(self.end_offset)).open("wb")
-        self._remaining = self._segment_bytes
+        self._remaining = SEGMENT_BYTES
 
     def write(self, batch: bytes, records: int = 1) -> None:
         if len(batch) > self._remaining:

@@ -74,30 +74,19 @@ def measure_kohort(setting: Setting, groups: int, commits: int) -> list[dict[str
 def measure_peer(setting: Setting, name: str, groups: int, start: Start) -> list[dict[str, Any]]:
     """Commit the offsets with a client, so that the server writes files in its own format."""
     names = fill.group_names(groups, PREFIX)
+    options: dict[str, object] = {"conns": 50, "depth": 20, "groups": groups, "group": PREFIX}
+    options |= {"topic": fill.TOPIC, "partitions": fill.PARTITIONS}
     rows = []
     committed = 0
     for commits in COMMITS:
         with start() as server:
             fill.warm_up(server, setting.client)
             while committed < commits:
-                commit_all(setting, server, groups)
+                setting.client.run(server, "groups", **options)
                 committed += 1
         records = groups * fill.PARTITIONS * commits
         rows.append(row(name, groups, records, median(setting, start, names)))
     return rows
-
-
-def commit_all(setting: Setting, server: servers.Server, groups: int) -> None:
-    setting.client.run(
-        server,
-        "groups",
-        conns=50,
-        depth=20,
-        groups=groups,
-        partitions=fill.PARTITIONS,
-        topic=fill.TOPIC,
-        group=PREFIX,
-    )
 
 
 def row(name: str, groups: int, records: int, times: dict[str, float]) -> dict[str, Any]:
