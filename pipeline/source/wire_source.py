@@ -8,12 +8,11 @@ retention moves the start, compaction removes batches, and a new leader may have
 import logging
 import time
 from collections.abc import Iterator
-from struct import Struct
 from typing import Final
 
 import pyarrow as pa
 
-from ...log.batch import HEADER_BYTES, LENGTH_END, check
+from ...log.batch import HEADER_BYTES, check, read_header
 from ...log.errors import CorruptBatch, UnsupportedMagic
 from ...topics.names import OFFSETS_TOPIC
 from .batches import Chunk, walk
@@ -31,9 +30,6 @@ FETCH_BYTES: Final = 2 * 1024 * 1024
 EMPTY_MAX: Final = 2
 # Number of fetches of a corrupt batch before it is skipped. Corruption in transit is temporary.
 CORRUPTED_MAX: Final = 3
-
-# Base offset, length; last offset delta.
-_EXTENT: Final = Struct(">qi11xi")
 
 logger = logging.getLogger("kohort.pipeline")
 
@@ -156,8 +152,7 @@ def _batch_end(cluster: Cluster, partition: int, offset: int) -> int:
         return offset + 1
     if len(fetched.records) < HEADER_BYTES:
         return offset + 1
-    base, _, delta = _EXTENT.unpack_from(fetched.records)
-    return max(int(base + delta), offset) + 1
+    return max(read_header(fetched.records).next_offset, offset + 1)
 
 
 def _valid_batches(records: bytes, position: int, end: int) -> tuple[Chunk, int]:
@@ -166,9 +161,9 @@ def _valid_batches(records: bytes, position: int, end: int) -> tuple[Chunk, int]
     chunk, _ = walk(records, _skip_before(records, position))
     reached = position
     while chunk.starts:
-        base, _, delta = _EXTENT.unpack_from(records, chunk.starts[-1])
-        if base < end:
-            return chunk, max(int(base + delta) + 1, reached)
+        last = read_header(records, chunk.starts[-1])
+        if last.base_offset < end:
+            return chunk, max(last.next_offset, reached)
         reached = end
         chunk.starts.pop()
     return chunk, reached
@@ -178,10 +173,10 @@ def _skip_before(records: bytes, position: int) -> int:
     """Return the index of the first batch that is not entirely before `position`."""
     at = 0
     while len(records) - at >= HEADER_BYTES:
-        base, length, delta = _EXTENT.unpack_from(records, at)
-        if base + delta >= position or length < HEADER_BYTES - LENGTH_END:
+        header = read_header(records, at)
+        if header.last_offset >= position or header.size < HEADER_BYTES:
             break
-        at += LENGTH_END + length
+        at += header.size
     return at
 
 
@@ -196,10 +191,11 @@ def _after_corrupted(records: bytes, split: Split, position: int) -> int:
         raise SourceError(f"{where} has unsupported batches: {flaw.reason}.") from None
     except CorruptBatch as flaw:
         if len(records) - at >= HEADER_BYTES:
-            base, length, delta = _EXTENT.unpack_from(records, at)
-            if HEADER_BYTES <= LENGTH_END + length <= len(records) - at:
-                logger.warning("%s: skipping batch at offset %d: %s", where, base, flaw.reason)
-                return max(int(base + delta), position) + 1
+            header = read_header(records, at)
+            if HEADER_BYTES <= header.size <= len(records) - at:
+                offset = header.base_offset
+                logger.warning("%s: skipping batch at offset %d: %s", where, offset, flaw.reason)
+                return max(header.next_offset, position + 1)
         raise SourceError(f"{where} has no batch at offset {position}: {flaw.reason}.") from None
     raise SourceError(f"{where}: the broker only returned batches before offset {position}.")
 
