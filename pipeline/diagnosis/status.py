@@ -7,6 +7,8 @@ paused, or the partition has no owner during a reassignment), then Burrow's stat
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -41,33 +43,33 @@ PAUSED_MS: Final = 10_000
 """The shortest silence that is considered a pause, longer than three heartbeat intervals (3 s)."""
 
 
-def partition_statuses(
-    cluster: str,
-    group: str,
-    windows: Iterable[PartitionWindow],
-    generation: Generation | None,
-    as_of_ms: int,
-    state: str,
-    consumer: ConsumerGroup | None = None,
-) -> list[PartitionStatus]:
-    """Return the status of each partition of a group. `generation` is the group's newest record,
-    and `consumer` is set for a consumer group."""
-    # A group that never had members belongs to consumers without group membership.
-    needs_owner = generation is not None and bool(generation.generation)
-    if consumer is not None:
-        needs_owner = _knows_owners(generation, consumer)
-    return [
-        _partition_status(cluster, group, window, needs_owner, as_of_ms, state)
-        for window in windows
-    ]
+@dataclass(frozen=True)
+class CurrentGroup:
+    """A group at `as_of_ms`, whose newest record is `generation`. `state`: from `state_of`, or of
+    `consumer`, which is set for a consumer group."""
 
+    cluster: str
+    group: str
+    as_of_ms: int
+    generation: Generation | None
+    state: str
+    consumer: ConsumerGroup | None = None
 
-def _knows_owners(generation: Generation | None, consumer: ConsumerGroup | None) -> bool:
-    """Whether every owner is known. A consumer group's topic may be known only by its id, and an
-    older lake has no members of consumer groups."""
-    if consumer is None or not consumer.members:
-        return True
-    return generation is not None and not generation.unresolved_topics
+    @cached_property
+    def knows_owners(self) -> bool:
+        """Whether every owner is known. A consumer group's topic may be known only by its id, and
+        an older lake has no members of consumer groups."""
+        if self.consumer is None or not self.consumer.members:
+            return True
+        return self.generation is not None and not self.generation.unresolved_topics
+
+    @property
+    def needs_owners(self) -> bool:
+        """Whether a partition without an owner is a problem. A group that never had members belongs
+        to consumers without group membership."""
+        if self.consumer is not None:
+            return self.knows_owners
+        return self.generation is not None and bool(self.generation.generation)
 
 
 def state_of(
@@ -89,34 +91,26 @@ def state_of(
 
 
 def group_status(
-    cluster: str,
-    group: str,
-    generation: Generation | None,
-    partitions: Sequence[PartitionStatus],
-    rebalances: Sequence[Rebalance],
-    as_of_ms: int,
-    state: str,
-    consumer: ConsumerGroup | None = None,
+    now: CurrentGroup, partitions: Sequence[PartitionStatus], rebalances: Sequence[Rebalance]
 ) -> GroupStatus:
     """Return the status of a group. `rebalances` has at least the rebalances of the last hour."""
-    members = len(generation.members) if generation is not None else 0
-    protocol = None if generation is None else generation.protocol
-    if consumer is not None:
-        members, protocol = consumer.members, CONSUMER_PROTOCOL
-    owners_known = _knows_owners(generation, consumer)
+    members = len(now.generation.members) if now.generation is not None else 0
+    protocol = None if now.generation is None else now.generation.protocol
+    if now.consumer is not None:
+        members, protocol = now.consumer.members, CONSUMER_PROTOCOL
+    hour_ago_ms = now.as_of_ms - HOUR_MS
     lags = [partition for partition in partitions if partition.lag is not None]
     worst = max(lags, key=lambda partition: partition.lag or 0, default=None)
     recent = [
         row
         for row in rebalances
-        if row.is_rebalance and row.joined_at is not None and row.joined_at > as_of_ms - HOUR_MS
+        if row.is_rebalance and row.joined_at is not None and row.joined_at > hour_ago_ms
     ]
-    recently = count_rebalances(rebalances, as_of_ms - HOUR_MS)
     statuses = {partition.status for partition in partitions}
     return GroupStatus(
-        cluster=cluster,
-        group=group,
-        state_inferred=state,
+        cluster=now.cluster,
+        group=now.group,
+        state_inferred=now.state,
         status=next((status for status in WORST_FIRST if status in statuses), "OK"),
         status_burrow=burrow.group_status([p.status_burrow for p in partitions]),
         total_lag=sum(partition.lag or 0 for partition in lags) if lags else None,
@@ -126,11 +120,11 @@ def group_status(
         max_lag_ms=max((p.lag_ms for p in lags if p.lag_ms is not None), default=None),
         members=members,
         partitions=len(partitions),
-        unassigned=sum(p.owner_member_id is None for p in partitions) if owners_known else None,
-        rebalances_1h=recently,
+        unassigned=sum(p.owner_member_id is None for p in partitions) if now.knows_owners else None,
+        rebalances_1h=count_rebalances(rebalances, hour_ago_ms),
         pause_share_1h=_pause_share(recent),
         protocol=protocol,
-        as_of=as_of_ms,
+        as_of=now.as_of_ms,
     )
 
 
@@ -143,28 +137,23 @@ def _pause_share(recent: Sequence[Rebalance]) -> float | None:
 # --- one partition
 
 
-def _partition_status(
-    cluster: str,
-    group: str,
-    window: PartitionWindow,
-    needs_owner: bool,
-    now_ms: int,
-    state: str,
-) -> PartitionStatus:
+def partition_status(now: CurrentGroup, window: PartitionWindow) -> PartitionStatus:
+    """Return the status of a partition for which the group has committed offsets."""
+    now_ms = now.as_of_ms
     commits, samples = burrow.merged(window.commits)[-burrow.INTERVALS :], window.log_ends
     # Burrow's rules use only the last samples; lags and rates also use older ones.
     ends = [sample.log_end for sample in samples[-burrow.INTERVALS :]]
     committed = commits[-1].offset if commits else None
     lag = _lag(window)
     status_burrow = burrow.partition_status(commits, ends, now_ms) if samples else "UNKNOWN"
-    status, reason = _status(window, needs_owner, now_ms, state, status_burrow)
+    status, reason = _status(now, window, status_burrow)
     consumed = rate([(commit.commit_ms, commit.offset) for commit in commits])
     recent = since(commits[0].commit_ms, samples) if commits else samples
     produced = rate([(sample.sampled_ms, sample.log_end) for sample in recent])
     owner = window.owner
     return PartitionStatus(
-        cluster=cluster,
-        group=group,
+        cluster=now.cluster,
+        group=now.group,
         topic=window.topic,
         partition=window.partition,
         status=status,
@@ -191,9 +180,7 @@ def _partition_status(
     )
 
 
-def _status(
-    window: PartitionWindow, needs_owner: bool, now_ms: int, state: str, status_burrow: str
-) -> tuple[str, str]:
+def _status(now: CurrentGroup, window: PartitionWindow, status_burrow: str) -> tuple[str, str]:
     """Return (kohort's status, its reason)."""
     lag = _lag(window)
     if lag is None:
@@ -204,12 +191,12 @@ def _status(
         return "DATA_LOST", f"{start - committed} records were deleted before they were read"
     if lag == 0:
         return "OK", "no lag"
-    silent = duration(now_ms - window.commits[-1].commit_ms)
-    if needs_owner and window.owner is None:
-        if state in REASSIGNING:
+    silent = duration(now.as_of_ms - window.commits[-1].commit_ms)
+    if now.needs_owners and window.owner is None:
+        if now.state in REASSIGNING:
             return "REBALANCING", f"lag {lag}; the group is reassigning its partitions"
         return "NO_OWNER", f"lag {lag}; the partition is not assigned to a member"
-    if state in REBALANCING:
+    if now.state in REBALANCING:
         return "REBALANCING", f"no member of the group has committed for {silent}"
     return status_burrow, {
         "STOP": f"lag {lag}; the last commit was {silent} ago",

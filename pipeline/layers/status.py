@@ -26,7 +26,7 @@ from ..diagnosis.group_history import (
     TopicPartition,
 )
 from ..diagnosis.rows import GroupLifecycle, MemberExit, Rebalance, Skew, Storm
-from ..diagnosis.status import group_status, partition_statuses, state_of
+from ..diagnosis.status import CurrentGroup, group_status, partition_status, state_of
 from ..lake.spark_frames import spark_schema
 from .batch import Batch
 from .collect import GENERATION, row_in_ms, union_parts
@@ -152,12 +152,11 @@ def status_of_group(parts: pa.Table, now_ms: int) -> pa.Table:
     owners = _owners(generation)
     windows = [_window(row, owners, now_ms) for row in rows]
     state = state_of(generation, windows, now_ms) if consumer is None else consumer.state
-    partitions = partition_statuses(cluster, group, windows, generation, now_ms, state, consumer)
+    now = CurrentGroup(cluster, group, now_ms, generation, state, consumer)
+    partitions = [partition_status(now, window) for window in windows]
     rebalances = [Rebalance(**row) for row in parts_of(parts, "gold_rebalance")]
     rebalances.sort(key=lambda row: row.log_offset)
-    status = group_status(
-        cluster, group, generation, partitions, rebalances, now_ms, state, consumer
-    )
+    status = group_status(now, partitions, rebalances)
     exits = [MemberExit(**row) for row in parts_of(parts, "gold_member_exit")]
     storms = [Storm(**row) for row in parts_of(parts, "gold_rebalance_storm")]
     skews = [Skew(**row) for row in parts_of(parts, "gold_skew")]

@@ -29,7 +29,7 @@ from kohort.pipeline.diagnosis.group_history import (
 from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Diagnosis, MemberExit, Rebalance
-from kohort.pipeline.diagnosis.status import group_status, partition_statuses, state_of
+from kohort.pipeline.diagnosis.status import CurrentGroup, group_status, partition_status, state_of
 from kohort.pipeline.diagnosis.storms import storms
 
 MINUTE = 60_000
@@ -290,14 +290,15 @@ def facts_of(
     history = builder.build(as_of)
     rebalances, exits = explain(history)
     record = history.generations[-1] if history.generations else None
-    now = history.as_of_ms
-    state = state_of(record, windows, now)
-    statuses = partition_statuses("test", "payments", windows, record, now, state)
+    as_of_ms = history.as_of_ms
+    state = state_of(record, windows, as_of_ms)
+    now = CurrentGroup("test", "payments", as_of_ms, record, state)
+    statuses = [partition_status(now, window) for window in windows]
     return GroupFacts(
         "payments",
-        now,
+        as_of_ms,
         record,
-        group_status("test", "payments", record, statuses, rebalances, now, state),
+        group_status(now, statuses, rebalances),
         statuses,
         rebalances,
         exits,

@@ -27,8 +27,9 @@ from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import MemberExit, Rebalance
 from kohort.pipeline.diagnosis.status import (
     WORST_FIRST,
+    CurrentGroup,
     group_status,
-    partition_statuses,
+    partition_status,
     state_of,
 )
 from kohort.pipeline.diagnosis.storms import storms
@@ -255,12 +256,11 @@ def test_every_group_has_a_status_and_a_diagnosis(data: Any) -> None:
     group = data.draw(st.lists(windows(history), max_size=3))
     record = max(history.generations, key=lambda record: record.log_offset, default=None)
     state = state_of(record, group, history.as_of_ms)
-    partitions = partition_statuses("test", "payments", group, record, history.as_of_ms, state)
+    now = CurrentGroup("test", "payments", history.as_of_ms, record, state)
+    partitions = [partition_status(now, window) for window in group]
     assert all(row.status in WORST_FIRST for row in partitions)
     assert all(row.lag is None or row.lag >= 0 for row in partitions)
-    group_row = group_status(
-        "test", "payments", record, partitions, explained.rebalances, history.as_of_ms, state
-    )
+    group_row = group_status(now, partitions, explained.rebalances)
     found_storms = storms(explained.rebalances, explained.exits)
     assert all(storm.from_ts <= storm.to_ts and storm.rebalances >= 3 for storm in found_storms)
     life = lifecycle(history)

@@ -15,7 +15,7 @@ from kohort.pipeline.diagnosis.group_history import (
 from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Diagnosis, GroupStatus
-from kohort.pipeline.diagnosis.status import group_status, partition_statuses
+from kohort.pipeline.diagnosis.status import CurrentGroup, group_status, partition_status
 from offset_logs import RECORDS, newest
 
 NOW = 1_000_000
@@ -225,8 +225,9 @@ def status(
 ) -> tuple[GroupStatus, Diagnosis]:
     commits = tuple(Commit(n * 10, NOW - 5_000 * (9 - n), 0) for n in range(10))
     window = PartitionWindow("orders", 0, commits, (LogEnd("orders", 0, 0, 90 + lag, NOW),))
-    rows = partition_statuses("test", "g", [window], generation, NOW, consumer.state, consumer)
-    row = group_status("test", "g", generation, rows, [], NOW, consumer.state, consumer)
+    now = CurrentGroup("test", "g", NOW, generation, consumer.state, consumer)
+    rows = [partition_status(now, window)]
+    row = group_status(now, rows, [])
     facts = GroupFacts("g", NOW, generation, row, rows, consumer=consumer)
     return row, diagnose("test", facts)
 

@@ -5,9 +5,10 @@ from history_builder import A, B, HistoryBuilder, member, partitions
 from kohort.pipeline.diagnosis.group_history import Commit, Generation, LogEnd, PartitionWindow
 from kohort.pipeline.diagnosis.rows import PartitionStatus
 from kohort.pipeline.diagnosis.status import (
+    CurrentGroup,
     describe_worst,
     group_status,
-    partition_statuses,
+    partition_status,
     state_of,
 )
 
@@ -39,11 +40,14 @@ def generation(*members: object) -> Generation:
 STABLE = generation(A, B)
 
 
+def now(record: Generation | None, state: str = "Stable") -> CurrentGroup:
+    return CurrentGroup("test", "payments", NOW, record, state)
+
+
 def status_of(
-    window_: PartitionWindow, record: Generation | None = STABLE, state: str | None = None
+    window_: PartitionWindow, record: Generation | None = STABLE, state: str = "Stable"
 ) -> PartitionStatus:
-    [row] = partition_statuses("test", "payments", [window_], record, NOW, state)
-    return row
+    return partition_status(now(record, state), window_)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +183,8 @@ def test_the_status_of_a_group_summarizes_its_partitions() -> None:
         window(2, owner=None, lag=20),
         window(3, sampled=False),
     ]
-    rows = partition_statuses("test", "payments", windows, record, NOW, "Stable")
-    row = group_status("test", "payments", record, rows, [], NOW, "Stable")
+    rows = [partition_status(now(record), each) for each in windows]
+    row = group_status(now(record), rows, [])
     assert (row.status, row.status_burrow) == ("NO_OWNER", "WARN")
     assert (row.total_lag, row.max_lag, row.max_lag_partition) == (90, 70, 0)
     assert (row.members, row.partitions, row.unassigned) == (3, 4, 1)
@@ -189,6 +193,6 @@ def test_the_status_of_a_group_summarizes_its_partitions() -> None:
 
 
 def test_without_samples_the_lag_of_a_group_is_unknown() -> None:
-    rows = partition_statuses("test", "payments", [window(sampled=False)], STABLE, NOW, "Stable")
-    row = group_status("test", "payments", STABLE, rows, [], NOW, "Stable")
+    rows = [partition_status(now(STABLE), window(sampled=False))]
+    row = group_status(now(STABLE), rows, [])
     assert (row.status, row.total_lag, row.max_lag, row.max_lag_topic) == ("UNKNOWN", *[None] * 3)

@@ -5,7 +5,7 @@ from history_builder import COOPERATIVE, MINUTE, A, B, HistoryBuilder, member
 from kohort.pipeline.diagnosis.group_history import Member
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Storm
-from kohort.pipeline.diagnosis.status import group_status
+from kohort.pipeline.diagnosis.status import CurrentGroup, group_status
 from kohort.pipeline.diagnosis.storms import WITHIN_MS, storms
 
 C = member("c")
@@ -53,7 +53,8 @@ def test_the_status_of_a_group_counts_rebalances_like_its_storms() -> None:
     history.generation(A, at=11 * MINUTE, number=5)
     rebalances, exits = explain(history.build())
     [storm] = storms(rebalances, exits)
-    status = group_status("test", "g", None, [], rebalances, 12 * MINUTE + storm.from_ts, "Stable")
+    now = CurrentGroup("test", "g", 12 * MINUTE + storm.from_ts, None, "Stable")
+    status = group_status(now, [], rebalances)
     assert status.rebalances_1h == storm.rebalances == 4
 
 
