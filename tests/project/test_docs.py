@@ -54,14 +54,15 @@ def pytest_alone(folder: Path, *options: str) -> subprocess.CompletedProcess[str
 
 @pytest.mark.clients
 def test_the_examples_run_outside_the_repository(tmp_path: Path) -> None:
-    for name in ("billing", "howto"):
-        copied = tmp_path / name
-        shutil.copytree(ROOT / "examples" / name, copied, ignore=lambda *_: ["__pycache__"])
-        some = ("-k", "test_every_order_is_charged or test_resume_after_crash")
-        for folder in (copied, tmp_path):  # pytest runs in this folder or above it
-            done = pytest_alone(folder, *some)
-            assert done.returncode == 0, done.stdout
-            assert "passed" in done.stdout
+    folders = [tmp_path / name for name in ("billing", "howto")]
+    for folder in folders:
+        source = ROOT / "examples" / folder.name
+        shutil.copytree(source, folder, ignore=lambda *_: ["__pycache__"])
+    some = ("-k", "test_every_order_is_charged or test_resume_after_crash")
+    for folder in (*folders, tmp_path):  # pytest runs in these folders or above them
+        done = pytest_alone(folder, *some)
+        assert done.returncode == 0, done.stdout
+        assert "passed" in done.stdout
 
 
 # The folders with examples in Python, and the page that says how to install what they need.

@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.clients, pytest.mark.slow]
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=1000")
 CONSUMER = {"session_ms": 2_500, "max_poll_ms": 5_000, "commit_ms": 500}
-TIMES = 3
+TIMES = 2
 
 
 @pytest.fixture(scope="module")
 def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The lake of a broker on which one of three consumers was too slow three times."""
+    """The lake of a broker on which one of three consumers was too slow twice."""
     folder = tmp_path_factory.mktemp("slow")
     data, topic = folder / "data", "topic-orders"
     where = ("--port", "0", "--durability", "os", "--data-dir", data)
