@@ -83,9 +83,8 @@ class TopicRegistry:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_collision_key: dict[str, tuple[str, ...]] = {}
-        # `_creating` and `_deleting` contain topics whose creation or deletion is not durable yet.
-        # `_removing` contains topics whose data is being removed. `_creating` also contains topics
-        # whose new partitions are not durable yet, by id and the previous number of partitions.
+        # Topics whose creation or deletion is not durable yet, or whose data is being removed. The
+        # key of `_creating` is the topic's id and its first partition that is not durable yet.
         self._creating: dict[tuple[uuid.UUID, int], Topic] = {}
         self._deleting, self._removing = dict[str, Topic](), dict[str, Topic]()
         self.deleted_names: set[str] = set()
