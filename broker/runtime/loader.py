@@ -101,12 +101,17 @@ class PartitionLoader:
 
     def _run(self) -> CooperativeTask[None]:
         while self._loading or self.background:
-            if self._loading:
-                context = self._loading[0]
-                if self._replay(context, STEP_RECORDS):
-                    self._loading.remove(context)
-            else:
-                self._open_partition(self.background.popleft())
+            try:
+                if self._loading:
+                    context = self._loading[0]
+                    if self._replay(context, STEP_RECORDS):
+                        self._loading.remove(context)
+                else:
+                    self._open_partition(self.background.popleft())
+            except Exception:
+                # The exception ends this task, but not the loading of other partitions.
+                self._task = self._scheduler.spawn(self._run())
+                raise
             yield None
 
     def _replay(self, context: CoordinatorContext, count: int) -> bool:

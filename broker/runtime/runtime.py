@@ -460,9 +460,14 @@ class CoordinatorRuntime:
         self.on_log_read(context.partition, resume)
 
     def _activate(self, context: CoordinatorContext) -> None:
-        context.state = CoordinatorState.ACTIVE
         now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.loaded(now), now)
+
+        def loaded() -> Outcome:
+            outcome = context.coordinator.loaded(now)
+            context.state = CoordinatorState.ACTIVE
+            return outcome
+
+        self._run(context, loaded, now)
         self._schedule_expiration(context)
         self._check_snapshot(context)
 
@@ -497,7 +502,10 @@ class CoordinatorRuntime:
         """Reload the partition after an unexpected exception in a decision, because the state of
         its groups may be inconsistent, and fail its waiting requests. The caller raises the
         exception again, so that it is logged."""
-        if context.coordinator is not coordinator or context.state is not ACTIVE:
+        if context.coordinator is not coordinator or not context.is_open:
+            return
+        if context.state is CoordinatorState.LOADING:
+            self._fail(context, error)  # the same exception might be raised forever
             return
         _log.error(
             "Reloading partition %d of __consumer_offsets after an unexpected exception: %r",
@@ -654,3 +662,6 @@ class CoordinatorRuntime:
         except OSError as error:
             self._invalidate(context, error)
             return False
+        except Exception as error:
+            self._decision_failed(context, coordinator, error)
+            raise

@@ -2,6 +2,8 @@
 partition continues with the log on disk."""
 
 import errno
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -14,6 +16,7 @@ from kohort.coordinator.commands import (
     JoinGroup,
     OffsetFetch,
 )
+from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.outcome import Outcome, RegexQuery
 from kohort.log.group_commit import Durability
 from kohort.log.log import LogConfig
@@ -28,6 +31,13 @@ DURABILITIES: list[Durability] = ["fsync", "os"]
 
 def errors_of(result: Any) -> tuple[ErrorCode, ...]:
     return tuple(result.errors)
+
+
+def send_commit(broker: BrokerHarness, group_id: str) -> Any:
+    partitions = [{"partition_index": 0, "committed_offset": 7}]
+    topics = [{"name": "orders", "partitions": partitions}]
+    response = broker.call("OffsetCommit", 8, group_id=group_id, topics=topics)
+    return response.topics[0].partitions[0]
 
 
 def join(member_id: str = "") -> JoinGroup:
@@ -259,6 +269,51 @@ def test_a_failing_match_of_regular_expressions_reloads_the_partition() -> None:
     harness.run_loop()
     assert harness.context.coordinator is not coordinator
     assert harness.committed_offset() == 5
+
+
+def failing_sweep(*_: Any) -> Iterator[Any]:
+    yield Outcome((), ())
+    raise ZeroDivisionError
+
+
+@pytest.mark.interpreted
+def test_a_failing_sweep_reloads_the_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = RuntimeHarness()
+    harness.commit("before", 5)
+    harness.run_loop()
+    coordinator = harness.context.coordinator
+    monkeypatch.setattr(coordinator, "delete_offsets_of_topics", failing_sweep)
+    harness.topic_deleted("other")
+    with pytest.raises(ZeroDivisionError):
+        harness.run_loop()
+    harness.run_loop()
+    assert harness.context.coordinator is not coordinator
+    assert harness.committed_offset() == 5
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize("failing", ["loaded", "delete_offsets_of_topics"])
+def test_a_load_that_raises_is_repeated_later_and_others_continue(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = BrokerHarness(durability="os")
+    before.create_topic("orders")
+    groups = {before.partition_of(name): name for name in map(str, range(100))}
+    for group_id in groups.values():
+        assert send_commit(before, group_id).error_code is ErrorCode.none
+    harness = before.restart("os")
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            Coordinator, failing, {"loaded": lambda *_: 1 / 0}.get(failing, failing_sweep)
+        )
+        with pytest.raises(ZeroDivisionError):
+            harness.load()
+    harness.run_loop()
+    states = Counter(each.state for each in harness.node.coordinators.contexts.values())
+    assert states == {CoordinatorState.FAILED: 1, CoordinatorState.ACTIVE: len(groups) - 1}
+    harness.advance(RETRY_FAILED_MS)
+    for group_id in groups.values():
+        assert send_commit(harness, group_id).error_code is ErrorCode.none
 
 
 def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
