@@ -112,10 +112,16 @@ class Topic(SuggestsAttributes):
     def delete(self) -> None:
         """Delete the topic and its committed offsets, and wait until its name can be reused, which
         includes waiting for coordinators that are loading. Raises ValueError for the coordinators'
-        topics, and OSError."""
+        topics, RuntimeError while all nodes are down, and OSError."""
 
         async def deleted() -> OSError | None:
-            topics, found = self._host.broker.node.topics, self._changeable()
+            node, found = self._host.broker.node, self._changeable()
+            topics = node.topics
+            if not node.cluster.up:
+                raise RuntimeError(
+                    f"Topic {self.name} cannot be deleted while all nodes are down, because its "
+                    "committed offsets must be deleted, too: start a node first"
+                )
             error: OSError | None = await completed(partial(topics.delete, found))
             self._host.report_topics()
             return error

@@ -33,6 +33,15 @@ def test_a_topic_of_the_coordinators_can_be_neither_grown_nor_deleted(
     assert topic.partitions == 50
 
 
+def test_a_topic_cannot_be_deleted_while_all_nodes_are_down(kafka: Kafka) -> None:
+    """The coordinator that must delete its offsets has no node."""
+    orders = kafka.topic("orders", partitions=1)
+    with kafka.broker_down(), pytest.raises(RuntimeError, match="all nodes are down"):
+        orders.delete()
+    orders.delete()
+    assert [each.name for each in kafka.topics if each.name == "orders"] == []
+
+
 @pytest.mark.kafka(config={"kohort.offsets.mirror": "offsets"})
 def test_the_mirror_cannot_be_created(kafka: Kafka) -> None:
     with pytest.raises(ValueError, match="'offsets' is the mirror of __consumer_offsets"):
