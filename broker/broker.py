@@ -96,6 +96,7 @@ class Broker:
         node_ids = range(config.node_id, config.node_id + config.int("kohort.nodes"))
         self._servers = {node_id: self._new_servers(node_id) for node_id in node_ids}
         self._cluster: Cluster | None = None
+        self._start_error = ""
         self._lock: Lock | None = None  # None for a broker in memory
         self.listener_addresses: dict[int, dict[str, Address]] = {}
         """Addresses the nodes listen on: node id -> listener name -> host, port."""
@@ -135,8 +136,9 @@ class Broker:
             self._load_stored(self._cluster)
             self._watch_folder()
             self._maintenance = Maintenance(self.node, self._parts.scheduler)
-        except BaseException:
+        except BaseException as error:
             self._cluster = None
+            self._start_error = f", because it failed to start: {type(error).__name__}: {error}"
             await self._stop_servers()
             self._closing.close()
             raise
@@ -223,7 +225,7 @@ class Broker:
     def cluster(self) -> Cluster:
         """The running nodes. Raises RuntimeError unless the broker is running."""
         if self._cluster is None:
-            raise RuntimeError("The broker is not running")
+            raise RuntimeError(f"The broker is not running{self._start_error}")
         return self._cluster
 
     @property

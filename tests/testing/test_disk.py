@@ -242,6 +242,9 @@ def test_a_broker_that_cannot_start_can_be_restarted_after_heal() -> None:
         kafka.disk.fail("open", times=None)
         with pytest.raises(OSError, match="Input/output error"):
             kafka.crash()
+        cause = "not running, because it failed to start: OSError: .* Input/output error"
+        with pytest.raises(RuntimeError, match=cause):
+            kafka.topic("orders")
         kafka.disk.heal()
         kafka.restart()
         assert len(kafka.topic("orders").records()) == 1
