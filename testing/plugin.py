@@ -135,7 +135,9 @@ def check_options(config: pytest.Config) -> None:
     from .presets import new_config
 
     try:
-        origins = {key: origin for key, _, origin in _config_options(config)}
+        profile_option = "--kafka-profile" if config.getoption("kafka_profile") else "kafka_profile"
+        origins = {"kohort.profile": profile_option}
+        origins |= {key: origin for key, _, origin in _config_options(config)}
         preset, profile = given.get("preset", "instant"), given.get("profile", NEWEST)
         new_config(preset, 1, profile, given["config"], origins)
     except ValueError as error:
@@ -171,7 +173,10 @@ def _arguments_for(item: pytest.Item, *, options: bool = True) -> dict[str, Any]
 
             hint = did_you_mean(name, known) or f": it has {', '.join(known)}"
             raise pytest.UsageError(f"{item.nodeid}: the marker kafka has no argument {name}{hint}")
-        given = _merged(given, marker.kwargs)
+        try:
+            given = _merged(given, marker.kwargs)
+        except TypeError as error:
+            raise pytest.UsageError(f"{item.nodeid}: the marker kafka: {error}") from error
     return given
 
 
@@ -190,6 +195,8 @@ def _merged(arguments: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[
     config, override = arguments.get("config") or {}, overrides.get("config") or {}
     if isinstance(override, BrokerConfig) or (override and isinstance(config, BrokerConfig)):
         config = override  # a BrokerConfig is complete, so it is not merged
+    elif not isinstance(override, Mapping):
+        raise TypeError(f"config is a {type(override).__name__}, not a dict")
     elif override:
         config = {**config, **override}
     return {**arguments, **overrides, "config": config}

@@ -374,6 +374,7 @@ def test_the_marker_overrides_options_and_options_the_ini_file(
         ("node=3", "has no argument node: did you mean nodes[?]"),
         ("color=3", "has no argument color: it has nodes, preset, *"),
         ("config={'group.max.sise': 2}", "*group.max.sise* did you mean group.max.size[?]"),
+        ("config=['num.partitions=3']", "the marker kafka: config is a list, not a dict"),
         ("durability='sync'", "Unknown durability 'sync': use one of fsync, os, none"),
     ],
 )
@@ -391,7 +392,7 @@ def test_an_invalid_marker_is_an_error(
     ("option", "value", "message"),
     [
         ("preset", "instnt", "Unknown preset 'instnt': use one of instant, kafka"),
-        ("profile", "kafka-2.7", "*kafka-2.7*kohort.profile*kafka-2.8*"),
+        ("profile", "kafka-2.7", "*kafka-2.7*kohort.profile*kafka-2.8* (from *kafka?profile)*"),
         ("config", "num.partitions", "*'num.partitions' (from kafka_config*): expected KEY=VALUE"),
         ("config", "num.partitions=many", "*many*num.partitions*"),
         ("config", "num.partition=3", "num.partition*did you mean num.partitions[?]"),
