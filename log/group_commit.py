@@ -95,12 +95,14 @@ class GroupCommit:
             pending.batches.append(batch)
         count, size, max_timestamp = batch.count, batch.size, batch.max_timestamp
         batch.add_all(records, timestamp_ms)
-        if batch.size > max_bytes:
+        if (needed := batch.size) > max_bytes:
             batch.truncate(count, size, max_timestamp)
             own = BatchBuilder(producer)
-            own.add_all(records, timestamp_ms)
-            if own.size > max_bytes:
-                raise RecordsTooLarge(f"a batch of {own.size} bytes exceeds {max_bytes} bytes")
+            if count:
+                own.add_all(records, timestamp_ms)
+                needed = own.size
+            if needed > max_bytes:
+                raise RecordsTooLarge(f"a batch of {needed} bytes exceeds {max_bytes} bytes")
             pending.batches.append(own)
         return pending
 
