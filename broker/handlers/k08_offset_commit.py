@@ -4,7 +4,7 @@ v2-4 retention_time · v3 throttle_time · v6 committed_leader_epoch · v7 group
 v8 flexible · v9 member epoch for KIP-848 groups, GROUP_ID_NOT_FOUND · v10 topic ids.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -44,7 +44,6 @@ class OffsetCommitResponse(NamedTuple):
 
 
 NO_VERSION: Final = -1  # of the topics
-NO_IDS: Final[Mapping[str, bytes | None]] = {}
 
 # Number of partitions that are looked up in one step, which takes about 0.1 ms.
 PARTITIONS_PER_STEP: Final = 100
@@ -102,12 +101,10 @@ class Commit:
         if self._topics_version == node.topics.version:
             self.submit(context, node, offsets)
             return
-        # A topic that was recreated since must not get the offsets of the old one.
-        ids = {each.topic: each.topic_id for each in self._entries}
-        for _ in self._resolve(context, node, ids):
-            pass
+        self._reject_deleted(context, node)
+        self._topics_version = node.topics.version
         self.submit(context, node, offsets)
-        self._topics_version = NO_VERSION  # the next request means the new topic
+        self._topics_version = NO_VERSION  # the next request means the new topics
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
         """Commit one or more pipelined requests in order. Requests that fit into one batch become
@@ -141,12 +138,9 @@ class Commit:
         command: OffsetCommit = make(OffsetCommit, fields)
         node.coordinators.submit(command, respond, argument)
 
-    def _resolve(
-        self, context: RequestContext, node: Node, ids: Mapping[str, bytes | None] = NO_IDS
-    ) -> Iterator[None]:
+    def _resolve(self, context: RequestContext, node: Node) -> Iterator[None]:
         """Separate the partitions that do not exist or that the client may not read, because the
-        coordinator must not commit them. Topics whose ids are not those in `ids`, by name, do not
-        exist. Runs in steps."""
+        coordinator must not commit them. Runs in steps."""
         version, topics_version = context.version, node.topics.version
         entries: list[CommitEntry] = []
         indexes: list[int] = []
@@ -154,7 +148,7 @@ class Commit:
         index = 0
         for topic in self._request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
-            found, missing = _find(topic, version, node, ids)
+            found, missing = _find(topic, version, node)
             requested = names[0] if found is None else found.name
             if not (requested is None or allows_topic(context, node, AclOperation.READ, requested)):
                 found, missing = None, ErrorCode.topic_authorization_failed
@@ -189,6 +183,27 @@ class Commit:
         # The indexes of the offsets that belong to `entries`, or None if all offsets do.
         self._indexes = indexes if rejected or not indexes else None
         self._pipelined_max = 0
+
+    def _reject_deleted(self, context: RequestContext, node: Node) -> None:
+        """Reject topics that were deleted after they were resolved. A topic that was recreated must
+        not get the offsets of the old one."""
+        ids = {each.topic_id for each in self._entries if each.topic_id}
+        deleted = {id_ for id_ in ids if node.view.by_id(UUID(bytes=id_)) is None}
+        error = ErrorCode.unknown_topic_id if context.version >= 10 else UNKNOWN_PARTITION
+        rejected, known = Resolved(self._resolved.rejected, [])
+        entries = iter(self._entries)
+        for name, topic_id, partitions in self._resolved.known:
+            of_topic = [next(entries) for _ in partitions]
+            if of_topic[0].topic_id in deleted:
+                absent = [PartitionResponse(index, error) for index in partitions]
+                rejected.append(TopicResponse(name, topic_id, absent))
+            else:
+                known.append((name, topic_id, partitions))
+        self._resolved = Resolved(rejected, known)
+        kept = [n for n, each in enumerate(self._entries) if each.topic_id not in deleted]
+        indexes = range(len(self._entries)) if self._indexes is None else self._indexes
+        self._indexes = [indexes[n] for n in kept]
+        self._entries = [self._entries[n] for n in kept]
 
     def _command_max(self, node: Node) -> int:
         """Return how many requests fit into one batch, but at least 1. A larger batch would fail,
@@ -237,16 +252,11 @@ class Commit:
         context.respond_encoded(self._success)
 
 
-def _find(
-    requested: Any, version: int, node: Node, ids: Mapping[str, bytes | None]
-) -> tuple[Topic | None, ErrorCode]:
-    """Return a topic of a request, or None and the error. See `_resolve` for `ids`."""
+def _find(requested: Any, version: int, node: Node) -> tuple[Topic | None, ErrorCode]:
+    """Return a topic of a request, or None and the error."""
     if version >= 10:
         return node.view.by_id(requested.topic_id), ErrorCode.unknown_topic_id
-    topic = node.view.get(requested.name)
-    if topic is not None and ids.get(topic.name, topic.id.bytes) != topic.id.bytes:
-        topic = None
-    return topic, UNKNOWN_PARTITION
+    return node.view.get(requested.name), UNKNOWN_PARTITION
 
 
 def _unauthorized(context: RequestContext) -> OffsetCommitResponse:

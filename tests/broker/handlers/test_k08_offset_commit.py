@@ -1,8 +1,11 @@
 """OffsetCommit: topics that change during a request."""
 
 import pytest
+from kohort.broker.config.keys import STANDARD_AUTHORIZER
+from kohort.broker.security.authorizer import Denial
 from kohort.protocol.budgets import FIRST_STEPS_MAX
 from kohort.protocol.errors import ErrorCode
+from kohort.topics.acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from support.broker import BrokerHarness
 from support.transactions import committed_offset
 
@@ -31,3 +34,26 @@ def test_a_topic_recreated_during_the_request_has_no_offset(version: int) -> Non
     assert committed_offset(broker, "others") == 5
     broker.commit("g", "orders", 0)
     assert committed_offset(broker) == 7
+
+
+def test_a_denial_is_reported_once_although_topics_change_during_the_request() -> None:
+    allowed = {"allow.everyone.if.no.acl.found": "true"}
+    broker = BrokerHarness({"authorizer.class.name": STANDARD_AUTHORIZER, **allowed})
+    anyone = PatternType.LITERAL, "User:*", "*", AclOperation.READ, AclPermission.DENY
+    broker.topics.create_acl(Acl(AclResourceType.TOPIC, "secret", *anyone))
+    broker.create_topic("secret")
+    broker.create_topic("others")
+    denials: list[Denial] = []
+    authorizer = broker.node.security.authorizer
+    assert authorizer is not None
+    authorizer.on_denied = denials.append
+    partitions = [{"partition_index": 0, "committed_offset": 5}]
+    names = ["secret", *["others"] * FIRST_STEPS_MAX]
+    topics = [{"name": name, "partitions": partitions} for name in names]
+    pending = broker.send("OffsetCommit", 9, group_id="g", topics=topics)
+    assert not pending.is_done
+    broker.create_topic("new")
+    errors = {each.name: each.partitions[0].error_code for each in pending.response.topics}
+    assert errors == {"secret": ErrorCode.topic_authorization_failed, "others": ErrorCode.none}
+    assert len(denials) == 1
+    assert committed_offset(broker, "others") == 5
