@@ -139,6 +139,9 @@ class PartitionLoader:
             else:
                 self._failed(context, error)
             return True
+        except Exception as error:
+            self._failed(context, error)  # records of the chunk are missing
+            raise
         context.replay = None
         self._loaded(context)
         return True
