@@ -136,10 +136,6 @@ class CoordinatorContext:
             for group_id in self.coordinator.pending_offsets.groups_of(record.producer_id):
                 self.offsets.load(group_id)
 
-    @property
-    def is_open(self) -> bool:
-        return self.state is not CoordinatorState.CLOSED
-
     def cancel_timers(self) -> None:
         for timer in (self.timer, self.retention_timer):
             if timer is not None:

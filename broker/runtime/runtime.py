@@ -654,7 +654,8 @@ class CoordinatorRuntime:
                         context.offsets.load(record.group_id)
                 self._carry_out(context, step, self._clock.now_ms())
                 yield None
-                if context.coordinator is not coordinator or not context.is_open:
+                is_closed = context.state is CoordinatorState.CLOSED
+                if is_closed or context.coordinator is not coordinator:
                     return False
                 step = next(sweep)
         except StopIteration:
