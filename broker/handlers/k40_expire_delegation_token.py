@@ -1,10 +1,4 @@
-"""ExpireDelegationToken (key 40, KIP-48). v2 flexible."""
+"""ExpireDelegationToken (key 40, KIP-48), whose response is that of RenewDelegationToken. v2
+flexible."""
 
-from ..cluster import Node
-from ..network.request import Message, RequestContext
-from .k38_create_delegation_token import no_time, token_error
-
-
-def handle(context: RequestContext, _node: Node) -> None:
-    error = token_error(context)
-    context.respond(Message(error_code=error, expiry_timestamp=no_time(error)))
+from .k39_renew_delegation_token import handle as handle
