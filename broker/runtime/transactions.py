@@ -316,7 +316,7 @@ class TransactionRuntime:
         context: TransactionContext,
         coordinator: TransactionCoordinator,
         markers: Markers,
-        replies: Sequence[tuple[int, TransactionResult]] = (),
+        replies: Sequence[tuple[int, TransactionResult]],
     ) -> None:
         """Write the markers, then complete the transaction. The client gets its reply when the
         markers have been written or the first attempt has failed. The reply does not wait until the
@@ -332,9 +332,7 @@ class TransactionRuntime:
             if is_complete and is_current():
                 now = self._clock.now_ms()
                 self._carry_out(context, coordinator.markers_written(markers, now), now)
-            nonlocal replies
-            replies, delivered = (), replies
-            self._deliver(delivered)
+            self._deliver(replies)  # only the first call finds waiting clients
 
         epoch = 0 if context.log is None else context.log.config.leader_epoch
         if is_current():
