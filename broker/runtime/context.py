@@ -118,7 +118,7 @@ class CoordinatorContext:
     """The timer of the deletion of expired offsets."""
     replies: list[Reply] | None = None
     """Replies that wait for `flush`, the newest flush, which is pending or in progress."""
-    flush: object = None
+    flush: object | None = None
     snapshot: SnapshotWriter | None = None
     """The snapshot being written."""
     snapshot_end: int = 0
