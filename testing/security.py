@@ -16,6 +16,7 @@ from ..java_properties import quoted
 from ..log.tasks import run_synchronously
 from ..protocol.errors import ApiError
 from ..protocol.framing import address
+from ..topics.registry_log import ClientQuotaRecord
 from .lifecycle import BrokerHost
 from .oauth_tokens import oauth_settings
 from .presets import check_known
@@ -109,7 +110,7 @@ class Security:
                     f"Cannot set quotas {dict(quotas)} of {dict(entity)}: {rejection.message} "
                     f"(entity types: user, client-id, ip; quotas: {known})"
                 ) from None
-            node.topics.set_client_quotas(entity_of(entity), changed)
+            node.topics.change(ClientQuotaRecord(entity_of(entity), changed))
 
         self._host.change_topics(change)
 

@@ -17,6 +17,7 @@ from .configs.group_configs import GROUP_KEYS, validate_group_overrides
 from .configs.topic_keys import TOPIC_KEYS
 from .names import topic_name_error
 from .registry import TopicRegistry
+from .registry_log import ClientMetricsRecord, GroupConfigRecord
 
 
 class ResourceType(IntEnum):
@@ -134,7 +135,7 @@ def _configure_group(
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_config, str(error)) from error
     if not validate_only and overrides != topics.configs.groups.get(group_id, {}):
-        topics.configure_group(group_id, overrides)
+        topics.change(GroupConfigRecord(group_id, overrides))
 
 
 def _configure_client_metrics(
@@ -147,7 +148,7 @@ def _configure_client_metrics(
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_config, str(error)) from error
     if not validate_only and overrides != topics.configs.client_metrics.get(name, {}):
-        topics.configure_client_metrics(name, overrides)
+        topics.change(ClientMetricsRecord(name, overrides))
 
 
 def _check_node(node_id: int, name: str, message: str) -> None:

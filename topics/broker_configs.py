@@ -14,6 +14,7 @@ from .configs.config_def import ConfigDef, ConfigKey, ConfigType, InvalidConfigV
 from .configs.effective import CORDONED_LOG_DIRS, EVERY_BROKER, MIN_INSYNC_REPLICAS, Configs
 from .configs.group_configs import validate_dynamic_bounds
 from .registry import TopicRegistry
+from .registry_log import BrokerConfigRecord
 
 _OF_LISTENER: Final = re.compile(r"listener\.name\.([^.]*+)\.(.*+)", re.DOTALL)
 # TLS files and passwords, which can be set only per listener.
@@ -81,7 +82,7 @@ def configure_broker(
         message = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
         raise ApiError(ErrorCode.invalid_config, message)
     if not validate_only:
-        topics.configure_broker(resource, overrides)
+        topics.change(BrokerConfigRecord(resource, overrides))
 
 
 def _validate(

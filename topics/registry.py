@@ -27,13 +27,10 @@ from .registry_log import (
     AclRecord,
     BrokerConfigRecord,
     ClientMetricsRecord,
-    ClientQuotaRecord,
     GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
-    QuotaEntity,
     RegistryRecord,
-    ScramCredentialRecord,
     TopicDeletedRecord,
     TopicPurgedRecord,
     TopicRecord,
@@ -45,7 +42,6 @@ from .registry_log import (
     read_registry,
     recover_registry,
 )
-from .scram import ScramCredential, ScramMechanism
 from .security_state import SecurityState
 from .topic import NO_LEADER, Nodes, Partition, Topic
 from .topic_deletion import FolderDeletion
@@ -176,6 +172,13 @@ class TopicRegistry:
 
     # --- changes (admin.py validates clients' requests)
 
+    def change(self, record: RegistryRecord) -> None:
+        """Store and apply a record. If it cannot be written, it is undone; see `on_durable`."""
+        self._group_commit.append(self._registry_log, (encode(record),), self._now_ms())
+        self._apply(record)
+        # Register first, so that a failed write is undone before other callbacks run.
+        self._group_commit.on_durable(self._registry_log, self._undo_if_failed)
+
     def ensure_coordinator_topic(self, name: str) -> Topic:
         """Return __consumer_offsets or __transaction_state, creating it if necessary; see `create`
         and `on_durable`."""
@@ -186,7 +189,7 @@ class TopicRegistry:
         """Create a topic. Raises OSError if existing folders with its name cannot be removed or
         renamed."""
         self._folders.clear_all(name, range(partitions))
-        self._change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
+        self.change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
         topic = self._by_name[name]
         self._created(topic, 0)
         return topic
@@ -214,7 +217,7 @@ class TopicRegistry:
         """Add partitions up to a total of `partitions`. Raises OSError like `create`."""
         count = len(topic.partitions)
         self._folders.clear_all(topic.name, range(count, partitions))
-        self._change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
+        self.change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
         self._created(topic, count)
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
@@ -223,45 +226,23 @@ class TopicRegistry:
         for partition in topic.partitions[first:]:
             index, leader_id = partition.index, partition.leader_id
             if leader_id != self.nodes.replicas(index)[0]:
-                self._change(LeaderRecord(topic.name, topic.id, index, leader_id, 0))
+                self.change(LeaderRecord(topic.name, topic.id, index, leader_id, 0))
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
-        self._change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))
-
-    def configure_broker(self, resource: str, configs: Mapping[str, str]) -> None:
-        """Set dynamic configs. `resource` is a node id, or "" for every broker."""
-        self._change(BrokerConfigRecord(resource, configs))
-
-    def configure_group(self, group_id: str, configs: Mapping[str, str]) -> None:
-        """Set the configs of a group, which need not exist."""
-        self._change(GroupConfigRecord(group_id, configs))
-
-    def configure_client_metrics(self, name: str, configs: Mapping[str, str]) -> None:
-        """Set the configs of a client metrics subscription. Empty configs delete it."""
-        self._change(ClientMetricsRecord(name, configs))
-
-    def set_scram_credential(
-        self, user: str, mechanism: ScramMechanism, credential: ScramCredential | None
-    ) -> None:
-        """Create or replace a credential. None deletes it."""
-        self._change(ScramCredentialRecord(user, mechanism, credential))
-
-    def set_client_quotas(self, entity: QuotaEntity, quotas: Mapping[str, float]) -> None:
-        """Replace the quotas of an entity."""
-        self._change(ClientQuotaRecord(entity, quotas))
+        self.change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))
 
     def create_acl(self, acl: Acl) -> None:
         if acl not in self.security.acls:
-            self._change(AclRecord(acl))
+            self.change(AclRecord(acl))
 
     def delete_acl(self, acl: Acl) -> None:
         if acl in self.security.acls:
-            self._change(AclDeletedRecord(acl))
+            self.change(AclDeletedRecord(acl))
 
     def delete(self, topic: Topic, on_removed: OnDurable = lambda _error: None) -> None:
         """Delete the topic. `on_removed` receives the error, or None once all data is removed."""
         self._deleting[topic.name] = topic
-        self._change(TopicDeletedRecord(topic.name))
+        self.change(TopicDeletedRecord(topic.name))
         self._group_commit.on_durable(
             self._registry_log, lambda error: self._on_deletion_durable(topic, on_removed, error)
         )
@@ -275,12 +256,12 @@ class TopicRegistry:
                 or self.has_leftovers(name)
             )
             if name in self.deleted_names and not is_used:
-                self._change(TopicPurgedRecord(name))
+                self.change(TopicPurgedRecord(name))
 
     def elect_leader(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         """Make another node the leader. With NO_LEADER, the partition has no leader."""
         before_id, epoch = partition.leader_id, partition.leader_epoch + 1
-        self._change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
+        self.change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
         self._on_leader_changed(topic, partition, before_id)
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, before_id: int) -> None:
@@ -315,7 +296,7 @@ class TopicRegistry:
             if error is None:
                 self._durable_producer_ids_end = end
 
-        self._change(ProducerIdsRecord(end))
+        self.change(ProducerIdsRecord(end))
         self._group_commit.on_durable(self._registry_log, on_durable)
 
     def new_topic_id(self) -> uuid.UUID:
@@ -332,12 +313,6 @@ class TopicRegistry:
         self._registry_log.close()
 
     # --- records
-
-    def _change(self, record: RegistryRecord) -> None:
-        self._group_commit.append(self._registry_log, (encode(record),), self._now_ms())
-        self._apply(record)
-        # Register first, so that a failed write is undone before other callbacks run.
-        self._group_commit.on_durable(self._registry_log, self._undo_if_failed)
 
     def _apply(self, record: RegistryRecord) -> None:
         self.version += 1

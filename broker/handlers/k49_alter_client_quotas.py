@@ -14,7 +14,7 @@ from ...protocol.budgets import ConcurrencyLimit
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.configs.config_def import INT_MAX, LONG_MAX
-from ...topics.registry_log import QuotaEntity
+from ...topics.registry_log import ClientQuotaRecord, QuotaEntity
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from ..security.quotas import (
@@ -68,7 +68,7 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
             stored = node.topics.security.client_quotas.get(identity, {})
             quotas = changed_quotas(names, stored, changes)
             if quotas != stored and not request.validate_only:
-                node.topics.set_client_quotas(identity, quotas)
+                node.topics.change(ClientQuotaRecord(identity, quotas))
         except ApiError as rejection:
             response = EntityResponse(shown, rejection.error, rejection.message)
         else:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
+from ...topics.registry_log import ScramCredentialRecord
 from ...topics.scram import ITERATIONS_MAX, ITERATIONS_MIN, ScramCredential, ScramMechanism
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
@@ -18,13 +19,6 @@ class UserResponse(NamedTuple):
     error_message: str | None = None
 
 
-class Change(NamedTuple):
-    user: str
-    mechanism: ScramMechanism
-    credential: ScramCredential | None
-    """None deletes the credential."""
-
-
 @in_slices
 def handle(context: RequestContext, node: Node) -> Iterator[None]:
     """Change each valid credential, and respond when all changes are durable. A user may occur only
@@ -34,7 +28,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
         context.respond(Message(results=[UserResponse(each, *denial) for each in users]))
         return
-    changes: dict[str, Change] = {}
+    changes: dict[str, ScramCredentialRecord] = {}
     errors: dict[str, ApiError] = {}
     for each in (*request.deletions, *request.upsertions):
         yield
@@ -50,14 +44,14 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         except ApiError as error:
             errors[each.name] = error
     for change in changes.values():
-        node.topics.set_scram_credential(*change)
+        node.topics.change(change)
         yield
     responses = [UserResponse(user) for user in changes]
     responses += [UserResponse(user, each.error, each.message) for user, each in errors.items()]
     respond_when_durable(context, node, "results", responses)
 
 
-def _validated(node: Node, requested: Any) -> Change:
+def _validated(node: Node, requested: Any) -> ScramCredentialRecord:
     """Return the change that a deletion or an upsertion requests. Raises ApiError."""
     user = requested.name
     if not user:
@@ -73,7 +67,7 @@ def _validated(node: Node, requested: Any) -> Change:
                 ErrorCode.resource_not_found,
                 "Attempt to delete a user credential that does not exist",
             )
-        return Change(user, mechanism, None)
+        return ScramCredentialRecord(user, mechanism, None)
     salt, salted_password = bytes(requested.salt), bytes(requested.salted_password)
     iterations = requested.iterations
     if iterations < ITERATIONS_MIN:
@@ -83,4 +77,4 @@ def _validated(node: Node, requested: Any) -> Change:
     if not salted_password:
         raise ApiError(ErrorCode.unacceptable_credential, "Salted password must not be empty")
     credential = ScramCredential.derive(mechanism, salt, iterations, salted_password)
-    return Change(user, mechanism, credential)
+    return ScramCredentialRecord(user, mechanism, credential)

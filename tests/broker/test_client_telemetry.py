@@ -13,6 +13,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.protocol.budgets import REGEX_BYTES_MAX
 from kohort.topics.configs.client_metrics import validate_subscription
 from kohort.topics.configs.config_def import InvalidConfigValue
+from kohort.topics.registry_log import ClientMetricsRecord
 from support.broker import BrokerHarness
 from support.wire import AsyncClient
 
@@ -63,7 +64,7 @@ def test_the_least_recently_used_instance_is_evicted(
 def test_an_instance_expires_after_three_intervals_but_not_within_a_minute(
     broker: BrokerHarness, interval: str, expiry_ms: int
 ) -> None:
-    broker.topics.configure_client_metrics("all", {"interval.ms": interval})
+    broker.topics.change(ClientMetricsRecord("all", {"interval.ms": interval}))
     for _ in range(2):
         assert terminate(broker, A) is ErrorCode.unknown_subscription_id
         broker.advance(expiry_ms - 1)
@@ -73,18 +74,18 @@ def test_an_instance_expires_after_three_intervals_but_not_within_a_minute(
 
 def test_a_changed_subscription_applies_to_instances_that_exist(broker: BrokerHarness) -> None:
     assert interval_ms(broker, A) == INTERVAL_MS
-    broker.topics.configure_client_metrics("all", {"interval.ms": "1000"})
+    broker.topics.change(ClientMetricsRecord("all", {"interval.ms": "1000"}))
     assert interval_ms(broker, A) == 1000
-    broker.topics.configure_client_metrics("all", {})
+    broker.topics.change(ClientMetricsRecord("all", {}))
     assert interval_ms(broker, A) == INTERVAL_MS
 
 
 def test_clients_are_matched_by_their_address_and_software(broker: BrokerHarness) -> None:
     match = "client_source_address=10[.]0.*,client_software_name=unknown"
-    broker.topics.configure_client_metrics("a", {"interval.ms": "1000", "match": match})
+    broker.topics.change(ClientMetricsRecord("a", {"interval.ms": "1000", "match": match}))
     # Clients inside the process have no port.
     match = "client_source_port=.*"
-    broker.topics.configure_client_metrics("b", {"interval.ms": "500", "match": match})
+    broker.topics.change(ClientMetricsRecord("b", {"interval.ms": "500", "match": match}))
     assert interval_ms(broker, A) == 1000
 
 
@@ -92,7 +93,7 @@ def test_clients_are_matched_by_their_address_and_software(broker: BrokerHarness
 def test_javas_syntax_for_patterns_is_valid(broker: BrokerHarness, pattern: str) -> None:
     configs = {"interval.ms": "1000", "match": f"client_id={pattern}"}
     validate_subscription(configs)
-    broker.topics.configure_client_metrics("a", configs)
+    broker.topics.change(ClientMetricsRecord("a", configs))
     instance, _ = broker.node.telemetry.instance(A, {"client_id": "test"})
     assert instance.push_interval_ms == 1000
 
@@ -111,13 +112,15 @@ def test_a_rejected_pattern_that_is_stored_matches_no_client(
 ) -> None:
     with pytest.raises(InvalidConfigValue):
         validate_subscription({"match": match})
-    broker.topics.configure_client_metrics("a", {"interval.ms": "1000", "match": match})
+    broker.topics.change(ClientMetricsRecord("a", {"interval.ms": "1000", "match": match}))
     assert interval_ms(broker, A) == INTERVAL_MS
 
 
 def test_a_pattern_is_matched_in_linear_time(broker: BrokerHarness) -> None:
     """With a backtracking matcher, this would take years."""
-    broker.topics.configure_client_metrics("a", {"match": "client_source_address=(([0-9.]+)+)+x"})
+    broker.topics.change(
+        ClientMetricsRecord("a", {"match": "client_source_address=(([0-9.]+)+)+x"})
+    )
     attributes = {"client_source_address": "1" * 10_000}
     assert broker.node.telemetry.instance(A, attributes)[0].push_interval_ms == INTERVAL_MS
 

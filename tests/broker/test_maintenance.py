@@ -13,6 +13,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.maintenance import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
+from kohort.topics.registry_log import BrokerConfigRecord
 from support.broker import BACKOFF_MS, CHECK_MS, DAY_MS, MaintenanceHarness, batch
 from support.coordinator import offset_commit
 from support.log import newest
@@ -217,7 +218,7 @@ def test_a_topic_may_be_deleted_during_its_compaction(caplog: pytest.LogCaptureF
 def test_a_changed_backoff_applies_from_the_next_check_on() -> None:
     broker = MaintenanceHarness()
     broker.create_topic("orders", cleanup_policy="compact")
-    broker.topics.configure_broker("1", {"log.cleaner.backoff.ms": "100"})
+    broker.topics.change(BrokerConfigRecord("1", {"log.cleaner.backoff.ms": "100"}))
     broker.advance_and_run()
     broker.fill(11)
     broker.advance_and_run(100)

@@ -8,6 +8,7 @@ from kohort.check.cluster import Cluster
 from kohort.check.targets import OwnBroker
 from kohort.client_security import Security
 from kohort.protocol.bootstrap import addresses
+from kohort.topics.registry_log import BrokerConfigRecord
 
 DEFAULTS = {"log.cleanup.policy": "compact", "log.retention.ms": "1", "log.retention.bytes": "1"}
 
@@ -30,6 +31,6 @@ def what_is_kept(broker: Broker) -> set[tuple[tuple[str, ...], int, int]]:
 
 def test_defaults_of_the_broker_do_not_delete_records() -> None:
     with OwnBroker() as broker:
-        broker._kafka.call(lambda each: each.node.topics.configure_broker("", DEFAULTS))
+        broker._kafka.call(lambda each: each.node.topics.change(BrokerConfigRecord("", DEFAULTS)))
         asyncio.run(create_topic(broker.bootstrap))
         assert broker._kafka.call(what_is_kept) == {(("delete",), -1, -1)}

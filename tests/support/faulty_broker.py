@@ -20,6 +20,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.actions import error_response
 from kohort.testing.interceptor import InterceptedRequest
 from kohort.topics import produce
+from kohort.topics.registry_log import BrokerConfigRecord
 from kohort.topics.topic import Partition
 from support.log import NewRecord, build
 
@@ -386,7 +387,7 @@ def rewind_often(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
 def do_not_sync(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
     """Kafka's default for produced records, which relies on replicas."""
     never = {"log.flush.interval.messages": str(2**63 - 1)}
-    broker._kafka.call(lambda each: each.node.topics.configure_broker("", never))
+    broker._kafka.call(lambda each: each.node.topics.change(BrokerConfigRecord("", never)))
 
 
 FAULTS = (

@@ -10,7 +10,11 @@ from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
 from kohort.testing.faults.files import Crashed, FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from kohort.topics.registry import RETRY_FAILED_MS, TopicRegistry
-from kohort.topics.registry_log import UndecodableRegistryRecord
+from kohort.topics.registry_log import (
+    BrokerConfigRecord,
+    GroupConfigRecord,
+    UndecodableRegistryRecord,
+)
 from support.broker import DATA, BrokerHarness, batch
 
 Known = Mapping[str, tuple[uuid.UUID, int, dict[str, str]]]
@@ -34,7 +38,7 @@ def test_a_restart_restores_all_topics_and_configurations() -> None:
     orders, gone = broker.create_topic("orders", 2), broker.create_topic("gone")
     broker.topics.add_partitions(orders, 5)
     broker.topics.configure(orders, {"retention.ms": "7"})
-    broker.topics.configure_broker("", {"log.retention.ms": "9"})
+    broker.topics.change(BrokerConfigRecord("", {"log.retention.ms": "9"}))
     broker.topics.delete(gone)
     again = broker.restart().topics
     assert known(again) == known(broker.topics)
@@ -110,8 +114,8 @@ def test_a_failed_write_is_undone_and_the_next_one_succeeds(
     assert orders is not None
     broker.topics.add_partitions(orders, 9)
     broker.topics.configure(orders, {})
-    broker.topics.configure_broker("1", {"message.max.bytes": "5"})
-    broker.topics.configure_group("g", {"consumer.session.timeout.ms": "50000"})
+    broker.topics.change(BrokerConfigRecord("1", {"message.max.bytes": "5"}))
+    broker.topics.change(GroupConfigRecord("g", {"consumer.session.timeout.ms": "50000"}))
     broker.topics.create("more", 1, {})
     broker.topics.delete(orders)
     broker.topics.on_durable(outcomes.append)
@@ -345,7 +349,7 @@ def test_changes_in_several_batches_are_all_undone_if_the_last_cannot_be_written
     broker = BrokerHarness(durability=durability)
     broker.create_topic("orders")
     broker.topics.create("first", 1, {})
-    broker.topics.configure_broker("another", {"some.key": "x" * 7 * BATCH_BYTES_MAX})
+    broker.topics.change(BrokerConfigRecord("another", {"some.key": "x" * 7 * BATCH_BYTES_MAX}))
     broker.topics.create("second", 1, {})
     broker.files.fail("append", after=1)
     broker.files.fail("truncate", times=2)

@@ -124,8 +124,8 @@ def fill_with_obsolete_records(broker: BrokerHarness) -> None:
     topics = broker.topics
     first = broker.create_topic("first", 2, retention_ms="1")
     left = broker.create_topic("left")
-    topics.configure_broker("", {"log.retention.ms": "9"})
-    topics.configure_group("g", {"consumer.session.timeout.ms": "50000"})
+    topics.change(BrokerConfigRecord("", {"log.retention.ms": "9"}))
+    topics.change(GroupConfigRecord("g", {"consumer.session.timeout.ms": "50000"}))
     topics.allocate_producer_id()
     for number in range(COMPACTION_RECORDS_MIN // 3):
         topics.delete(topics.create(f"churn-{number}", 1, {}))

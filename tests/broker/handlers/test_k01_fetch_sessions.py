@@ -9,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker.security.quotas import entity_of
 from kohort.protocol.budgets import FIRST_STEPS_MAX
+from kohort.topics.registry_log import ClientQuotaRecord
 from support.broker import BrokerHarness, PendingRequest, batch
 
 SIZE = len(batch(b"x"))
@@ -245,7 +246,9 @@ def test_a_request_that_is_outdated_while_it_is_measured_does_not_change_the_ses
         broker = BrokerHarness()
         broker.create_topic("orders", count)
         broker.produce("orders", batch(b"x"), 1)
-        broker.topics.set_client_quotas(entity_of({"client-id": None}), {"consumer_byte_rate": 1e9})
+        broker.topics.change(
+            ClientQuotaRecord(entity_of({"client-id": None}), {"consumer_byte_rate": 1e9})
+        )
         client = SessionClient(broker, 12)
         pending = client.send({"orders": {0: 0}})
         broker.run_loop()

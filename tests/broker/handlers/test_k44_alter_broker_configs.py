@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.topics.configs.effective import Configs, TopicSettings
+from kohort.topics.registry_log import BrokerConfigRecord
 from support.broker import (
     APPEND,
     BROKER,
@@ -304,7 +305,7 @@ def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> N
 
 def test_a_cordoned_folder_of_an_earlier_start_does_not_count(broker: BrokerHarness) -> None:
     """The data folder was moved in between."""
-    broker.topics.configure_broker("1", {"cordoned.log.dirs": "/earlier"})
+    broker.topics.change(BrokerConfigRecord("1", {"cordoned.log.dirs": "/earlier"}))
     (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
     assert not found.is_cordoned
     names = ({"name": "new"},)

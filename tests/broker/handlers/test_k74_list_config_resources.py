@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+from kohort.topics.registry_log import ClientMetricsRecord, GroupConfigRecord
 from support.broker import BrokerHarness
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -14,8 +15,8 @@ def broker() -> BrokerHarness:
     broker = BrokerHarness()
     broker.create_topic("orders")
     broker.create_topic("bills")
-    broker.topics.configure_group("billing", {"consumer.session.timeout.ms": "50000"})
-    broker.topics.configure_client_metrics("latency", {"interval.ms": "1000"})
+    broker.topics.change(GroupConfigRecord("billing", {"consumer.session.timeout.ms": "50000"}))
+    broker.topics.change(ClientMetricsRecord("latency", {"interval.ms": "1000"}))
     return broker
 
 

@@ -14,6 +14,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.sources import ConfigError
 from kohort.broker.network.idle_connections import CHECKS_PER_IDLE_TIME, IdleConnections
 from kohort.broker.security.quotas import entity_of
+from kohort.topics.registry_log import BrokerConfigRecord, ClientQuotaRecord
 from support.runtime import ManualClock, ManualTimers
 
 TIMEOUT_SECONDS = 30
@@ -60,8 +61,10 @@ class LimitedBroker:
         self.timers.advance(ms)
 
     def configure(self, resource: str = "", **texts: str) -> None:
-        self.broker.node.topics.configure_broker(
-            resource, {key.replace("_", "."): text for key, text in texts.items()}
+        self.broker.node.topics.change(
+            BrokerConfigRecord(
+                resource, {key.replace("_", "."): text for key, text in texts.items()}
+            )
         )
 
     @property
@@ -242,7 +245,7 @@ async def test_an_address_above_its_quota_is_disconnected_after_a_delay(
 ) -> None:
     async with limited() as broker:
         topics = broker.broker.node.topics
-        topics.set_client_quotas(entity_of({"ip": None}), {"connection_creation_rate": 1.0})
+        topics.change(ClientQuotaRecord(entity_of({"ip": None}), {"connection_creation_rate": 1.0}))
         for _ in range(10):
             await (await broker.connect()).request()
         late = await broker.connect()

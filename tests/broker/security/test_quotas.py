@@ -11,6 +11,7 @@ from kohort.broker.security import rates
 from kohort.broker.security.principal import INTERNAL, user
 from kohort.broker.security.quotas import Client, ClientQuotas, entity_of
 from kohort.broker.security.rates import Window
+from kohort.topics.registry_log import ClientQuotaRecord
 from support.broker import BrokerHarness, PendingRequest, batch
 
 WINDOW = Window(11, 1000)
@@ -130,7 +131,7 @@ class QuotaBroker(BrokerHarness):
         self.set_quotas({"client-id": "tester"}, **quotas)
 
     def set_quotas(self, entity: dict[str, str | None], **quotas: float) -> None:
-        self.topics.set_client_quotas(entity_of(entity), quotas)
+        self.topics.change(ClientQuotaRecord(entity_of(entity), quotas))
         self.run_loop()
 
     def throttled(self, pending: PendingRequest) -> int:

@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer, KafkaProducer
 from kohort.broker.security.quotas import entity_of
 from kohort.testing import Kafka
+from kohort.topics.registry_log import ClientQuotaRecord
 
 RATE = 100_000.0
 # Ten values exceed the size that is not throttled by 4 %.
@@ -28,7 +29,7 @@ def kafka() -> Iterator[Kafka]:
 
 def set_quota(kafka: Kafka, client_id: str, **quotas: float) -> None:
     entity = entity_of({"client-id": client_id})
-    kafka.call(lambda broker: broker.node.topics.set_client_quotas(entity, quotas))
+    kafka.call(lambda broker: broker.node.topics.change(ClientQuotaRecord(entity, quotas)))
 
 
 def throttle_times(kafka: Kafka, api: str) -> list[float]:
