@@ -91,9 +91,10 @@ def available_bytes(request: PartitionRequest, data: PartitionData, *, committed
     size = len(data.records)
     if not size:
         return 0
-    *_, (_, last) = split(bytes(data.records))
     end_offset = data.last_stable_offset if committed_only else data.high_watermark
-    return size if last.next_offset >= end_offset else max(size, request.bytes_max)
+    if _next_offset(bytes(data.records)) >= end_offset:
+        return size
+    return max(size, request.bytes_max)
 
 
 def _read(
@@ -145,12 +146,11 @@ def _aborted(
     producers = partition.log.producers
     if not producers.aborted:
         return ()
-    return producers.aborted_between(offset, _end_of(records, end_offset))
-
-
-def _end_of(records: bytes | FileSlice, end_offset: int) -> int:
-    """Return the end offset of the records, or an upper bound for a FileSlice."""
     if isinstance(records, FileSlice):
-        return min(records.end_offset_max, end_offset)
+        return producers.aborted_between(offset, min(records.end_offset_max, end_offset))
+    return producers.aborted_between(offset, _next_offset(records))
+
+
+def _next_offset(records: bytes) -> int:
     *_, (_, last) = split(records)
     return last.next_offset
