@@ -7,6 +7,7 @@ new partition is renamed.
 import logging
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 from typing import Final
@@ -26,48 +27,39 @@ SLICE_PARTITIONS: Final = 5
 LOOKED_UP_MAX: Final = 100
 
 
+@dataclass
 class FolderDeletion:
-    """Removes the folders of partitions. `deleted_names` contains deleted topics that may still
-    have folders. `call_soon` schedules a callback on the event loop."""
+    """Removes the folders of partitions."""
 
-    def __init__(
-        self,
-        folder: Path,
-        files: Files,
-        fail_pending: Callable[[Log, OSError], None],
-        checkpoints: PartitionCheckpoints,
-        deleted_names: Set[str],
-        call_soon: Callable[[Callable[[], None]], object],
-    ) -> None:
-        self._folder = folder
-        self._files = files
-        self._fail_pending = fail_pending
-        self._checkpoints = checkpoints
-        self._deleted_names = deleted_names
-        self._call_soon = call_soon
-        # Folders of deleted topics that could not be removed since startup.
-        self._failed: set[str] = set()
+    folder: Path
+    files: Files
+    fail_pending: Callable[[Log, OSError], None]
+    checkpoints: PartitionCheckpoints
+    deleted_names: Set[str]  # deleted topics that may still have folders
+    call_soon: Callable[[Callable[[], None]], object]  # schedules a callback on the event loop
+    # Folders of deleted topics that could not be removed since startup.
+    failed: set[str] = field(default_factory=set)
 
     def has_failed(self, topic: str) -> bool:
         """Whether a folder of a deleted topic could not be removed, and still exists."""
-        return any(folder.rpartition("-")[0] == topic for folder in self._failed)
+        return any(folder.rpartition("-")[0] == topic for folder in self.failed)
 
     def remove(self, partitions: Sequence[Partition], done: Callable[[], None]) -> None:
         """Remove the partitions and their folders, then call `done`. A folder whose removal fails
         is removed before a topic of the same name is created."""
         # Remove all checkpoint entries in one write. Deleting a partition retries this.
         with suppress(OSError):
-            self._checkpoints.remove(*(each.name for each in partitions))
+            self.checkpoints.remove(*(each.name for each in partitions))
         self._remove_next(iter(partitions), done)
 
     def _remove_next(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
-        self._call_soon(lambda: self._remove_slice(partitions, done))
+        self.call_soon(lambda: self._remove_slice(partitions, done))
 
     def _remove_slice(self, partitions: Iterator[Partition], done: Callable[[], None]) -> None:
         slice_ = list(islice(partitions, SLICE_PARTITIONS))
         for partition in slice_:
             if partition.opened_log is not None:
-                self._fail_pending(partition.opened_log, OSError("the topic was deleted"))
+                self.fail_pending(partition.opened_log, OSError("the topic was deleted"))
             try:
                 partition.delete()
             except OSError as failure:
@@ -81,8 +73,8 @@ class FolderDeletion:
         """Like `clear`, for new partitions of a topic."""
         names = [f"{topic}-{index}" for index in indexes]
         if len(names) > LOOKED_UP_MAX:
-            existing = set(self._files.list(self._folder))
-            self._checkpoints.remove(*names)
+            existing = set(self.files.list(self.folder))
+            self.checkpoints.remove(*names)
             names = [name for name in names if name in existing]
         for name in names:
             self.clear(name)
@@ -90,33 +82,33 @@ class FolderDeletion:
     def clear(self, partition: str) -> None:
         """Remove the leftover folder of a deleted topic, or rename the folder of an unknown topic.
         Raises OSError."""
-        folder = self._folder / partition
-        if self._files.exists(folder):
+        folder = self.folder / partition
+        if self.files.exists(folder):
             if self._is_deleted(partition.rpartition("-")[0]):
                 _log.warning("Removing leftover folder %s of a deleted topic", folder)
-                Log(folder, self._files, LogConfig(), read_only=True).delete()
+                Log(folder, self.files, LogConfig(), read_only=True).delete()
             else:
                 self._rename(folder)
-        self._failed.discard(partition)
-        self._checkpoints.remove(partition)
+        self.failed.discard(partition)
+        self.checkpoints.remove(partition)
 
     def _is_deleted(self, topic: str) -> bool:
         """Whether the folder belongs to a deleted topic. False if the registry lost its tail,
         because the topic may have been recreated."""
-        registry = self._files.list(self._folder / f"{REGISTRY_TOPIC}-0")
-        return topic in self._deleted_names and not any(name.endswith(".cut") for name in registry)
+        registry = self.files.list(self.folder / f"{REGISTRY_TOPIC}-0")
+        return topic in self.deleted_names and not any(name.endswith(".cut") for name in registry)
 
     def _rename(self, folder: Path) -> None:
         """Rename a folder of an unknown topic, as Kafka does (upstream: LogManager, "stray")."""
         names = (suffixed_folder(folder, number, "stray") for number in count())
-        stray = next(name for name in names if not self._files.exists(name))
-        self._files.rename(folder, stray)
-        self._files.sync_folder(self._folder)
+        stray = next(name for name in names if not self.files.exists(name))
+        self.files.rename(folder, stray)
+        self.files.sync_folder(self.folder)
         _log.warning("Renamed %s, which belongs to no known topic, to %s", folder, stray.name)
 
     def remove_all_leftovers(self, topics: Set[str]) -> None:
         """On startup, remove leftover folders of deleted topics."""
-        for folder in self._files.list(self._folder) if topics else ():
+        for folder in self.files.list(self.folder) if topics else ():
             name, _, index = folder.rpartition("-")
             if name in topics and index.isdecimal():
                 try:
@@ -125,5 +117,5 @@ class FolderDeletion:
                     self._on_failure(folder, failure)
 
     def _on_failure(self, partition: str, failure: OSError) -> None:
-        self._failed.add(partition)
+        self.failed.add(partition)
         _log.error("Failed to remove the folder of %s: %s", partition, failure)
