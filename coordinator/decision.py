@@ -178,8 +178,9 @@ class CommittedOffsets(Protocol):
     def has_group(self, group_id: str) -> bool: ...
     def groups(self) -> Iterator[str]: ...
 
-    def has_had(self, topic: str) -> bool:
-        """Whether any group has ever committed an offset for the topic."""
+    @property
+    def topics(self) -> Set[str]:
+        """All topics for which a group has ever committed an offset."""
 
 
 @dataclass(eq=False)

@@ -468,7 +468,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
     committed while this runs.
     """
     pending_topics = {topic for _, topic, _ in partition.pending_offsets}
-    topics = {t for t in topics if t in pending_topics or partition.offsets.has_had(t)}
+    topics = {t for t in topics if t in pending_topics or t in partition.offsets.topics}
     if not topics:
         return
     yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice

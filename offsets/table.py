@@ -34,7 +34,8 @@ class OffsetsTable:
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
         self._groups: dict[str, GroupOffsets] = {}
         self._names: dict[tuple[str, int], str] = {}
-        self._topics: set[str] = set()
+        self.topics: set[str] = set()
+        """All topics that have ever had an offset."""
         self._grown = grown
         # Extents of groups on disk. Groups in memory keep their extents until they are modified.
         self._extents: dict[str, Extent] = {}
@@ -88,7 +89,7 @@ class OffsetsTable:
     def _name(self, topic: str, partition: int) -> str:
         if len(self._names) >= _NAMES_MAX:
             self._names.clear()
-        self._topics.add(topic)
+        self.topics.add(topic)
         # Names are interned, so that the tables of all offsets partitions share one string.
         name = self._names[topic, partition] = sys.intern(f"{topic}-{partition}")
         return name
@@ -131,15 +132,6 @@ class OffsetsTable:
     def groups(self) -> Iterator[str]:
         return chain(self._groups, self._evicted())
 
-    def has_had(self, topic: str) -> bool:
-        """Whether the table has ever contained an offset of this topic. O(1)."""
-        return topic in self._topics
-
-    @property
-    def topics(self) -> Set[str]:
-        """All topics that have ever had an offset."""
-        return self._topics
-
     def __len__(self) -> int:
         """Number of offsets. Takes about 10 ms for 100,000 groups."""
         return self.held + sum(self._extents[group_id].offsets for group_id in self._evicted())
@@ -181,7 +173,7 @@ class OffsetsTable:
         """Initialize the table with the groups in `file`, and take ownership of the file."""
         self._files.append(file)
         self._extents = dict(extents)
-        self._topics.update(topics)
+        self.topics.update(topics)
 
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
         """Append all groups to `file`, one per step, and take ownership of the file. The table may

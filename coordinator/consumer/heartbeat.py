@@ -7,7 +7,6 @@ GroupCoordinatorService.consumerGroupHeartbeat, GroupMetadataManager.consumerGro
 consumerGroupLeave.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from ...offsets.causes import Cause
@@ -53,12 +52,14 @@ def validate_heartbeat(
     """Return the error of an invalid request, or None if it is valid. Every node returns the same
     error, whether or not it is the coordinator of the group."""
     epoch = command.member_epoch
-    if command.requires_member_id or epoch > 0 or epoch == LEAVE_EPOCH:
-        required: Mapping[str, str | None] = {"MemberId": command.member_id}
-    else:
-        required = {}
-    names = {**required, "GroupId": command.group_id}
-    names |= {"InstanceId": command.instance_id, "RackId": command.rack_id}
+    names = {
+        "MemberId": command.member_id,
+        "GroupId": command.group_id,
+        "InstanceId": command.instance_id,
+        "RackId": command.rack_id,
+    }
+    if not command.requires_member_id and epoch <= 0 and epoch != LEAVE_EPOCH:
+        del names["MemberId"]
     for name, value in names.items():
         if value is not None and not value.strip(JAVA_WHITESPACE):
             return _invalid(f"{name} can't be empty.")
