@@ -6,6 +6,7 @@ is soft state: the current rebalance and its waiting requests. Between rebalance
 Upstream: ClassicGroup, ClassicGroupMember.
 """
 
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
@@ -26,38 +27,24 @@ class RebalanceReason(NamedTuple):
     member_ids: tuple[str, ...] = ()  # the members that triggered it
 
 
+@dataclass(eq=False, kw_only=True)
 class Member:
     """A member: its identity, protocols, assignment, and the tickets of its waiting requests."""
 
-    def __init__(
-        self,
-        group_id: str,
-        member_id: str,
-        *,
-        group_instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        client_software: str | None = None,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocols: tuple[tuple[str, bytes], ...],
-        assignment: bytes = b"",
-        is_new: bool = False,
-    ) -> None:
-        self.member_id = member_id
-        self.group_instance_id = group_instance_id
-        self.client_id = client_id
-        self.client_host = client_host
-        self.client_software = client_software
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocols = protocols
-        self.assignment = assignment
-        # True until the member's first join phase ends, before which it cannot send heartbeats.
-        self.is_new = is_new
-        self.join_ticket: int | None = None
-        self.sync_ticket: int | None = None
-        self.session = DeadlineKey("session", group_id, member_id)
+    session: DeadlineKey
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    client_software: str | None = None
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    assignment: bytes = b""
+    # True until the member's first join phase ends, before which it cannot send heartbeats.
+    is_new: bool = False
+    join_ticket: int | None = None
+    sync_ticket: int | None = None
 
     @property
     def is_static(self) -> bool:
@@ -336,8 +323,8 @@ def restore(group_id: str, value: GroupMetadata) -> Group:
         timeout_ms = stored.rebalance_timeout_ms
         group.add(
             Member(
-                group_id,
-                stored.member_id,
+                session=DeadlineKey("session", group_id, stored.member_id),
+                member_id=stored.member_id,
                 group_instance_id=stored.group_instance_id,
                 client_id=stored.client_id,
                 client_host=stored.client_host,

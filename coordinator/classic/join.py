@@ -4,6 +4,7 @@ Upstream: GroupMetadataManager.classicGroupJoin and the methods it calls; for st
 (KIP-345), updateStaticMemberThenRebalanceOrCompleteJoin and ClassicGroup.replaceStaticMember.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from ...offsets.causes import Cause
@@ -134,8 +135,8 @@ def _join_static(
 
 def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id: str) -> None:
     member = Member(
-        group.group_id,
-        member_id,
+        session=DeadlineKey("session", group.group_id, member_id),
+        member_id=member_id,
         group_instance_id=command.group_instance_id,
         client_id=command.client_id or "",
         client_host=command.client_host,
@@ -144,8 +145,8 @@ def _add_member(decision: Decision, group: Group, command: JoinGroup, member_id:
         session_timeout_ms=command.session_timeout_ms,
         protocols=command.protocols,
         is_new=True,
+        join_ticket=decision.ticket,
     )
-    member.join_ticket = decision.ticket
     if group.state is PREPARING and group.in_initial_rebalance:
         group.member_added = True
     if not group.members:
@@ -289,23 +290,17 @@ def _replace_member(decision: Decision, group: Group, old: Member, member_id: st
     As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`. No client can send it,
     so the sync phase times out, which starts another rebalance.
     """
-    instance_id = old.group_instance_id
-    assert instance_id is not None
     join_ticket = group.pop_join_ticket(old)
     if join_ticket is not None:
         decision.reply(join_ticket, join_error(ErrorCode.fenced_instance_id, old.member_id))
     if old.sync_ticket is not None:
         decision.reply(old.sync_ticket, sync_error(ErrorCode.fenced_instance_id))
-    new = Member(
-        group.group_id,
-        member_id,
-        group_instance_id=instance_id,
-        client_id=old.client_id,
-        client_host=old.client_host,
-        rebalance_timeout_ms=old.rebalance_timeout_ms,
-        session_timeout_ms=old.session_timeout_ms,
-        protocols=old.protocols,
-        assignment=old.assignment,
+    new = replace(
+        old,
+        session=DeadlineKey("session", group.group_id, member_id),
+        member_id=member_id,
+        is_new=False,
+        sync_ticket=None,
     )
     group.replace_static(old, new)
     detail = {"successor": member_id}

@@ -284,8 +284,8 @@ def _to_classic_group(decision: Decision, group: ConsumerGroup, staying: Sequenc
         assert protocols is not None, "only members of the classic protocol stay"
         classic.add(
             ClassicMember(
-                group.group_id,
-                member.member_id,
+                session=DeadlineKey("session", group.group_id, member.member_id),
+                member_id=member.member_id,
                 group_instance_id=member.group_instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
