@@ -6,6 +6,7 @@ can lead. (In Kafka, each replica is a copy.)
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -59,85 +60,75 @@ class PartitionDeleted(LogError):
     """The partition was deleted while a request or a task was using it."""
 
 
+@dataclass(eq=False)
 class Partition:
     """A partition. Its log is opened on first use, because a broker may have many unused
-    partitions. If `durable_reads_only`, readers see only records that survive a power loss. Methods
-    that access the log may raise OSError or LogError."""
+    partitions. Methods that access the log may raise OSError or LogError."""
 
-    def __init__(
-        self,
-        name: str,
-        index: int,
-        data_folder: Path,
-        files: Files,
-        settings: TopicSettings,
-        checkpoints: PartitionCheckpoints,
-        *,
-        leader_id: int,
-        durable_reads_only: bool,
-    ) -> None:
-        self.name = name
-        """The name in Kafka's messages and folder names: `orders-0`."""
-        self.index = index
-        self.settings = settings
-        self.leader_id = leader_id
-        """The leader's node id, or NO_LEADER."""
-        self.leader_epoch = 0
-        """Incremented with each change of the leader."""
-        self.delayed_fetches = DelayedFetches()
-        self.unflushed_records = 0
-        self.awaiting_sync: list[int] = []
-        """Base offsets, in order, of the batches that await a sync before they are acknowledged.
-        Readers see only earlier batches."""
-        self.flush_is_scheduled = False
-        """Whether the flush.ms timer is set."""
-        self.is_deleted = False
-        """Whether the log must not be opened again. The folder may belong to a new partition."""
-        self._data_folder = data_folder
-        self._files = files
-        self._checkpoints = checkpoints
-        self._durable_reads_only = durable_reads_only
-        self._write_ahead: WriteAheadSource | None = None
-        self._log: Log | None = None
-        self._truncate_to: int | None = None
-        self._rewrite_from: int | None = None
+    name: str
+    """The name in Kafka's messages and folder names: `orders-0`."""
+    index: int
+    data_folder: Path
+    files: Files
+    settings: TopicSettings
+    checkpoints: PartitionCheckpoints
+    leader_id: int
+    """The leader's node id, or NO_LEADER."""
+    durable_reads_only: bool
+    """Whether readers see only records that survive a power loss."""
+    leader_epoch: int = 0
+    """Incremented with each change of the leader."""
+    delayed_fetches: DelayedFetches = field(default_factory=DelayedFetches)
+    unflushed_records: int = 0
+    awaiting_sync: list[int] = field(default_factory=list)
+    """Base offsets, in order, of the batches that await a sync before they are acknowledged.
+    Readers see only earlier batches."""
+    flush_is_scheduled: bool = False
+    """Whether the flush.ms timer is set."""
+    is_deleted: bool = False
+    """Whether the log must not be opened again. The folder may belong to a new partition."""
+    opened_log: Log | None = None
+    """The log, if it is open."""
+    _write_ahead: WriteAheadSource | None = None
+    _truncate_to: int | None = None
+    _rewrite_from: int | None = None
 
     def configure(self, settings: TopicSettings, leader_id: int, leader_epoch: int) -> None:
         self.settings, self.leader_id, self.leader_epoch = settings, leader_id, leader_epoch
-        if self._log is not None:
-            self._log.config = self._log_config()
+        if self.opened_log is not None:
+            self.opened_log.config = self._log_config()
 
     def use_write_ahead(self, write_ahead: WriteAheadSource | None) -> None:
         self._write_ahead = write_ahead
-        if self._log is not None:
-            self._log.write_ahead = write_ahead
+        if self.opened_log is not None:
+            self.opened_log.write_ahead = write_ahead
 
     @property
     def folder(self) -> Path:
         # Not an attribute, because joining the paths would take half of the time to create 10,000
         # partitions.
-        return self._data_folder / self.name
+        return self.data_folder / self.name
 
     @property
     def log(self) -> Log:
-        if self._log is None:
+        if self.opened_log is None:
             if self.is_deleted:
                 raise PartitionDeleted(f"{self.name} was deleted")
-            self._log = Log.open(
+            self.opened_log = Log.open(
                 self.folder,
-                self._files,
+                self.files,
                 self._log_config(),
-                start_offset=self._checkpoints.start_offsets.get(self.name),
+                start_offset=self.checkpoints.start_offsets.get(self.name),
                 truncate_to=self._truncate_to,
                 rewrite_from=self._rewrite_from,
                 write_ahead=self._write_ahead,
             )
             self._truncate_to = self._rewrite_from = None
-            newest, _ = self._log.leader_epochs()[-1]
+            newest, _ = self.opened_log.leader_epochs()[-1]
             if newest > self.leader_epoch:
                 # An election record was lost, or Kafka wrote the log. Epochs must not be reused.
                 self.configure(self.settings, self.leader_id, newest + 1)
-        return self._log
+        return self.opened_log
 
     def reopen(self, end_offset: int | None = None) -> Log:
         """Reopen the log from its files. The caller ensures that nothing uses the open log. Batches
@@ -149,16 +140,11 @@ class Partition:
         return self.log
 
     @property
-    def opened_log(self) -> Log | None:
-        """The log, if it is open."""
-        return self._log
-
-    @property
     def size(self) -> int:
         """Size of the log in bytes, without opening it."""
-        if self._log is not None:
-            return self._log.size
-        return segment_bytes_in(self.folder, self._files)
+        if self.opened_log is not None:
+            return self.opened_log.size
+        return segment_bytes_in(self.folder, self.files)
 
     @property
     def start_offset(self) -> int:
@@ -168,7 +154,7 @@ class Partition:
     def high_watermark(self) -> int:
         """End offset for readers, which is the log's end, or its durable end if
         `durable_reads_only`, but at most the first offset in `awaiting_sync`."""
-        end = self.log.synced_offset if self._durable_reads_only else self.log.end_offset
+        end = self.log.synced_offset if self.durable_reads_only else self.log.end_offset
         return min(end, self.awaiting_sync[0]) if self.awaiting_sync else end
 
     @property
@@ -208,7 +194,7 @@ class Partition:
     def close_failed(self) -> None:
         """Close the log after a failed write or sync. The next opening truncates the batches in
         `awaiting_sync`, whose producers received an error, and rewrites other unsynced batches."""
-        log, awaiting_sync = self._log, self.awaiting_sync
+        log, awaiting_sync = self.opened_log, self.awaiting_sync
         self.close()
         if log is not None:
             self._rewrite_from = log.synced_offset
@@ -218,18 +204,18 @@ class Partition:
 
     def close(self) -> None:
         """Close the files, which are reopened on next use."""
-        if self._log is not None:
-            self._log.close()
-        self._log = None
+        if self.opened_log is not None:
+            self.opened_log.close()
+        self.opened_log = None
 
     def delete(self) -> None:
         """Remove the log and its folder."""
         self.is_deleted = True
         # A log need not be opened and recovered to be deleted.
-        log = self._log or Log(self.folder, self._files, LogConfig(), read_only=True)
-        self._log = None
+        log = self.opened_log or Log(self.folder, self.files, LogConfig(), read_only=True)
+        self.opened_log = None
         log.delete()
-        self._checkpoints.remove(self.name)
+        self.checkpoints.remove(self.name)
 
     def _log_config(self) -> LogConfig:
         settings, segment_ms = self.settings, self.settings.segment_ms
@@ -244,8 +230,8 @@ class Partition:
             index_interval_bytes=settings.index_interval_bytes,
             max_message_bytes=settings.max_message_bytes,
             leader_epoch=self.leader_epoch,
-            sync_at_open=self._durable_reads_only,
-            reports_gaps=not (settings.compacted or self.name in self._checkpoints.cleaned_offsets),
+            sync_at_open=self.durable_reads_only,
+            reports_gaps=not (settings.compacted or self.name in self.checkpoints.cleaned_offsets),
         )
 
 
