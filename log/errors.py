@@ -40,9 +40,6 @@ class OffsetOutOfRange(LogError):
 
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
         super().__init__(f"offset {offset} is out of range {start_offset}..{end_offset}")
-        self.offset = offset
-        self.start_offset = start_offset
-        self.end_offset = end_offset
 
 
 class InvalidProducerEpoch(LogError):

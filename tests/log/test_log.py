@@ -145,9 +145,8 @@ def test_reading_out_of_range_reports_the_range() -> None:
     append(log, [3])
     assert log.read(3, 100) == b""
     for offset in (-1, 4):
-        with pytest.raises(OffsetOutOfRange, match=r"out of range 0\.\.3") as caught:
+        with pytest.raises(OffsetOutOfRange, match=r"out of range 0\.\.3"):
             log.read(offset, 100)
-        assert (caught.value.start_offset, caught.value.end_offset) == (0, 3)
 
 
 def test_a_long_read_crosses_chunks_and_large_batches() -> None:
