@@ -2,7 +2,7 @@
 transactions to partitions, and opens and recovers the partitions' logs."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from struct import unpack
 from typing import Protocol
 
@@ -39,12 +39,9 @@ class CoordinatorTopic:
         self.partitions = partitions
         self._partition = partition
         self._group_commit = group_commit
-
-        @lru_cache(_CACHED_IDS_MAX)
-        def partition_of(id_: str) -> int:
-            return partition_for(id_, partitions)
-
-        self.partition_of: Callable[[str], int] = partition_of
+        self.partition_of: Callable[[str], int] = lru_cache(_CACHED_IDS_MAX)(
+            partial(partition_for, partitions=partitions)
+        )
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
         """Return the log of a partition, ready to read. `failed` is the log that failed before, if

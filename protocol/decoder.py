@@ -6,6 +6,7 @@ are as lenient as Kafka's generated classes: they accept unknown tagged fields (
 negative length as null, bytes after the end of a message, and malformed UTF-8, which is replaced.
 """
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
@@ -65,44 +66,33 @@ class _Fixed(NamedTuple):
     name: str = ""
 
 
+@dataclasses.dataclass
 class _DecoderSource:
     """Generates the source of one decoder. Each instance is used once. Adjacent fields of fixed
     size, plus a length that follows them, form a run, which is unpacked with one struct. In the
     generated code, `p` is the position in the buffer. The check that `p` is not beyond the end
     comes last."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        errors: str = "strict",
-        *,
-        as_dict: bool = False,
-        find: str | None = None,
-        limit: ItemLimit | None = None,
-    ) -> None:
-        """`errors` is as in bytes.decode. If `find` is given, the decoder returns the positions of
-        fields with this name."""
-        self._schema = schema
-        self._errors = errors
-        self._as_dict = as_dict
-        self._find = find
-        self._limit = limit
-        self._decode_text = "decode()" if errors == "strict" else f"decode('utf-8', {errors!r})"
-        self._code = FunctionSource(_SCOPE)
-        self._run: list[_Fixed] = []
-        self._after_run: list[tuple[str, str]] = []  # (path, line)
+    schema: Schema
+    errors: str = "strict"  # as in bytes.decode
+    as_dict: bool = False
+    find: str | None = None  # return the positions of the fields with this name
+    limit: ItemLimit | None = None
+    code: FunctionSource = dataclasses.field(default_factory=lambda: FunctionSource(_SCOPE))
+    run: list[_Fixed] = dataclasses.field(default_factory=list)
+    after_run: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # (path, line)
 
     def compile(self, error: type[Exception], replacing: Decoder | None = None) -> Decoder:
         """Return the decoder. `replacing` is used for messages with malformed UTF-8."""
-        code = self._code
-        if self._find is not None:
+        code = self.code
+        if self.find is not None:
             code.line("found = []")
-        message = self._struct(self._schema)
+        message = self._struct(self.schema)
         code.note = ""
         code.line("if p > end: raise IndexError")
-        code.line(f"return {message if self._find is None else 'found'}")
+        code.line(f"return {message if self.find is None else 'found'}")
         source = ["def decode(buffer, p, end):", "    start = p", *self._items_left(), "    try:"]
-        code.scope["failed"] = _failure(self._schema.title, error, [""] * len(source) + code.notes)
+        code.scope["failed"] = _failure(self.schema.title, error, [""] * len(source) + code.notes)
         source += [f"        {line}" for line in code.lines]
         if replacing is not None:
             code.scope["replacing"] = replacing
@@ -114,25 +104,25 @@ class _DecoderSource:
             "    except ERRORS as error:",
             "        raise failed(error, p - start, end - start) from None\n",
         ]
-        return code.compile(self._schema.title, "\n".join(source), "decode")
+        return code.compile(self.schema.title, "\n".join(source), "decode")
 
     def compile_tagged(self, field: Field) -> Callable[[bytes, int, int], tuple[Any, int]]:
         """Return a function that decodes one tagged field and returns its value and end."""
         self._field(field, "value", is_flexible=True)
         self._flush()
-        lines = (f"    {line}" for line in [*self._code.lines, "return value, p"])
+        lines = (f"    {line}" for line in [*self.code.lines, "return value, p"])
         source = "\n".join(("def decode(buffer, p, end):", *self._items_left(), *lines))
-        return self._code.compile(f"{self._schema.title} {field.name}", source, "decode")
+        return self.code.compile(f"{self.schema.title} {field.name}", source, "decode")
 
     def _items_left(self) -> list[str]:
-        return [] if self._limit is None else [f"    left = {self._limit.items_max}"]
+        return [] if self.limit is None else [f"    left = {self.limit.items_max}"]
 
     # Structures
 
     def _struct(self, schema: Schema) -> str:
         """Return an expression for the decoded structure."""
-        code, message_class = self._code, schema.message_class
-        if self._as_dict:
+        code, message_class = self.code, schema.message_class
+        if self.as_dict:
             values = {each.name: code.name("v") for each in schema.fields}
             tagged = self._fields(schema, values)
             items = [f"{name!r}: {value}" for name, value in values.items()]
@@ -155,11 +145,11 @@ class _DecoderSource:
         by_attribute = {each.attribute: values[each.name] for each in schema.all_fields}
         defaults = {**message_class._field_defaults, **schema.defaults}
         arguments = [
-            by_attribute.get(name) or self._code.constant("default", defaults[name])
+            by_attribute.get(name) or self.code.constant("default", defaults[name])
             for name in message_class._fields
         ]
         # Twice as fast as the generated NamedTuple constructor.
-        return f"new({self._code.constant('class', message_class)}, ({', '.join(arguments)},))"
+        return f"new({self.code.constant('class', message_class)}, ({', '.join(arguments)},))"
 
     def _fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
         """Emit all fields. If `as_dict`, return the variable that holds the tagged fields."""
@@ -170,8 +160,8 @@ class _DecoderSource:
         return tagged
 
     def _tagged_fields(self, schema: Schema, targets: Mapping[str, str]) -> str | None:
-        code, count = self._code, self._code.name("t")
-        self._run.append(_Fixed("B", count, self._code.note))
+        code, count = self.code, self.code.name("t")
+        self.run.append(_Fixed("B", count, self.code.note))
         self._flush(back=1)
         if not schema.tagged_fields:
             code.line(f"if {count}: p = skip_tagged_fields(buffer, p, end)")
@@ -181,14 +171,14 @@ class _DecoderSource:
             field.tag: (
                 field.name,
                 _DecoderSource(
-                    schema, self._errors, as_dict=self._as_dict, limit=self._limit
+                    schema, self.errors, as_dict=self.as_dict, limit=self.limit
                 ).compile_tagged(field),
             )
             for field in schema.tagged_fields
         }
         tags, values = code.constant("readers", readers), code.name("tagged")
         read = f"{values}, p = read_tagged_fields(buffer, p, end, {tags})"
-        if self._as_dict:
+        if self.as_dict:
             code.line(read)
             return values
         with code.block(f"if {count}:"):
@@ -203,13 +193,13 @@ class _DecoderSource:
         return None
 
     def _field(self, field: Field, target: str, *, is_flexible: bool) -> None:
-        path = self._code.note
-        self._code.note = f"{path}.{field.name}" if path else field.name
+        path = self.code.note
+        self.code.note = f"{path}.{field.name}" if path else field.name
         if field.is_array:
             self._array(field, target, is_flexible=is_flexible)
         else:
             self._item(field, target, nullable=field.nullable, is_flexible=is_flexible)
-        self._code.note = path
+        self.code.note = path
 
     def _item(self, field: Field, target: str, *, nullable: bool, is_flexible: bool) -> None:
         if field.type in FIXED:
@@ -226,31 +216,31 @@ class _DecoderSource:
             raise TypeError(f"{field.name} has the unknown type {field.type}")
 
     def _assign(self, target: str, value: str) -> None:
-        self._code.line(f"{target} = {value}")
+        self.code.line(f"{target} = {value}")
 
     # Runs of fixed size
 
     def _fixed(self, field: Field, target: str) -> None:
         convert = _CONVERSIONS.get(field.type)
         if convert is not None:
-            if field.type == "uuid" and self._as_dict:
+            if field.type == "uuid" and self.as_dict:
                 convert = "uuid_text({})"
             if field.type == "error_code":
-                self._code.scope["ERROR_CODES"] = _error_codes()
-            raw = self._code.name("v")
-            self._after_run.append((self._code.note, f"{target} = {convert.format(raw)}"))
+                self.code.scope["ERROR_CODES"] = _error_codes()
+            raw = self.code.name("v")
+            self.after_run.append((self.code.note, f"{target} = {convert.format(raw)}"))
             target = raw
-        self._run.append(_Fixed(FIXED[field.type], target, self._code.note, field.name))
+        self.run.append(_Fixed(FIXED[field.type], target, self.code.note, field.name))
 
     def _flush(self, back: int = 0) -> None:
         """Emit the run, and advance `p` to `back` bytes before its end."""
-        if not self._run:
+        if not self.run:
             return
-        code, run, self._run = self._code, self._run, []
+        code, run, self.run = self.code, self.run, []
         letters = "".join(each.letter for each in run)
         path, code.note = code.note, run[0].path
         for place, each in enumerate(run):
-            if each.name and each.name == self._find:
+            if each.name and each.name == self.find:
                 offset = calcsize(f">{letters[:place]}")
                 code.line(f"found.append((p + {offset}, {each.letter!r}))")
         if len(run) <= 2 and set(letters) <= {"B", "?"}:  # takes a third as long as unpack_from
@@ -265,7 +255,7 @@ class _DecoderSource:
         size = calcsize(f">{letters}") - back
         if size:
             code.line(f"p += {size}")
-        lines, self._after_run = self._after_run, []
+        lines, self.after_run = self.after_run, []
         for code.note, line in lines:
             code.line(line)
         code.note = path
@@ -273,38 +263,41 @@ class _DecoderSource:
     def _length(self, letter: str, *, is_flexible: bool) -> str:
         """End the run with a length prefix. `p` is then after the prefix, or at the prefix if it is
         a compact length, which may take more than one byte."""
-        length = self._code.name("n")
-        self._run.append(_Fixed("B" if is_flexible else letter, length, self._code.note))
+        length = self.code.name("n")
+        self.run.append(_Fixed("B" if is_flexible else letter, length, self.code.note))
         self._flush(back=int(is_flexible))
         return length
 
     # Values of variable size
 
     def _string(self, target: str, *, nullable: bool, is_flexible: bool) -> None:
-        code, length = self._code, self._length("h", is_flexible=is_flexible)
+        code, length = self.code, self._length("h", is_flexible=is_flexible)
         if is_flexible:
             # `p` still points at the compact length.
             with code.block(f"if {length} > 127:"):
-                code.line(f"{target}, p = long_string(buffer, p, {self._errors!r})")
+                code.line(f"{target}, p = long_string(buffer, p, {self.errors!r})")
                 if not nullable:
                     code.line(f"if {target} is None: {_RAISE_NULL}")
             with code.block(f"elif {length}:"):
                 code.line(f"e = p + {length}")
-                code.line(f"{target} = buffer[p + 1 : e].{self._decode_text}")
+                code.line(f"{target} = buffer[p + 1 : e].{self._decode_text()}")
                 code.line("p = e")
         else:
             with code.block(f"if {length} >= 0:"):
                 code.line(f"e = p + {length}")
-                code.line(f"{target} = buffer[p:e].{self._decode_text}")
-                if self._errors == JAVA_ERRORS:
+                code.line(f"{target} = buffer[p:e].{self._decode_text()}")
+                if self.errors == JAVA_ERRORS:
                     code.line(
                         f"if {length} > {_MAY_GROW}: check_string_size(len({target}.encode()))"
                     )
                 code.line("p = e")
         self._else_null(target, nullable=nullable, is_flexible=is_flexible)
 
+    def _decode_text(self) -> str:
+        return "decode()" if self.errors == "strict" else f"decode('utf-8', {self.errors!r})"
+
     def _bytes(self, target: str, *, nullable: bool, is_flexible: bool) -> None:
-        code, length = self._code, self._length("i", is_flexible=is_flexible)
+        code, length = self.code, self._length("i", is_flexible=is_flexible)
         if is_flexible:
             with code.block(f"if {length} > 127:"):
                 code.line(f"{length}, p = read_unsigned_varint(buffer, p)")
@@ -321,33 +314,33 @@ class _DecoderSource:
         self._else_null(target, nullable=nullable, is_flexible=is_flexible)
 
     def _else_null(self, target: str, *, nullable: bool, is_flexible: bool) -> None:
-        with self._code.block("else:"):
-            self._code.line(f"{target} = None" if nullable else _RAISE_NULL)
+        with self.code.block("else:"):
+            self.code.line(f"{target} = None" if nullable else _RAISE_NULL)
             if is_flexible and nullable:
-                self._code.line("p += 1")
+                self.code.line("p += 1")
 
     def _nullable_struct(self, field: Field, struct: Schema, target: str) -> None:
         """Emit a structure after its marker byte (KIP-893). The marker of null is negative, or 0 in
         a tagged field."""
-        marker = self._code.name("n")
-        self._run.append(_Fixed("b", marker, self._code.note))
+        marker = self.code.name("n")
+        self.run.append(_Fixed("b", marker, self.code.note))
         self._flush()
         null = "> 0" if field.tag is not None else ">= 0"
-        with self._code.block(f"if {marker} {null}:"):
+        with self.code.block(f"if {marker} {null}:"):
             self._assign(target, self._struct(struct))
-        self._code.line(f"else: {target} = None")
+        self.code.line(f"else: {target} = None")
 
     # Arrays
 
     def _array(self, field: Field, target: str, *, is_flexible: bool) -> None:
-        code, count = self._code, self._length("i", is_flexible=is_flexible)
+        code, count = self.code, self._length("i", is_flexible=is_flexible)
         if is_flexible:
             code.line(f"if {count} > 127: {count}, p = read_unsigned_varint(buffer, p)")
             code.line("else: p += 1")
             code.line(f"{count} -= 1")
         with code.block(f"if {count} > 0:"):
             self._items(field, target, count, is_flexible=is_flexible)
-        empty = "[]" if self._as_dict else "()"
+        empty = "[]" if self.as_dict else "()"
         if field.nullable:
             code.line(f"else: {target} = None if {count} else {empty}")
         else:
@@ -355,15 +348,15 @@ class _DecoderSource:
             code.line(f"else: {target} = {empty}")
 
     def _items(self, field: Field, target: str, count: str, *, is_flexible: bool) -> None:
-        code, size = self._code, _item_bytes_min(field, is_flexible=is_flexible)
+        code, size = self.code, _item_bytes_min(field, is_flexible=is_flexible)
         total = count if size == 1 else f"{count} * {size}"
         code.line(f"if {total} > end - p: raise too_many_items({count})")
-        if self._limit is not None:
+        if self.limit is not None:
             code.line(f"left -= {count}")
-            code.line(f"if left < 0: raise {code.constant('limit', self._limit.error)}()")
+            code.line(f"if left < 0: raise {code.constant('limit', self.limit.error)}()")
         if field.type in FIXED and field.type not in _CONVERSIONS:
             items = f"unpack_many({FIXED[field.type]!r}, {count}, buffer, p)"
-            self._assign(target, f"list({items})" if self._as_dict else items)
+            self._assign(target, f"list({items})" if self.as_dict else items)
             code.line(f"p += {total}")
             return
         items, item = code.name("items"), code.name("v")
@@ -378,14 +371,14 @@ class _DecoderSource:
                 self._item(field, item, nullable=False, is_flexible=is_flexible)
                 self._flush()
             code.line(f"{items}.append({item})")
-        self._assign(target, items if self._as_dict else f"tuple({items})")
+        self._assign(target, items if self.as_dict else f"tuple({items})")
 
     def _has_fixed_size_items(self, struct: Schema) -> bool:
         """Whether items usually have the same size, because they have no parts of variable size
         except strings that are usually null or empty, and tagged fields that are usually absent."""
         return (
-            self._find is None
-            and not self._as_dict
+            self.find is None
+            and not self.as_dict
             and not issubclass(struct.message_class or tuple, tuple)
             and all(
                 not field.is_array
@@ -397,7 +390,7 @@ class _DecoderSource:
     def _fixed_size_items(self, struct: Schema, items: str, count: str, size: int) -> None:
         """Fast path: unpack all items with one struct if each has the minimum size (25% faster for
         large commits and fetches). Otherwise, the item loop decodes all items again."""
-        code, message = self._code, self._code.name("m")
+        code, message = self.code, self.code.name("m")
         longer: list[str] = []  # conditions
         for field in struct.fields:
             target = f"{message}.{field.attribute}"
@@ -407,16 +400,16 @@ class _DecoderSource:
             length = code.name("n")
             empty = length if struct.is_flexible else f"{length} == 0"
             longer.append(f"{length} > {int(struct.is_flexible)}")
-            self._run.append(_Fixed("B" if struct.is_flexible else "h", length, code.note))
-            self._after_run.append((code.note, f"{target} = '' if {empty} else None"))
+            self.run.append(_Fixed("B" if struct.is_flexible else "h", length, code.note))
+            self.after_run.append((code.note, f"{target} = '' if {empty} else None"))
         if struct.is_flexible:
             longer.append(code.name("t"))
-            self._run.append(_Fixed("B", longer[-1], code.note))
+            self.run.append(_Fixed("B", longer[-1], code.note))
             for field in struct.tagged_fields:
                 default = code.constant("default", field.default)
-                self._after_run.append((code.note, f"{message}.{field.attribute} = {default}"))
-        run, self._run = self._run, []
-        lines, self._after_run = self._after_run, []
+                self.after_run.append((code.note, f"{message}.{field.attribute} = {default}"))
+        run, self.run = self.run, []
+        lines, self.after_run = self.after_run, []
         unpack = code.constant("unpack", _struct("".join(each.letter for each in run)).iter_unpack)
         targets = ", ".join(each.target for each in run)
         create = f"{message} = {code.constant('class', struct.message_class)}()"
