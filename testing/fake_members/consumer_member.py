@@ -6,15 +6,13 @@ confirms the revocation as soon as a response requires it, unless it has stopped
 
 import contextlib
 import uuid
-from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from ...broker.broker import Broker
 from ...coordinator.consumer.group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from ...protocol.errors import ErrorCode
-from .client import ErrorResponse, Identity
+from .client import ErrorResponse
 from .member import HEARTBEATS_PER_SESSION, GroupMember
 from .roles import Consumer
 
@@ -22,20 +20,7 @@ _HEARTBEAT = "ConsumerGroupHeartbeat"
 
 
 class ConsumerMember(GroupMember):
-    """`server_assignor`: the member's preferred assignor, or None for the broker's default."""
-
     role: Consumer
-
-    def __init__(
-        self,
-        broker: Callable[[], Broker],
-        identity: Identity,
-        role: Consumer,
-        on_change: Callable[[], None],
-        server_assignor: str | None,
-    ) -> None:
-        self._server_assignor = server_assignor
-        super().__init__(broker, identity, role, on_change)
 
     def _forget(self) -> None:
         super()._forget()
@@ -123,7 +108,7 @@ class ConsumerMember(GroupMember):
             fields["subscribed_topic_names"] = self.role.topics
         if is_join:
             timeout = timedelta(milliseconds=self.identity.rebalance_timeout_ms)
-            fields |= {"rebalance_timeout": timeout, "server_assignor": self._server_assignor}
+            fields |= {"rebalance_timeout": timeout, "server_assignor": self.role.server_assignor}
         if is_join or self._has_changed_partitions:
             fields["topic_partitions"] = self._owned_by_id()
         self._must_join = self._has_new_topics = self._has_changed_partitions = False

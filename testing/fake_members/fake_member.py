@@ -323,8 +323,8 @@ class FakeMembers:
                 "group.consumer.session.timeout.ms of the broker, or consumer.session.timeout.ms "
                 "of the group"
             )
-        host, role = self._host, Consumer((), _topic_list(topics))
-        return ConsumerMember(lambda: host.broker, who, role, host.changes.notify, assignor)
+        host, role = self._host, Consumer((), _topic_list(topics), assignor)
+        return ConsumerMember(lambda: host.broker, who, role, host.changes.notify)
 
     def close(self) -> None:
         """Kill all fake members."""

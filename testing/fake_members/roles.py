@@ -31,15 +31,22 @@ class JoinResult:
 
 
 class Consumer:
-    """A consumer, with its assignors in order of preference."""
+    """A consumer, with its assignors in order of preference. In the consumer protocol, it has no
+    assignors, and may prefer one of the broker's."""
 
     protocol_type: Final = "consumer"
     rejoin_reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
     """The reason for a rejoin that the coordinator did not request (KIP-800)."""
 
-    def __init__(self, assignors: Sequence[Assignor], topics: Iterable[str]) -> None:
+    def __init__(
+        self,
+        assignors: Sequence[Assignor],
+        topics: Iterable[str],
+        server_assignor: str | None = None,
+    ) -> None:
         self._assignors = assignors
         self.topics = tuple(topics)
+        self.server_assignor = server_assignor
         self.forget()
 
     def forget(self) -> None:
