@@ -6,7 +6,7 @@ delivers is recorded.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final, TypeVar
@@ -97,10 +97,10 @@ class Member:
     async def leave(self) -> None:
         if self.member:
             left = Left(client=self.name, group=self.group, member=self.member)
-            await self._record(left, self._leave)
+            await self._record(left, self._leave())
             self._lost_membership()
 
-    async def _leave(self) -> ErrorCode:
+    async def _leave(self) -> Any:
         raise NotImplementedError
 
     def new_commit(self, partition: int, offset: int) -> Commit:
@@ -112,19 +112,18 @@ class Member:
             is_classic=self.is_classic,
         )
 
-    async def commit(self, operation: Commit) -> ErrorCode:
+    async def commit(self, operation: Commit) -> None:
         """Commit as the member and generation of the operation, which may be outdated."""
+        await self._record(operation, self._commit(operation))
 
-        async def request() -> ErrorCode:
-            response = await self._request(
-                "OffsetCommit",
-                member_id=operation.member,
-                generation_id_or_member_epoch=operation.generation,
-                topics=[Fields(name=self._cluster.topic, partitions=[offset_of(operation)])],
-            )
-            return ErrorCode(response.topics[0].partitions[0].error_code)
-
-        return await self._record(operation, request)
+    async def _commit(self, operation: Commit) -> Any:
+        response = await self._request(
+            "OffsetCommit",
+            member_id=operation.member,
+            generation_id_or_member_epoch=operation.generation,
+            topics=[Fields(name=self._cluster.topic, partitions=[offset_of(operation)])],
+        )
+        return response.topics[0].partitions[0]
 
     async def read_committed(
         self, partitions: tuple[int, ...], *, is_final: bool = False
@@ -173,24 +172,24 @@ class Member:
         connection = await self._cluster.coordinator(GROUP, self.group)
         return await connection.request(api, group_id=self.group, **fields)
 
-    async def _record(
-        self, operation: Operation, request: Callable[[], Awaitable[ErrorCode]]
-    ) -> ErrorCode:
-        """Send a request, and record the operation and its outcome. Raises Disconnected."""
+    async def _record(self, operation: Operation, request: Awaitable[Any]) -> tuple[ErrorCode, Any]:
+        """Send a request, and record the operation and its outcome. Return the error, and the
+        response or its part with the error. Raises Disconnected."""
         self._history.begin(operation)
         try:
-            error = await request()
+            response = await request
         except Disconnected as problem:
             self._history.end(operation, "info", str(problem))
             self._cluster.forget()
             raise
+        error = ErrorCode(response.error_code)
         if error in MOVED:
             self._cluster.forget()
         outcome: Outcome = "ok" if error is ErrorCode.none else "info"
         if error in REJECTED:
             outcome = "fail"
         self._history.end(operation, outcome, "" if outcome == "ok" else error.name.upper())
-        return error
+        return error, response
 
 
 class ClassicMember(Member):
@@ -212,22 +211,16 @@ class ClassicMember(Member):
             await self._heartbeat()
         return False
 
-    async def _leave(self) -> ErrorCode:
+    async def _leave(self) -> Any:
         self._must_join = True
         identity = Fields(member_id=self.member, group_instance_id=None, reason=None)
         response = await self._request("LeaveGroup", members=[identity])
-        return ErrorCode(response.error_code or response.members[0].error_code)
+        return response if response.error_code else response.members[0]
 
     async def _heartbeat(self) -> None:
         operation = self._new(Heartbeat, partitions=self.partitions)
-
-        async def request() -> ErrorCode:
-            response = await self._request(
-                "Heartbeat", member_id=self.member, generation_id=self.generation
-            )
-            return ErrorCode(response.error_code)
-
-        error = await self._record(operation, request)
+        request = self._request("Heartbeat", member_id=self.member, generation_id=self.generation)
+        error, _ = await self._record(operation, request)
         self._heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
         self._must_join = error is not ErrorCode.none and error not in MOVED
         if error in (ErrorCode.unknown_member_id, ErrorCode.illegal_generation):
@@ -236,23 +229,16 @@ class ClassicMember(Member):
     async def _join(self) -> bool:
         self.partitions = ()
         operation = Joined(client=self.name, group=self.group, member=self.member)
-        found: Any = None
-
-        async def request() -> ErrorCode:
-            nonlocal found
-            subscription = Subscription((self._cluster.topic,))
-            metadata = encode_subscription(subscription, 1)
-            found = await self._request(
-                "JoinGroup",
-                member_id=self.member,
-                session_timeout=self._session_timeout,
-                rebalance_timeout=REBALANCE_TIMEOUT,
-                protocol_type="consumer",
-                protocols=[Fields(name=PROTOCOL, metadata=metadata)],
-            )
-            return ErrorCode(found.error_code)
-
-        error = await self._record(operation, request)
+        metadata = encode_subscription(Subscription((self._cluster.topic,)), 1)
+        request = self._request(
+            "JoinGroup",
+            member_id=self.member,
+            session_timeout=self._session_timeout,
+            rebalance_timeout=REBALANCE_TIMEOUT,
+            protocol_type="consumer",
+            protocols=[Fields(name=PROTOCOL, metadata=metadata)],
+        )
+        error, found = await self._record(operation, request)
         if error is ErrorCode.member_id_required:
             self.member = found.member_id
             return False
@@ -267,28 +253,21 @@ class ClassicMember(Member):
 
     async def _sync(self, joined: Any) -> bool:
         operation = self._new(Assigned, partitions=(), leader=joined.leader)
-
-        async def request() -> ErrorCode:
-            response = await self._request(
-                "SyncGroup",
-                member_id=self.member,
-                generation_id=self.generation,
-                protocol_type="consumer",
-                protocol_name=PROTOCOL,
-                assignments=self._assignments(joined),
-            )
-            if response.error_code is ErrorCode.none:
-                decoded = decode_assignment(bytes(response.assignment))
-                operation.partitions = tuple(
-                    index for topic in decoded.assigned_partitions for index in topic.partitions
-                )
-            return ErrorCode(response.error_code)
-
-        error = await self._record(operation, request)
+        request = self._request(
+            "SyncGroup",
+            member_id=self.member,
+            generation_id=self.generation,
+            protocol_type="consumer",
+            protocol_name=PROTOCOL,
+            assignments=self._assignments(joined),
+        )
+        error, found = await self._record(operation, request)
         if error is not ErrorCode.none:
             if error is ErrorCode.unknown_member_id:
                 self._lost_membership()
             return False
+        assigned = decode_assignment(bytes(found.assignment)).assigned_partitions
+        operation.partitions = tuple(index for topic in assigned for index in topic.partitions)
         self.partitions = operation.partitions
         self._must_join = False
         self._heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
@@ -324,21 +303,14 @@ class ConsumerMember(Member):
             return False
         return await self._heartbeat()
 
-    async def _leave(self) -> ErrorCode:
-        response = await self._send(epoch=-1, owned=None)
-        return ErrorCode(response.error_code)
+    async def _leave(self) -> Any:
+        return await self._send(epoch=-1, owned=None)
 
     async def _heartbeat(self) -> bool:
         is_joining = self.generation == 0
         operation = self._new(Heartbeat, partitions=self.partitions)
-        found: Any = None
-
-        async def request() -> ErrorCode:
-            nonlocal found
-            found = await self._send(epoch=self.generation, owned=self.partitions)
-            return ErrorCode(found.error_code)
-
-        error = await self._record(operation, request)
+        request = self._send(epoch=self.generation, owned=self.partitions)
+        error, found = await self._record(operation, request)
         self._heartbeat_at = time.monotonic() + HEARTBEAT_SECONDS
         if error is not ErrorCode.none:
             if error in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):

@@ -1,6 +1,7 @@
 """Outcomes of the requests of members."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from kohort.check.cluster import Cluster
@@ -26,11 +27,11 @@ from support.tiny_histories import joined
 def test_an_error_after_which_nothing_has_happened_is_a_rejection(
     error: ErrorCode, outcome: Outcome
 ) -> None:
-    async def respond() -> ErrorCode:
-        return error
+    async def respond() -> SimpleNamespace:
+        return SimpleNamespace(error_code=error)
 
     history = History()
     member = ClassicMember(Cluster([], Security(), "t"), history, "m", "g", 100)
     operation = joined("m", 1)
-    asyncio.run(member._record(operation, respond))
+    asyncio.run(member._record(operation, respond()))
     assert operation.outcome == outcome
