@@ -80,5 +80,5 @@ def batches(log: Log, keys: list[bytes], commits: int) -> Iterator[bytes]:
             yield batch.finish(log.end_offset)
 
 
-def size_bytes(folder: Path, pattern: str = "*.log") -> int:
-    return sum(path.stat().st_size for path in folder.rglob(pattern))
+def size_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.log"))

@@ -127,6 +127,12 @@ class Member:
         }
         return await self._send("SyncGroup", version, values | fields)
 
+    async def rebalance(self) -> Self:
+        """Join and sync, as a follower does in a rebalance, and return this member."""
+        await self.join()
+        await self.sync()
+        return self
+
     async def heartbeat(self, version: int = 4, **fields: Any) -> Any:
         return await self._send("Heartbeat", version, self._identity() | fields)
 

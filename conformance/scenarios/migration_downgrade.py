@@ -16,8 +16,7 @@ ANY_LEADER: dict[str, Any] = {
 async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember, Member]:
     """Return a consumer A with `payments` and a classic member B with `orders`."""
     a = await s.consumer("A", "payments", instance="i1", server_assignor="range").joined()
-    b = await s.member("B", protocols=ORDERS, member_id="B", **options).joined()
-    await b.sync()
+    b = await s.member("B", protocols=ORDERS, member_id="B", **options).rebalance()
     return a, b
 
 
@@ -52,10 +51,8 @@ async def a_consumer_of_two_leaves_a_mixed_group(s: Script) -> None:
 @consumer_scenario("downgrade: with several classic members", **ANY_LEADER)
 async def two_classic_members_are_left(s: Script) -> None:
     a, b = await mixed(s)
-    c = await s.member("C", protocols=ORDERS, member_id="C").joined()
-    await c.sync()
-    await b.join()
-    await b.sync()
+    c = await s.member("C", protocols=ORDERS, member_id="C").rebalance()
+    await b.rebalance()
     await s.describe_consumers()
     await a.leave()
     await s.describe()
@@ -90,8 +87,7 @@ async def the_last_static_consumer_of_a_mixed_group_is_away(s: Script) -> None:
 @consumer_scenario("downgrade: the last consumer does not revoke in time")
 async def the_last_consumer_of_a_mixed_group_does_not_revoke(s: Script) -> None:
     a = await s.consumer("A", rebalance_ms=1000, server_assignor="range").joined()
-    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
-    await b.sync()
+    b = await s.member("B", protocols=ORDERS, member_id="B").rebalance()
     await a.heartbeat()
     await s.until_state("PreparingRebalance")
     await b.heartbeat()
@@ -123,8 +119,7 @@ async def the_last_static_consumer_is_replaced_by_a_classic_member(s: Script) ->
 @consumer_scenario("downgrade: the last dynamic consumer becomes classic")
 async def the_last_dynamic_consumer_becomes_classic(s: Script) -> None:
     await s.consumer("A", "payments").join()
-    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
-    await b.sync()
+    b = await s.member("B", protocols=ORDERS, member_id="B").rebalance()
     c = await s.member("A", protocols=subscribed("payments"), member_id="A").joined()
     await s.list()
     await b.heartbeat()
@@ -220,8 +215,7 @@ async def a_classic_member_expires_after_the_downgrade(s: Script) -> None:
 @consumer_scenario("downgrade: a classic member that does not rejoin is removed")
 async def a_classic_member_does_not_rejoin_after_the_downgrade(s: Script) -> None:
     a, b = await mixed(s, rebalance_ms=4000)
-    c = await s.member("C", protocols=ORDERS, member_id="C", rebalance_ms=4000).joined()
-    await c.sync()
+    c = await s.member("C", protocols=ORDERS, member_id="C", rebalance_ms=4000).rebalance()
     await a.leave()
     await b.join()
     await s.until_response()
@@ -237,8 +231,7 @@ async def a_group_is_downgraded_and_upgraded_again(s: Script) -> None:
     c = await s.consumer("C", server_assignor="range").joined()
     await s.describe_consumers()
     await b.heartbeat()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     await c.leave()
     await s.list()
     await b.heartbeat()
@@ -261,13 +254,11 @@ async def a_rolling_downgrade_of_dynamic_consumers(s: Script) -> None:
     await s.converge(a, b)
     await a.commit(1)
     await a.leave()
-    c = await s.member("C", protocols=ORDERS, member_id="C").joined()
-    await c.sync()
+    c = await s.member("C", protocols=ORDERS, member_id="C").rebalance()
     await b.heartbeat()
     await b.report()
     await c.heartbeat()
-    await c.join()
-    await c.sync()
+    await c.rebalance()
     await s.describe_consumers()
     await b.leave()
     await c.heartbeat()
@@ -283,8 +274,7 @@ async def a_rolling_downgrade_of_static_consumers(s: Script) -> None:
     b = await s.consumer("B", instance="i2", server_assignor="range").joined()
     await s.converge(a, b)
     await a.leave(-2)
-    c = await s.member("C", protocols=ORDERS, instance="i1").joined()
-    await c.sync()
+    c = await s.member("C", protocols=ORDERS, instance="i1").rebalance()
     await c.heartbeat()
     await s.list()
     await b.leave(-2)

@@ -144,8 +144,7 @@ async def a_consumer_joins_a_classic_group_with_migration_disabled(s: Script) ->
 @scenario("policy disabled: a classic member joins a live KIP-848 group", settings="disabled")
 async def a_classic_member_joins_consumers_with_migration_disabled(s: Script) -> None:
     a = await s.consumer("A", server_assignor="range").joined()
-    b = await s.member("B", protocols=subscribed("orders"), member_id="B").joined()
-    await b.sync()
+    b = await s.member("B", protocols=subscribed("orders"), member_id="B").rebalance()
     await b.heartbeat()
     await s.describe_consumers()
     await a.leave()
@@ -160,15 +159,13 @@ async def live_groups_with_upgrades_only(s: Script) -> None:
     b = await s.consumer("B", server_assignor="range").joined()
     await s.list()
     await a.heartbeat()
-    await a.join()
-    await a.sync()
+    await a.rebalance()
     await b.heartbeat()
     await b.leave()
     await s.list()
     await s.describe_consumers()
     await a.heartbeat()
-    await a.join()
-    await a.sync()
+    await a.rebalance()
     await a.leave()
     await s.list()
 
@@ -211,8 +208,7 @@ async def a_consumer_joins_a_classic_group_with_downgrades_only(s: Script) -> No
 @scenario("policy downgrade: the last new-protocol member leaves", settings="downgrade")
 async def a_mixed_group_with_downgrades_only(s: Script) -> None:
     a = await s.consumer("A", server_assignor="range").joined()
-    b = await s.member("B", protocols=subscribed("orders"), member_id="B").joined()
-    await b.sync()
+    b = await s.member("B", protocols=subscribed("orders"), member_id="B").rebalance()
     await a.leave()
     await s.list()
     await b.heartbeat()
@@ -228,8 +224,7 @@ async def a_large_group_is_not_downgraded(s: Script) -> None:
     a = await s.consumer("A", server_assignor="range").joined()
     members = [s.member(n, protocols=subscribed("orders"), member_id=n) for n in "BCD"]
     for member in members:
-        await member.join()
-        await member.sync()
+        await member.rebalance()
     await a.leave()
     await s.list()
     await members[0].heartbeat()

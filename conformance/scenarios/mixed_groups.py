@@ -15,8 +15,7 @@ async def mixed(s: Script, **options: int | str | None) -> tuple[ConsumerMember,
     await a.report()
     await b.sync()
     await b.heartbeat()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     return a, b
 
 
@@ -70,8 +69,7 @@ async def classic_members_of_every_version_join_consumers(s: Script) -> None:
 @consumer_scenario("mixed: a member id that the group does not know is accepted")
 async def a_classic_member_joins_consumers_with_its_own_id(s: Script) -> None:
     await s.consumer("A").join()
-    b = await s.member("B", protocols=subscribed("payments"), member_id="anything").joined()
-    await b.sync()
+    await s.member("B", protocols=subscribed("payments"), member_id="anything").rebalance()
     await s.describe_consumers()
 
 
@@ -172,8 +170,7 @@ async def a_cooperative_member_in_a_mixed_group(s: Script) -> None:
 @consumer_scenario("mixed, eager: a join without owned partitions gives them up")
 async def an_eager_member_in_a_mixed_group(s: Script) -> None:
     await s.consumer("A", "payments", server_assignor="range").join()
-    b = await s.member("B", protocols=subscribed("shipments", version=0), member_id="B").joined()
-    await b.sync()
+    b = await s.member("B", protocols=subscribed("shipments", version=0), member_id="B").rebalance()
     c = await s.consumer("C", "shipments", server_assignor="range").joined()
     await c.heartbeat()
     await b.heartbeat()
@@ -240,8 +237,7 @@ async def heartbeats_of_a_classic_member_during_rebalances(s: Script) -> None:
     await b.heartbeat()
     await a.heartbeat()
     await b.heartbeat()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     await b.heartbeat()
 
 
@@ -317,12 +313,10 @@ async def a_static_classic_member_joins_consumers(s: Script) -> None:
 @consumer_scenario("mixed, static: a classic member returns under a new id")
 async def a_static_classic_member_returns_to_a_mixed_group(s: Script) -> None:
     await s.consumer("A").join()
-    b = await s.member("B", protocols=subscribed("payments"), instance="i1").joined()
-    await b.sync()
+    b = await s.member("B", protocols=subscribed("payments"), instance="i1").rebalance()
     again = await s.member("B", protocols=subscribed("payments"), instance="i1").joined()
     await b.heartbeat()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     await b.commit()
     await again.sync()
     await again.heartbeat()
@@ -332,8 +326,7 @@ async def a_static_classic_member_returns_to_a_mixed_group(s: Script) -> None:
 @consumer_scenario("mixed, static: ids that do not match")
 async def static_classic_members_with_ids_that_do_not_match(s: Script) -> None:
     await s.consumer("A", instance="i1").join()
-    b = await s.member("B", protocols=subscribed("payments"), instance="i2").joined()
-    await b.sync()
+    b = await s.member("B", protocols=subscribed("payments"), instance="i2").rebalance()
     for member_id, instance in ((b.id, "i9"), ("stranger", "i2"), ("A", "i2"), (b.id, "i1")):
         wrong = {"member_id": member_id, "group_instance_id": instance}
         await b.heartbeat(**wrong)
@@ -349,8 +342,7 @@ async def a_static_classic_member_with_an_empty_instance_id(s: Script) -> None:
     await s.consumer("A").join()
     b = await s.member("B", protocols=subscribed("payments"), instance="").joined()
     await s.describe_consumers()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     await b.heartbeat()
     await s.leave(("", ""))
     await s.describe_consumers()
@@ -373,22 +365,19 @@ async def an_absent_static_consumer_is_replaced_by_a_classic_member(s: Script) -
     a = await s.consumer("A", instance="i1").joined()
     await s.consumer("C", "payments").join()
     await a.leave(-2)
-    b = await s.member("B", protocols=ORDERS, instance="i1").joined()
-    await b.sync()
+    await s.member("B", protocols=ORDERS, instance="i1").rebalance()
     await s.describe_consumers()
 
 
 @consumer_scenario("mixed, static: a consumer takes over, and back")
 async def a_static_classic_member_is_replaced_by_a_consumer(s: Script) -> None:
     await s.consumer("C", "payments").join()
-    b = await s.member("B", protocols=ORDERS, instance="i1").joined()
-    await b.sync()
+    b = await s.member("B", protocols=ORDERS, instance="i1").rebalance()
     a = await s.consumer("A", instance="i1").joined()
     await s.describe_consumers()
     await b.heartbeat()
     await a.report()
-    again = await s.member("B", protocols=ORDERS, instance="i1").joined()
-    await again.sync()
+    await s.member("B", protocols=ORDERS, instance="i1").rebalance()
     await s.describe_consumers()
 
 
@@ -399,8 +388,7 @@ async def a_dynamic_member_changes_its_protocol(s: Script) -> None:
     await s.describe_consumers()
     await b.heartbeat()
     await c.heartbeat()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     await c.heartbeat()
     await s.describe_consumers()
 
@@ -470,14 +458,12 @@ async def a_topic_of_a_classic_member_is_created(s: Script) -> None:
 async def a_classic_member_joins_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="3000")
     a = await s.consumer("A", server_assignor="range").joined()
-    b = await s.member("B", protocols=ORDERS, member_id="B").joined()
-    await b.sync()
+    b = await s.member("B", protocols=ORDERS, member_id="B").rebalance()
     await b.heartbeat()
     await s.describe_consumers()
     await s.pass_ms(4000)
     await b.heartbeat()
     await a.heartbeat()
     await b.heartbeat()
-    await b.join()
-    await b.sync()
+    await b.rebalance()
     await s.describe_consumers()

@@ -41,8 +41,7 @@ async def an_older_static_leader_returns(s: Script) -> None:
 @scenario("static replacement, Stable: a follower returns")
 async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
-    again = await s.member("B", instance="i2").joined()
-    await again.sync()
+    again = await s.member("B", instance="i2").rebalance()
     await b.heartbeat()
     await b.commit()
     await a.heartbeat()
@@ -52,8 +51,7 @@ async def a_static_follower_returns_to_a_stable_group(s: Script) -> None:
 @scenario("static replacement, Stable: no rebalance if the same protocol is selected")
 async def a_static_member_returns_with_other_metadata(s: Script) -> None:
     a, _ = await s.stable("A", "B", instances=I2)
-    again = await s.member("B", instance="i2", protocols=(("range", b"new"),)).joined()
-    await again.sync()
+    again = await s.member("B", instance="i2", protocols=(("range", b"new"),)).rebalance()
     await s.describe()
     await a.heartbeat()
     await again.join()
@@ -71,9 +69,7 @@ async def a_static_member_returns_with_another_vote(s: Script) -> None:
 
 @scenario("static replacement, CompletingRebalance: always a rebalance")
 async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
-    a = await s.member("A", instance="i1").joined()
-    b = await s.member("B", instance="i2").joined()
-    await a.join()
+    a, b = await s.joined("A", "B", instances=I2)
     await b.sync()
     await s.member("B", instance="i2").join()
     await s.describe()
@@ -91,9 +87,7 @@ async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
 
 @scenario("static replacement: the waiting sync of the old id is fenced")
 async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
-    a = await s.member("A", instance="i1").joined()
-    b = await s.member("B", instance="i2").joined()
-    await a.join()
+    _, b = await s.joined("A", "B", instances=I2)
     await b.sync()
     await s.member("B", instance="i2").join()
     await b.sync()

@@ -108,12 +108,9 @@ async def a_repeated_sync_has_one_response(s: Script) -> None:
 
 @scenario("prepareRebalance: waiting syncs fail when another rebalance begins")
 async def a_new_member_fails_waiting_syncs(s: Script) -> None:
-    a, b, c = s.member("A"), s.member("B"), s.member("C")
-    await a.enter()
-    await b.enter()
-    await a.join()
+    a, b = await s.joined("A", "B")
     await b.sync()
-    await c.enter()
+    await s.member("C").enter()
     await s.describe()
     await a.sync({a: "1", b: "2"})
     await a.join()
