@@ -41,6 +41,27 @@ def altered(type_: int, name: str, *changes: Change) -> dict[str, Any]:
     return {"resource_type": type_, "resource_name": name, "configs": configs}
 
 
+def acl(
+    name: str,
+    operation: int = AclOperation.READ,
+    type_: int = AclResourceType.TOPIC,
+    pattern: int = PatternType.LITERAL,
+    permission: int = AclPermission.ALLOW,
+    *,
+    principal: str = "User:alice",
+    host: str = "*",
+) -> dict[str, Any]:
+    return {
+        "resource_type": type_,
+        "resource_name": name,
+        "resource_pattern_type": pattern,
+        "principal": principal,
+        "host": host,
+        "operation": operation,
+        "permission_type": permission,
+    }
+
+
 class Script(Recorder):
     """The requests of one scenario, and what the scenario needs on the broker."""
 
@@ -166,10 +187,31 @@ class Script(Recorder):
 
     # --- ACLs; not in the transcript
 
-    async def allow(self, user: str, operation: str, resource: str, **options: str) -> None:
+    async def allow(
+        self,
+        user: str,
+        operation: str,
+        resource: str,
+        *,
+        permission: str = "ALLOW",
+        pattern: str = "LITERAL",
+        host: str = "*",
+    ) -> None:
         """Allow the user an operation, for example `READ` on `topic orders` or `ALTER` on
-        `cluster`. `options`: other fields of the ACL."""
-        await self._create_acl(user, operation, resource, permission="ALLOW", **options)
+        `cluster`."""
+        type_, _, name = resource.partition(" ")
+        new = acl(
+            name or CLUSTER_NAME,
+            AclOperation[operation],
+            AclResourceType[type_.upper()],
+            PatternType[pattern],
+            AclPermission[permission],
+            principal=f"User:{user}",
+            host=host,
+        )
+        await self._succeed("CreateAcls", 3, creations=[new])
+        self._acls += 1
+        await self._until_acls(self._acls)
 
     async def allowing(self, request: Callable[[], Awaitable[None]], *permissions: str) -> None:
         """Let alice request something, and again after each of these permissions, for example `READ
@@ -181,31 +223,7 @@ class Script(Recorder):
             await request()
 
     async def deny(self, user: str, operation: str, resource: str, **options: str) -> None:
-        await self._create_acl(user, operation, resource, permission="DENY", **options)
-
-    async def _create_acl(
-        self,
-        user: str,
-        operation: str,
-        resource: str,
-        *,
-        permission: str,
-        pattern: str = "LITERAL",
-        host: str = "*",
-    ) -> None:
-        type_, _, name = resource.partition(" ")
-        acl = {
-            "resource_type": AclResourceType[type_.upper()],
-            "resource_name": name or CLUSTER_NAME,
-            "resource_pattern_type": PatternType[pattern],
-            "principal": f"User:{user}",
-            "host": host,
-            "operation": AclOperation[operation],
-            "permission_type": AclPermission[permission],
-        }
-        await self._succeed("CreateAcls", 3, creations=[acl])
-        self._acls += 1
-        await self._until_acls(self._acls)
+        await self.allow(user, operation, resource, permission="DENY", **options)
 
     async def delete_acls(self) -> None:
         await self.call("DeleteAcls", 3, filters=[ALL_ACLS])

@@ -10,28 +10,7 @@ from ...topics.acls import (
     PatternType,
 )
 from ..scenario import JAVA_OBJECTS, authorized, scenario
-from ..script import ALL_ACLS, Script
-
-
-def acl(
-    name: str,
-    operation: int = AclOperation.READ,
-    type_: int = AclResourceType.TOPIC,
-    pattern: int = PatternType.LITERAL,
-    permission: int = AclPermission.ALLOW,
-    *,
-    principal: str = "User:alice",
-    host: str = "*",
-) -> dict[str, Any]:
-    return {
-        "resource_type": type_,
-        "resource_name": name,
-        "resource_pattern_type": pattern,
-        "principal": principal,
-        "host": host,
-        "operation": operation,
-        "permission_type": permission,
-    }
+from ..script import ALL_ACLS, Script, acl
 
 
 async def create(s: Script, *acls: dict[str, Any], version: int = 3, client_id: str = "x") -> Any:
