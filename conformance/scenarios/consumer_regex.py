@@ -11,6 +11,14 @@ def matching(s: Script, name: str, pattern: str, **options: str) -> ConsumerMemb
     return s.consumer(name, **options)
 
 
+async def resolved(s: Script, pattern: str, **options: str) -> ConsumerMember:
+    """Return the first member of a group, once it has the topics that match the pattern."""
+    a = await matching(s, "A", pattern, **options).joined()
+    await s.until_epoch(2)
+    await a.heartbeat()
+    return a
+
+
 @consumer_scenario("regex: topics that match are assigned once it is resolved")
 async def a_consumer_subscribes_by_regex(s: Script) -> None:
     a = await matching(s, "A", "orders|payments").joined()
@@ -83,9 +91,7 @@ async def a_consumer_subscribes_by_regex_and_names(s: Script) -> None:
 
 @consumer_scenario("regex: a change of the pattern")
 async def a_consumer_changes_its_regex(s: Script) -> None:
-    a = await matching(s, "A", "order.").joined()
-    await s.until_epoch(2)
-    await a.heartbeat()
+    a = await resolved(s, "order.")
     await a.heartbeat(subscribed_topic_regex="order.")
     await a.heartbeat(subscribed_topic_regex="payment.")
     await s.describe_consumers()
@@ -111,11 +117,8 @@ async def a_consumer_changes_from_names_to_a_regex(s: Script) -> None:
 
 @consumer_scenario("regex: a second member with the same pattern has its topics at once")
 async def two_consumers_with_the_same_regex(s: Script) -> None:
-    a, b = matching(s, "A", "order."), matching(s, "B", "order.")
-    await a.join()
-    await s.until_epoch(2)
-    await a.heartbeat()
-    await b.join()
+    a = await resolved(s, "order.")
+    b = await matching(s, "B", "order.").joined()
     await s.describe_consumers()
     await s.converge(a, b)
     await s.describe_consumers()
@@ -126,11 +129,8 @@ async def two_consumers_with_the_same_regex(s: Script) -> None:
 
 @consumer_scenario("regex: two members with different patterns")
 async def two_consumers_with_different_regexes(s: Script) -> None:
-    a, b = matching(s, "A", "order."), matching(s, "B", "payment.")
-    await a.join()
-    await s.until_epoch(2)
-    await a.heartbeat()
-    await b.join()
+    await resolved(s, "order.")
+    b = await matching(s, "B", "payment.").joined()
     await s.describe_consumers()
     await s.pass_ms(10_500)
     await b.heartbeat()
@@ -152,9 +152,7 @@ async def a_consumer_with_a_regex_sends_version_0(s: Script) -> None:
 @consumer_scenario("regex: a topic that is created later matches after a refresh")
 async def a_topic_matches_a_regex_later(s: Script) -> None:
     await s.topic(1, "first")
-    a = await matching(s, "A", f"{s.group}.(first|second)").joined()
-    await s.until_epoch(2)
-    await a.heartbeat()
+    a = await resolved(s, f"{s.group}.(first|second)")
     await s.topic(1, "second")
     await a.heartbeat()
     await s.describe_consumers()
@@ -168,9 +166,7 @@ async def a_topic_matches_a_regex_later(s: Script) -> None:
 @consumer_scenario("regex: a topic that is deleted")
 async def a_topic_of_a_regex_is_deleted(s: Script) -> None:
     topic = await s.topic(1)
-    a = await matching(s, "A", f"{s.group}.*").joined()
-    await s.until_epoch(2)
-    await a.heartbeat()
+    a = await resolved(s, f"{s.group}.*")
     await s.delete_topic(topic)
     await a.heartbeat()
     await a.heartbeat(owned={})
@@ -179,16 +175,10 @@ async def a_topic_of_a_regex_is_deleted(s: Script) -> None:
 
 @consumer_scenario("regex: leaves with its member; static members keep it")
 async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
-    a = matching(s, "A", "order.")
-    a.instance = "i1"
-    await a.join()
-    await s.until_epoch(2)
-    await a.heartbeat()
+    a = await resolved(s, "order.", instance="i1")
     await a.leave(-2)
     await s.describe_consumers()
-    again = matching(s, "A2", "order.")
-    again.instance = "i1"
-    await again.join()
+    await matching(s, "A2", "order.", instance="i1").join()
     await s.describe_consumers()
 
 
