@@ -18,11 +18,6 @@ Partitions = Mapping[str, Iterable[int]]
 """Partitions by topic name."""
 
 
-def topics_of(partitions: Partitions) -> list[Mapping[str, Any]]:
-    """Return the topics for AddPartitionsToTxn."""
-    return [{"name": name, "partitions": tuple(each)} for name, each in partitions.items()]
-
-
 class Producer:
     """A producer that stores its id, its epoch and its sequence numbers, as clients do. `name` is
     also its client id. `transactional_id`: None for an idempotent producer; by default it consists
@@ -75,12 +70,17 @@ class Producer:
     async def add(self, version: int = 3, *, topics: Partitions, **fields: Any) -> Any:
         """Send AddPartitionsToTxn, up to v3 with the fields of clients, from v4 on with the fields
         of brokers."""
-        values = {"transactional_id": self.transactional_id, **self._identity(), **fields}
-        values["topics"] = topics_of(topics)
+        values = self.adding(topics, **fields)
         if version < 4:
             values = {f"v3_and_below_{name}": value for name, value in values.items()}
             return await self._send("AddPartitionsToTxn", version, values)
         return await self._send("AddPartitionsToTxn", version, {"transactions": [values]})
+
+    def adding(self, partitions: Partitions, **fields: Any) -> dict[str, Any]:
+        """Return the producer's part of AddPartitionsToTxn."""
+        topics = [{"name": name, "partitions": tuple(each)} for name, each in partitions.items()]
+        own = {"transactional_id": self.transactional_id, **self._identity()}
+        return {**own, **fields, "topics": topics}
 
     async def add_offsets(self, version: int = 3, **fields: Any) -> Any:
         values = {
@@ -256,9 +256,11 @@ async def list_offset(
     return await script.send("ListOffsets", version, values, client_id="reader")
 
 
-async def describe_producers(script: Recorder, topic: str, *indexes: int) -> Any:
+async def describe_producers(
+    script: Recorder, topic: str, *indexes: int, client_id: str = "admin"
+) -> Any:
     values = {"topics": [{"name": topic, "partition_indexes": indexes or (0,)}]}
-    return await script.send("DescribeProducers", 0, values)
+    return await script.send("DescribeProducers", 0, values, client_id=client_id)
 
 
 async def list_transactions(script: Recorder, version: int = 2, **filters: Any) -> Any:
@@ -272,6 +274,7 @@ async def write_marker(
     *indexes: int,
     version: int = 1,
     commit: bool = False,
+    client_id: str = "admin",
     **fields: Any,
 ) -> Any:
     """Send WriteTxnMarkers, as a coordinator does."""
@@ -283,4 +286,5 @@ async def write_marker(
         "coordinator_epoch": 0,
         **fields,
     }
-    return await script.send("WriteTxnMarkers", version, {"markers": [marker]})
+    values = {"markers": [marker]}
+    return await script.send("WriteTxnMarkers", version, values, client_id=client_id)

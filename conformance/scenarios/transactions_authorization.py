@@ -6,7 +6,6 @@ from ..producers import (
     describe_producers,
     list_transactions,
     read,
-    topics_of,
     write_marker,
 )
 from ..scenario import authorized
@@ -75,15 +74,9 @@ async def brokers_need_cluster_action(s: Script) -> None:
     for version in (4, 5):
         await p.add(version, topics={topic: (0,)})
     await s.allow("alice", "CLUSTER_ACTION", "cluster")
-    other = {
-        "transactional_id": "other",
-        "producer_id": p.id,
-        "producer_epoch": p.epoch,
-        "topics": topics_of({topic: (0,)}),
-    }
     for version in (4, 5):
         await p.add(version, topics={topic: (0,)})
-        await s.send("AddPartitionsToTxn", version, {"transactions": [other]}, client_id="alice")
+        await p.add(version, topics={topic: (0,)}, transactional_id="other")
 
 
 @authorized("Transactional offsets need READ on the group and the topics")
@@ -123,19 +116,11 @@ async def described_transactions_need_describe(s: Script) -> None:
 async def producers_and_markers_need_authorization(s: Script) -> None:
     topic, p = await s.topic_and_producer(1, "admin")
     await p.produce(topic)
-    described = {"topics": [{"name": topic, "partition_indexes": (0, 1)}]}
-    marker = {
-        "producer_id": p.id,
-        "producer_epoch": p.epoch,
-        "transaction_result": False,
-        "topics": [{"name": topic, "partition_indexes": (0,)}],
-        "coordinator_epoch": 0,
-    }
 
     async def request() -> None:
-        await s.send("DescribeProducers", 0, described, client_id="alice")
+        await describe_producers(s, topic, 0, 1, client_id="alice")
         for version in (1, 2):
-            await s.send("WriteTxnMarkers", version, {"markers": [marker]}, client_id="alice")
+            await write_marker(s, p, topic, version=version, client_id="alice")
 
     await request()
     await s.allow("alice", "READ", f"topic {topic}")

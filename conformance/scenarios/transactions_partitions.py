@@ -1,6 +1,6 @@
 """AddPartitionsToTxn and AddOffsetsToTxn."""
 
-from ..producers import UNKNOWN_ID, topics_of
+from ..producers import UNKNOWN_ID
 from ..scenario import transactional
 from ..script import Script
 
@@ -131,24 +131,17 @@ async def several_transactions_in_one_request(s: Script) -> None:
     await b.init()
     await a.add(topics={topic: (0,)})
 
-    def of(producer: object, name: str, *indexes: int, verify: bool = False) -> object:
-        values = vars(producer)
-        return {
-            "transactional_id": values["transactional_id"],
-            "producer_id": values["id"],
-            "producer_epoch": values["epoch"],
-            "verify_only": verify,
-            "topics": topics_of({name: indexes}),
-        }
-
     for version in (4, 5):
         transactions = [
-            of(a, topic, 0, 1, verify=True),
-            of(b, topic, 1),
-            of(c, topic, 0),
+            a.adding({topic: (0, 1)}, verify_only=True),
+            b.adding({topic: (1,)}, verify_only=False),
+            c.adding({topic: (0,)}, verify_only=False),
         ]
         await s.send("AddPartitionsToTxn", version, {"transactions": transactions})
-        transactions = [of(a, topic, 1), of(b, "unknown", 1)]
+        transactions = [
+            a.adding({topic: (1,)}, verify_only=False),
+            b.adding({"unknown": (1,)}, verify_only=False),
+        ]
         await s.send("AddPartitionsToTxn", version, {"transactions": transactions})
     await a.describe()
     await b.describe()
