@@ -38,11 +38,6 @@ async def change(
     await s.send("IncrementalAlterConfigs", version, values)
 
 
-async def set_to(s: Script, **texts: str) -> None:
-    """Set the given keys, which are written with underscores instead of dots."""
-    await change(s, *((key.replace("_", "."), SET, text) for key, text in texts.items()))
-
-
 async def replace(
     s: Script,
     *configs: tuple[str, str | None],
@@ -114,7 +109,7 @@ async def a_group_is_configured(s: Script) -> None:
 @scenario("IncrementalAlterConfigs: a deleted key has the default again; unknown ones are ignored")
 async def keys_of_a_group_are_deleted(s: Script) -> None:
     await change(s, (SESSION, DELETE, None), ("nope", DELETE, None))
-    await set_to(s, consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000")
+    await change(s, (SESSION, SET, "50000"), (HEARTBEAT, SET, "6000"))
     await change(s, (SESSION, DELETE, "ignored"), ("nope", DELETE, None))
     await describe(s, SESSION, HEARTBEAT)
     await change(s, (HEARTBEAT, DELETE, None))
@@ -128,7 +123,7 @@ async def configs_of_a_group_are_only_validated(s: Script) -> None:
     await change(s, (SESSION, SET, "1"), validate_only=True)
     await change(s, (SESSION, SET, "1"), name="", validate_only=True)
     await describe(s, SESSION)
-    await set_to(s, consumer_session_timeout_ms="50000")
+    await change(s, (SESSION, SET, "50000"))
     await change(s, (SESSION, DELETE, None), validate_only=True)
     await replace(s, validate_only=True)
     await replace(s, (SESSION, "51000"), validate_only=True)
@@ -168,9 +163,9 @@ async def the_assignment_interval_of_a_group_is_bounded(s: Script) -> None:
     settings="configs",
 )
 async def the_session_timeout_is_above_the_heartbeat_interval(s: Script) -> None:
-    await set_to(s, consumer_session_timeout_ms="5000")
-    await set_to(s, consumer_session_timeout_ms="4999", consumer_heartbeat_interval_ms="5000")
-    await set_to(s, consumer_session_timeout_ms="5001", consumer_heartbeat_interval_ms="5000")
+    await change(s, (SESSION, SET, "5000"))
+    await change(s, (SESSION, SET, "4999"), (HEARTBEAT, SET, "5000"))
+    await change(s, (SESSION, SET, "5001"), (HEARTBEAT, SET, "5000"))
     await change(s, (HEARTBEAT, SET, "5001"))
     await change(s, (HEARTBEAT, SET, "100"), (SESSION, SET, "101"))
     await change(s, (HEARTBEAT, DELETE, None))
@@ -241,7 +236,7 @@ async def the_empty_group_is_not_configured(s: Script) -> None:
 
 @scenario("AlterConfigs: replaces all configurations of a group")
 async def configs_of_a_group_are_replaced(s: Script) -> None:
-    await set_to(s, consumer_session_timeout_ms="50000", consumer_heartbeat_interval_ms="6000")
+    await change(s, (SESSION, SET, "50000"), (HEARTBEAT, SET, "6000"))
     await replace(s, (SESSION, "51000"))
     await describe(s, SESSION, HEARTBEAT)
     await replace(s, (SESSION, "1"))
@@ -260,7 +255,7 @@ async def configs_of_a_group_are_replaced(s: Script) -> None:
 async def groups_with_configs_are_listed(s: Script) -> None:
     await s.stable("A")
     await listed(s, GROUP)
-    await set_to(s, consumer_session_timeout_ms="50000")
+    await change(s, (SESSION, SET, "50000"))
     await change(s, (SESSION, SET, "50000"), name=f"{s.group}/b ü")
     await change(s, (SESSION, SET, "1"), name=f"{s.group}/invalid")
     for version in (0, 1):
@@ -273,7 +268,7 @@ async def groups_with_configs_are_listed(s: Script) -> None:
 @scenario("The configurations of a group outlive the group")
 async def configs_of_a_deleted_group_are_kept(s: Script) -> None:
     await s.member("A").commit(1)
-    await set_to(s, consumer_session_timeout_ms="50000")
+    await change(s, (SESSION, SET, "50000"))
     await s.delete()
     await describe(s, SESSION)
     await listed(s, GROUP)
