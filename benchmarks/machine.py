@@ -45,14 +45,10 @@ def describe(setting: Setting) -> dict[str, object]:
         "kio": _version("kio"),
         "load client": setting.client.name,
         "scale": setting.scale,
-        "load average": _load_average(),
+        # Before the run: figures from a busy machine are not comparable.
+        "load average": " ".join(f"{value:.1f}" for value in os.getloadavg()),
         "kfake": setting.kfake is not None,
     }
-
-
-def _load_average() -> str:
-    """Return the system load before the run. Figures from a busy machine are not comparable."""
-    return " ".join(f"{value:.1f}" for value in os.getloadavg())
 
 
 def _version(package: str) -> str | None:

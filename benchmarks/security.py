@@ -28,7 +28,9 @@ def measure(setting: Setting) -> dict[str, Any]:
         secured.append(stack.enter_context(_kohort(setting.folder, pem)))
         if setting.kfake is not None:
             plain.append(stack.enter_context(servers.kfake(setting.kfake, setting.folder)))
-            secured.append(stack.enter_context(_kfake(setting.kfake, pem)))
+            command, env = [str(setting.kfake)], {"KFAKE_PEM": str(pem)}
+            secure_kfake = servers.running(f"kfake, {SECURED}", command, env=env)
+            secured.append(stack.enter_context(secure_kfake))
         if servers.can_start_kafka():
             both = stack.enter_context(_kafka(setting.folder, pem))
             plain.append(both[0])
@@ -49,13 +51,6 @@ def _kohort(folder: Path, pem: Path) -> Iterator[servers.Server]:
         command += ["--security", SECURED, "--user", USER]
         with servers.running(f"kohort os, {SECURED}", command) as server:
             yield server
-
-
-@contextlib.contextmanager
-def _kfake(program: Path, pem: Path) -> Iterator[servers.Server]:
-    name, env = f"kfake, {SECURED}", {"KFAKE_PEM": str(pem)}
-    with servers.running(name, [str(program)], env=env) as server:
-        yield server
 
 
 @contextlib.contextmanager

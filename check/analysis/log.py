@@ -21,8 +21,9 @@ def lost_writes(facts: Facts) -> Iterator[Anomaly]:
     for send, value, offset, final in _missing(facts):
         end = facts.final_end[send.partition, True]
         if offset is None or offset < end:
+            at = "" if offset is None else f" at offset {offset}"
             yield Anomaly(
-                f"{value} was acknowledged{_at(offset)} of partition {send.partition}, but the "
+                f"{value} was acknowledged{at} of partition {send.partition}, but the "
                 f"final read of offsets 0 to {end - 1} does not contain it",
                 (send, final),
             )
@@ -193,7 +194,3 @@ def reordered_sends(facts: Facts) -> Iterator[Anomaly]:
                         tuple(dict.fromkeys((sender, send, other, poll))),
                     )
             last[key] = value, offset, poll, send
-
-
-def _at(offset: int | None) -> str:
-    return "" if offset is None else f" at offset {offset}"
