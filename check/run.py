@@ -6,11 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from uuid import uuid4
 
-from ..client_security import Security
-from ..protocol.bootstrap import Address
 from ..protocol.errors import ErrorCode
 from .cluster import FINAL, GROUP, Cluster, UnknownTopic, back_off
 from .connection import Disconnected, Fields, Unsupported
@@ -20,7 +18,7 @@ from .nemesis import Nemesis
 from .producer import Producer
 from .reader import Reader
 from .recorder import History
-from .workload import Settings, Workload, groups
+from .workload import Options, Workload, groups
 
 A = TypeVar("A")
 
@@ -48,19 +46,6 @@ class _TopicLost(Exception):
     left to read."""
 
 
-class Options(NamedTuple):
-    """The options of a run. `start_seconds`: how long the broker may take to start.
-    `session_timeout_ms`: for classic members; Kafka's minimum is 6 s. `pause_s`: see Settings."""
-
-    bootstrap: list[Address]
-    security: Security
-    seconds: float
-    seed: int
-    start_seconds: float
-    session_timeout_ms: int
-    pause_s: float = 0.02
-
-
 async def run(options: Options, nemesis: Nemesis | None, history: History) -> None:
     """Carry out a run and fill its history. Raises CannotJudge."""
     topic = f"kohort-check-{uuid4().hex[:8]}"
@@ -68,23 +53,20 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
     try:
         await _create_topic(cluster, options.start_seconds)
         history.topic = topic
-        settings = Settings(
-            options.bootstrap,
-            options.security,
+        version = cluster.features.get("transaction.version", 0)
+        workload = Workload(
+            options,
             topic,
-            options.seed,
-            options.pause_s,
-            "ConsumerGroupHeartbeat" in cluster.versions,
-            cluster.features.get("transaction.version", 0) >= TRANSACTION_VERSION,
-            options.session_timeout_ms,
+            history,
+            has_consumer_protocol="ConsumerGroupHeartbeat" in cluster.versions,
+            implicit=version >= TRANSACTION_VERSION,
         )
-        workload = Workload(settings, history)
         with _ended_by_interrupt(workload, history):
             if nemesis is None:
-                await workload.run(options.seconds)
+                await workload.run()
             else:
                 async with nemesis.running(options.seconds):
-                    await workload.run(options.seconds)
+                    await workload.run()
         history.seconds = min(options.seconds, round(history.now()[1], 1))
         with suppress(_TopicLost):
             await _final_reads(cluster, workload, history)

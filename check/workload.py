@@ -52,23 +52,18 @@ Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
 """The work of one client, from its name, its view of the cluster, and its random numbers."""
 
 
-class Settings(NamedTuple):
-    """The settings of a workload. `pause_s`: the average pause of a client after an operation.
-    `has_consumer_protocol`: whether the broker supports KIP-848. `implicit`: whether the broker
-    adds partitions to transactions by itself (KIP-890). `session_timeout_ms`: for classic
-    members."""
+class Options(NamedTuple):
+    """The options of a run. `start_seconds`: how long the broker may take to start.
+    `session_timeout_ms`: for classic members; Kafka's minimum is 6 s. `pause_s`: the average pause
+    of a client after an operation."""
 
     bootstrap: list[Address]
     security: Security
-    topic: str
+    seconds: float
     seed: int
-    pause_s: float
-    has_consumer_protocol: bool
-    implicit: bool
+    start_seconds: float
     session_timeout_ms: int
-
-    def cluster(self, client: str) -> Cluster:
-        return Cluster(self.bootstrap, self.security, self.topic, client)
+    pause_s: float = 0.02
 
 
 def groups(topic: str) -> dict[str, str]:
@@ -77,31 +72,41 @@ def groups(topic: str) -> dict[str, str]:
 
 
 class Workload:
-    """All clients of a run. `transactional_ids`: all ids that were used; their last transactions
-    may still be open."""
+    """All clients of a run. `has_consumer_protocol`: whether the broker supports KIP-848.
+    `implicit`: whether the broker adds partitions to transactions by itself (KIP-890).
+    `transactional_ids`: all ids that were used; their last transactions may still be open."""
 
-    def __init__(self, settings: Settings, history: History) -> None:
-        self.settings = settings
-        self.history = history
+    def __init__(
+        self,
+        options: Options,
+        topic: str,
+        history: History,
+        *,
+        has_consumer_protocol: bool,
+        implicit: bool,
+    ) -> None:
+        self.options, self.topic, self.history = options, topic, history
+        self._has_consumer_protocol, self._implicit = has_consumer_protocol, implicit
         self.transactional_ids: set[str] = set()
         self._values = count(1)
         self._is_over = asyncio.Event()
         self._clusters: set[Cluster] = set()
 
-    async def run(self, seconds: float) -> None:
-        """Let all clients work for this time."""
+    async def run(self) -> None:
+        """Let all clients work for the time in the options."""
         workers: list[Coroutine[Any, Any, None]] = []
         for number in range(1, PRODUCERS + 1):
             workers.append(self._repeat(f"producer-{number}", self._produce, CLIENT_STEPS))
         for number in range(1, READERS + 1):
             workers.append(self._repeat(f"reader-{number}", self._read, CLIENT_STEPS))
-        protocols = ["classic", *(["consumer"] if self.settings.has_consumer_protocol else [])]
+        protocols = ["classic", *(["consumer"] if self._has_consumer_protocol else [])]
         for protocol in protocols:
             for number in range(1, MEMBERS + 1):
                 client = _Consumer(self, protocol)
                 workers.append(self._repeat(f"{protocol}-{number}", client.run, MEMBER_STEPS))
         tasks = [asyncio.create_task(each) for each in workers]
         try:
+            seconds = self.options.seconds
             done, _ = await asyncio.wait(tasks, timeout=seconds, return_when="FIRST_EXCEPTION")
             self._is_over.set()
             if not any(each.exception() for each in done):
@@ -128,7 +133,7 @@ class Workload:
         return [f"v{next(self._values)}" for _ in range(chance.randint(1, RECORDS_MAX))]
 
     async def pause(self, chance: random.Random) -> None:
-        await self.wait(chance.expovariate(1 / self.settings.pause_s))
+        await self.wait(chance.expovariate(1 / self.options.pause_s))
 
     async def wait(self, seconds: float) -> None:
         """Wait, but not beyond the end of the run."""
@@ -137,16 +142,16 @@ class Workload:
 
     async def _repeat(self, name: str, work: Work, steps: int) -> None:
         """Run one client after another, each for about `steps` operations."""
-        chance = random.Random(f"{self.settings.seed} {name}")
+        chance = random.Random(f"{self.options.seed} {name}")
         for number in count(1):
             if self.is_over:
                 return
             client = f"{name}.{number}"
-            cluster = self.settings.cluster(client)
+            cluster = Cluster(self.options.bootstrap, self.options.security, self.topic, client)
             self._clusters.add(cluster)
             will_crash = chance.random() < 0.5
             # An operation takes about as long as the pause after it.
-            life_s = LIFE_SECONDS_MIN + chance.expovariate(1 / (steps * self.settings.pause_s * 2))
+            life_s = LIFE_SECONDS_MIN + chance.expovariate(1 / (steps * self.options.pause_s * 2))
             try:
                 async with asyncio.timeout(life_s if will_crash else None):
                     await work(client, cluster, chance)
@@ -234,7 +239,7 @@ class Workload:
         it fences the previous one."""
         transactional_id = None
         if kind == "transactional":
-            transactional_id = f"{self.settings.topic}-{client.partition('.')[0]}"
+            transactional_id = f"{self.topic}-{client.partition('.')[0]}"
             self.transactional_ids.add(transactional_id)
         return Producer(
             cluster,
@@ -242,7 +247,7 @@ class Workload:
             client,
             transactional_id=transactional_id,
             is_idempotent=kind != "plain",
-            implicit=self.settings.implicit and chance.random() < 0.7,
+            implicit=self._implicit and chance.random() < 0.7,
         )
 
     # --- consumers without a group
@@ -297,7 +302,7 @@ class _Consumer:
 
     def __init__(self, workload: Workload, protocol: str) -> None:
         self._workload = workload
-        self._group = groups(workload.settings.topic)[protocol]
+        self._group = groups(workload.topic)[protocol]
         self._is_classic = protocol == "classic"
 
     async def run(self, client: str, cluster: Cluster, chance: random.Random) -> None:
@@ -341,16 +346,16 @@ class _Consumer:
             await workload.pause(chance)
             if chance.random() < STALL_CHANCE:
                 # A classic member's session expires, and the member continues without noticing.
-                await workload.wait(workload.settings.session_timeout_ms / 1000 * 1.5)
+                await workload.wait(workload.options.session_timeout_ms / 1000 * 1.5)
                 await self._commit(member, reader, chance)
         before = member.generation, member.member, dict(reader.positions)
         await member.leave()
         await self._commit_as_zombie(member, before, chance)
 
     def _new_member(self, client: str, cluster: Cluster) -> Member:
-        history, settings = self._workload.history, self._workload.settings
+        history = self._workload.history
         if self._is_classic:
-            timeout_ms = settings.session_timeout_ms
+            timeout_ms = self._workload.options.session_timeout_ms
             return ClassicMember(cluster, history, client, self._group, timeout_ms)
         return ConsumerMember(cluster, history, client, self._group)
 

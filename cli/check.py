@@ -21,7 +21,7 @@ from ..check.cluster import FINAL
 from ..check.nemesis import Nemesis
 from ..check.recorder import History
 from ..check.report import Report
-from ..check.run import CannotJudge, Options, clean_up
+from ..check.run import CannotJudge, clean_up
 from ..check.run import run as run_clients
 from ..check.targets import (
     OWN_NEMESES,
@@ -33,7 +33,7 @@ from ..check.targets import (
     Process,
 )
 from ..check.timeline import draw
-from ..check.workload import groups
+from ..check.workload import Options, groups
 from ..client_security import Security, read_security
 from ..printable import shortened
 from ..protocol.bootstrap import Address, addresses

@@ -10,8 +10,9 @@ from kohort.check.analysis import analyze
 from kohort.check.history import Event
 from kohort.check.nemesis import Nemesis
 from kohort.check.recorder import History
-from kohort.check.run import Options, run
+from kohort.check.run import run
 from kohort.check.targets import OWN_SESSION_TIMEOUT_MS, OwnBroker
+from kohort.check.workload import Options
 from kohort.client_security import Security
 from kohort.protocol.bootstrap import addresses
 from support.faulty_broker import FAULTS, Fault

@@ -7,7 +7,7 @@ from itertools import count
 from kohort.check.cluster import Cluster
 from kohort.check.history import Event
 from kohort.check.recorder import History
-from kohort.check.workload import CLIENT_STEPS, Settings, Workload
+from kohort.check.workload import CLIENT_STEPS, Options, Workload
 from kohort.client_security import Security
 
 NAME = "producer-1"
@@ -18,8 +18,8 @@ SEED = next(seed for seed in count() if random.Random(f"{seed} {NAME}").random()
 def crashes(lives_s: list[float]) -> int:
     """The number of crashes of clients that would end by themselves after these times."""
     history = History()
-    settings = Settings([], Security(), "orders", SEED, 0.0001, True, True, 6000)
-    workload = Workload(settings, history)
+    options = Options([], Security(), 60, SEED, 10, 6000, pause_s=0.0001)
+    workload = Workload(options, "orders", history, has_consumer_protocol=True, implicit=True)
 
     async def work(_client: str, _cluster: Cluster, _chance: random.Random) -> None:
         if not lives_s:
