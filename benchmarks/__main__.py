@@ -13,7 +13,6 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from . import (
     assignors,
@@ -22,6 +21,7 @@ from . import (
     loads,
     machine,
     memory,
+    pipeline,
     recovery,
     security,
     starts,
@@ -32,13 +32,6 @@ from .clients import LoadClient, build_load
 from .servers import build_kfake
 
 RESULTS = Path(__file__).parent / "results"
-
-
-def measure_pipeline(setting: machine.Setting) -> Any:
-    """Measure the pipeline. Imported here, because it needs pyarrow."""
-    from . import pipeline
-
-    return pipeline.measure(setting)
 
 
 PARTS = {
@@ -52,7 +45,7 @@ PARTS = {
     "harness": harness.measure,
     "recovery": recovery.measure,
     "compaction": compaction.measure,
-    "pipeline": measure_pipeline,
+    "pipeline": pipeline.measure,
 }
 
 

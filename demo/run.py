@@ -225,15 +225,12 @@ def print_results(
     return check_results(demo, before, after, end)
 
 
-def words_of(lines: list[str]) -> Counter[str]:
-    return Counter(WORD.findall("\n".join(lines).lower()))
-
-
 def check_results(
     demo: Demo, before: dict[int, int], after: dict[int, int], end: dict[int, int]
 ) -> bool:
     """Print the checks. Return True if all of them pass."""
     total = len(demo.lines)
+    words = Counter(WORD.findall("\n".join(demo.lines).lower()))
     sizes = [{len(share) for share in owned.values()} for owned in demo.assignments]
     checks = {
         "members had equal shares: three had two partitions each, two had three each": (
@@ -243,9 +240,7 @@ def check_results(
             demo.sent.get("acknowledged") == total
         ),
         f"all {total} lines were counted": set(demo.words) == set(range(total)),
-        "the counted words are those of the text": (
-            sum(demo.words.values(), Counter()) == words_of(demo.lines)
-        ),
+        "the counted words are those of the text": sum(demo.words.values(), Counter()) == words,
         "every line was stored once": sum(end.values()) == total,
         "no acknowledged commit was lost by the kill": all(
             after.get(partition, 0) >= offset for partition, offset in before.items()
