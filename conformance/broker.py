@@ -33,9 +33,8 @@ class Unusable(Exception):
 
 
 class ScriptBroker:
-    """A broker with a single node, reached through the listener at `host` and `port`."""
+    """A broker with a single node, reached through the listener at `port`."""
 
-    host = "127.0.0.1"
     advertised_host = "127.0.0.1"
     client_host = "/127.0.0.1"  # the scripts' host as the broker shows it, or a part of that
 
@@ -156,14 +155,14 @@ class RemoteBroker(ScriptBroker):
         quiet_ms: int = QUIET_MS,
     ) -> None:
         super().__init__(port)
-        self.host, self.users, self.quiet_ms = host, users, quiet_ms
+        self._host, self.users, self.quiet_ms = host, users, quiet_ms
         self.ports = (port,) if users is None else (port, users[1])
         self.settings: dict[str, str | None] = {}
         self._security = security
         self.versions: dict[int, range] = {}  # the listed versions by API key
 
     async def connect(self, client_id: str | None) -> AsyncClient:
-        host, port, security = self.host, self.port, self._security
+        host, port, security = self._host, self.port, self._security
         if client_id in USERS and self.users is not None:
             host, port = self.users
 

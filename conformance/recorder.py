@@ -247,23 +247,17 @@ class Recorder:
         0 of `orders`."""
         topics: dict[str, Any] = {}
         for name, index, metadata in [("orders", 0, "note")] if partitions is None else partitions:
-            topic: dict[str, Any] = {
-                "name": name,
-                "topic_id": self.topic_ids.get(name),
-                "partitions": [],
+            topic: Any = {"name": name, "topic_id": self.topic_ids.get(name), "partitions": []}
+            partition = {
+                "partition_index": index,
+                "committed_offset": offset,
+                "committed_leader_epoch": -1,
+                "committed_metadata": metadata,
+                "commit_timestamp": -1,
             }
             topics.setdefault(name, topic)
-            if index is None:
-                continue
-            topics[name]["partitions"].append(
-                {
-                    "partition_index": index,
-                    "committed_offset": offset,
-                    "committed_leader_epoch": -1,
-                    "committed_metadata": metadata,
-                    "commit_timestamp": -1,
-                }
-            )
+            if index is not None:
+                topics[name]["partitions"].append(partition)
         return list(topics.values())
 
     def fetch_topics(self, topics: Mapping[str, Iterable[int]]) -> Sequence[Mapping[str, Any]]:
