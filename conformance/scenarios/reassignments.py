@@ -104,27 +104,18 @@ async def reassignments_are_listed(s: Script) -> None:
         await s.send("ListPartitionReassignments", 0, {"timeout": 30_000, "topics": topics})
 
 
-class LogDirs:
-    """Moves replicas to the broker's log directories. The transcript does not contain their
-    paths."""
-
-    def __init__(self, s: Script, log_dir: str) -> None:
-        self._s, self._log_dir = s, log_dir
-
-    async def alter(self, version: int, *dirs: tuple[str, dict[str, tuple[int, ...]]]) -> None:
-        """Each item has a path, in which DIR is the broker's, and partitions by topic."""
-        listed = [
-            {
-                "path": path.replace("DIR", self._log_dir),
-                "topics": [{"name": n, "partitions": p} for n, p in topics.items()],
-            }
-            for path, topics in dirs
-        ]
-        await self._s.send("AlterReplicaLogDirs", version, {"dirs": listed}, text=f"dirs {dirs}")
-
-
-async def log_dirs(s: Script) -> LogDirs:
-    return LogDirs(s, await s.log_dir())
+async def move(s: Script, version: int, *dirs: tuple[str, dict[str, tuple[int, ...]]]) -> None:
+    """Send AlterReplicaLogDirs. Each item has a path, in which DIR is the broker's log directory,
+    and partitions by topic. The transcript does not contain that directory."""
+    log_dir = await s.log_dir()
+    listed = [
+        {
+            "path": path.replace("DIR", log_dir),
+            "topics": [{"name": n, "partitions": p} for n, p in topics.items()],
+        }
+        for path, topics in dirs
+    ]
+    await s.send("AlterReplicaLogDirs", version, {"dirs": listed}, text=f"dirs {dirs}")
 
 
 @scenario("ElectLeaders: nothing is done after the timeout")
@@ -140,35 +131,31 @@ async def leaders_are_elected_too_late(s: Script) -> None:
 
 @scenario("AlterReplicaLogDirs: to the directory that has the replica, in every version")
 async def replicas_are_moved_to_their_directory(s: Script) -> None:
-    dirs = await log_dirs(s)
     for version in (1, 2):
-        await dirs.alter(version, ("DIR", {"orders": (0, 1), "payments": (0,)}))
-        await dirs.alter(version)
-        await dirs.alter(version, ("DIR", {}))
-        await dirs.alter(version, ("DIR", {"orders": ()}))
-        await dirs.alter(version, ("DIR", {"orders": (9, -1, 0), "nothing": (0,), "": (0,)}))
+        await move(s, version, ("DIR", {"orders": (0, 1), "payments": (0,)}))
+        await move(s, version)
+        await move(s, version, ("DIR", {}))
+        await move(s, version, ("DIR", {"orders": ()}))
+        await move(s, version, ("DIR", {"orders": (9, -1, 0), "nothing": (0,), "": (0,)}))
 
 
 @scenario("AlterReplicaLogDirs: to a directory that the broker does not have")
 async def replicas_are_moved_to_unknown_directories(s: Script) -> None:
-    dirs = await log_dirs(s)
     for path in ("/nowhere", "", "relative", "DIR/", "DIR/orders-0", "DIR/../data", "\0"):
-        await dirs.alter(2, (path, {"orders": (0, 9), "nothing": (0,)}))
+        await move(s, 2, (path, {"orders": (0, 9), "nothing": (0,)}))
 
 
 @scenario("AlterReplicaLogDirs: the last directory of a partition counts")
 async def replicas_are_moved_to_several_directories(s: Script) -> None:
-    dirs = await log_dirs(s)
     here, elsewhere = ("DIR", {"orders": (0, 0)}), ("/nowhere", {"orders": (0,)})
-    await dirs.alter(2, here, elsewhere)
-    await dirs.alter(2, elsewhere, here)
-    await dirs.alter(2, elsewhere, ("DIR", {"payments": (0,), "orders": (1,)}), here, elsewhere)
-    await dirs.alter(2, ("DIR", {"nothing": (0,)}), ("/nowhere", {"nothing": (0,), "x": (1,)}))
+    await move(s, 2, here, elsewhere)
+    await move(s, 2, elsewhere, here)
+    await move(s, 2, elsewhere, ("DIR", {"payments": (0,), "orders": (1,)}), here, elsewhere)
+    await move(s, 2, ("DIR", {"nothing": (0,)}), ("/nowhere", {"nothing": (0,), "x": (1,)}))
 
 
 @scenario("AlterReplicaLogDirs: the name of a future replica has at most 255 characters")
 async def replicas_with_long_names_are_moved(s: Script) -> None:
-    dirs = await log_dirs(s)
     for path in ("DIR", "/nowhere"):
         for length in (212, 213, 214, 249):
-            await dirs.alter(2, (path, {"a" * length: (0, 10, 1_000, -1)}))
+            await move(s, 2, (path, {"a" * length: (0, 10, 1_000, -1)}))
