@@ -102,7 +102,7 @@ def main() -> None:
         results: dict[str, object] = {"machine": machine.describe(setting)}
         for part in options.parts or PARTS:
             results[part] = PARTS[part](setting)
-            table.show(part, results)
+            table.SHOWN[part](results)
     path = options.json
     if path is None:
         RESULTS.mkdir(exist_ok=True)

@@ -40,10 +40,6 @@ def heading(setting: Setting) -> None:
         )
 
 
-def show(part: str, results: dict[str, Any]) -> None:
-    SHOWN[part](results)
-
-
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     grid = Table(box=None, pad_edge=False, header_style="dim")
     for number, column in enumerate(columns):
