@@ -55,7 +55,6 @@ OPTIONAL: Final[Mapping[str, tuple[int, int]]] = {
     "SaslHandshake": (1, 1),
 }
 _KEYS: Final = {api.name: api.key for api in APIS}
-_API_VERSIONS: Final = ("ApiVersions", 3)
 
 
 Fields = SimpleNamespace
@@ -185,9 +184,8 @@ class Connection:
                 response.set_exception(error)
 
     async def _negotiate(self) -> None:
-        api, version = _API_VERSIONS
         software = {"client_software_name": SOFTWARE, "client_software_version": "1"}
-        response = await self._request(api, version, software)
+        response = await self._request("ApiVersions", 3, software)
         served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         for name, (lowest, highest) in {**VERSIONS, **OPTIONAL}.items():
             broker_min, broker_max = served.get(_KEYS[name], (0, -1))
