@@ -18,9 +18,9 @@ from .lake.reader import Lake
 from .lake.schema import LakeError
 from .layers.batch import Batch
 from .source.events import event_ends, read_events
-from .source.factory import cluster_id, log_ends, open_source, topic_ids
-from .source.log_ends import TimeSpan
-from .source.source import Split
+from .source.factory import open_source
+from .source.log_ends import to_arrow
+from .source.source import Split, TimeSpan
 from .tables import TABLES
 
 _SAMPLES: Final = TABLES["bronze_log_end"].schema
@@ -82,7 +82,7 @@ class Inputs:
         self.origin = options.get("path") or options["bootstrapServers"]
         self.offsets_retention_ms = offsets_retention_ms
         self.source = open_source(self.options)
-        found = cluster_id(self.options, timeout_seconds)
+        found = self.source.cluster_id(timeout_seconds)
         self.cluster = cluster or found
         path = options.get("path")
         self._events = events or (Path(path) if path else None)
@@ -133,12 +133,8 @@ class Inputs:
         ticks in `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
         if topics is not None and not topics:
             return _SAMPLES.empty_table()
-        found = log_ends(self.options, topics, self.cluster, past)
+        found = to_arrow(self.source.log_ends(topics, past), self.cluster)
         return pa.Table.from_batches(found, schema=_SAMPLES)
-
-    def topic_ids(self) -> dict[str, str]:
-        """Return the names of the topics that exist, by id. Raises SourceError, OSError."""
-        return topic_ids(self.options)
 
     def event_ends(self) -> dict[str, int]:
         """Return the length of the event log by file; empty if there is none. Raises OSError."""

@@ -148,7 +148,7 @@ def _run_batch(
         caught_up=plan.caught_up,
         offsets_retention_ms=inputs.offsets_retention_ms,
         report_share=lambda share: report(StageProgress(share)),
-        topic_ids=inputs.topic_ids,
+        topic_ids=inputs.source.topic_ids,
     )
     layers = load_layers() if layers is None else layers
     report(StageStarted("bronze", 1, 1 + len(layers)))

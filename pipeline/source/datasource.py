@@ -57,9 +57,9 @@ from pyspark.sql.types import StructType
 from ..columns import SOURCE
 from ..tables import TABLES
 from .events import event_ends, read_events
-from .factory import cluster_id, log_ends, open_source
-from .log_ends import TimeSpan
-from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError
+from .factory import open_source
+from .log_ends import to_arrow
+from .source import NO_LIMIT, SPLIT_BYTES, Positions, Source, SourceError, TimeSpan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,15 +222,16 @@ class EndsReader(DataSourceReader):
     """Uses one task, Spark's default, because one request lists the offsets of all partitions."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._topics = list(filter(None, map(str.strip, options.get("topics", "").split(","))))
+        self._topics = set(filter(None, map(str.strip, options.get("topics", "").split(","))))
         if not self._topics:
             raise SourceError("Set the option topics: names of topics, separated by commas.")
         self._options = options
         self._past = _time_span(options)
-        self._cluster = options.get("cluster") or cluster_id(options)
+        self._cluster = options.get("cluster") or open_source(options).cluster_id()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - only one
-        return log_ends(self._options, self._topics, self._cluster, self._past)
+        samples = open_source(self._options).log_ends(self._topics, self._past)
+        return to_arrow(samples, self._cluster)
 
 
 class EventsReader(DataSourceReader):

@@ -6,8 +6,8 @@ splits, and verified before use.
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,10 +20,13 @@ from ...log.files import DiskFiles, File
 from ...log.segment import segment_name
 from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC
+from ..diagnosis.group_history import LogEnd
 from .batches import Chunk
 from .decoding import decode, within
+from .log_ends import samples_of_folder
 from .segments import Hop, blocks, first_offset_at, hops, indexed, records_end
-from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
+from .source import SPLIT_BYTES, Positions, SourceError, Split, TimeSpan, fair_shares, unread
+from .topic_ids import topic_ids_of_folder
 
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
 _FILES: Final = DiskFiles()
@@ -35,6 +38,21 @@ class FolderSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._known: dict[int, PartitionLog] = {}
+
+    def cluster_id(self, timeout_seconds: float | None = None) -> str:  # noqa: ARG002
+        folder = self.path.resolve()
+        with suppress(FileNotFoundError):
+            for line in (folder / "meta.properties").read_text(errors="replace").splitlines():
+                key, _, value = line.partition("=")
+                if key.strip() == "cluster.id" and value.strip():
+                    return value.strip()
+        return folder.name
+
+    def topic_ids(self) -> dict[str, str]:
+        return topic_ids_of_folder(self.path)
+
+    def log_ends(self, topics: Collection[str] | None, past: TimeSpan | None) -> Iterator[LogEnd]:
+        return samples_of_folder(self.path, topics, past)
 
     def log_id(self) -> str | None:
         for log in self._logs().values():

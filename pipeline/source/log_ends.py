@@ -6,7 +6,7 @@ Sampling times are multiples of a period, so that the samples of consecutive cal
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,9 @@ from ...log.checkpoint import PartitionCheckpoints
 from ...log.errors import CorruptBatch
 from ...log.files import DiskFiles
 from ...log.segment import base_offset_of, segment_name, walk_batches
+from ..diagnosis.group_history import LogEnd
 from ..tables import TABLES
+from .source import TimeSpan
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
 SCHEMA: Final = TABLES["bronze_log_end"].schema
@@ -33,21 +35,6 @@ TICKS_MAX: Final = 11_520
 # The limit for all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
 SAMPLES_MAX: Final = 500_000
 ARROW_ROWS: Final = 65_536
-
-
-class Sample(NamedTuple):
-    topic: str
-    partition: int
-    log_start: int | None  # None: unknown, because the sample is for a time in the past
-    log_end: int
-    at_ms: int
-
-
-class TimeSpan(NamedTuple):
-    """The span from `since_ms`, exclusive, to `until_ms`, inclusive."""
-
-    since_ms: int
-    until_ms: int
 
 
 class Ticks(NamedTuple):
@@ -73,7 +60,7 @@ class Ticks(NamedTuple):
         return self.first_ms + number * self.period_ms
 
 
-def to_arrow(samples: Iterator[Sample], cluster: str) -> Iterator[pa.RecordBatch]:
+def to_arrow(samples: Iterator[LogEnd], cluster: str) -> Iterator[pa.RecordBatch]:
     """Yield rows of bronze_log_end."""
     while rows := list(islice(samples, ARROW_ROWS)):
         topics, partitions, starts, ends, at_ms = zip(*rows, strict=True)
@@ -94,35 +81,31 @@ ListOffsets: TypeAlias = Callable[[dict[TopicPartition, int]], dict[TopicPartiti
 
 
 def samples_of_broker(
-    bootstrap: str,
-    topics: Sequence[str] | None,
-    past: TimeSpan | None,
-    command_config: str | None = None,
-) -> Iterator[Sample]:
+    cluster: Cluster, topics: Collection[str] | None, past: TimeSpan | None
+) -> Iterator[LogEnd]:
     """Yield samples at the ticks in `past`, then current samples. Raises SourceError."""
-    with Cluster(bootstrap, command_config) as cluster:
-        found = cluster.topics(topics)
-        partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
-        starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
-        ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
-        known = {
-            tp: (start, end)
-            for tp in partitions
-            if (start := starts.get(tp)) is not None and (end := ends.get(tp)) is not None
-        }
-        now_ms = time.time_ns() // 1_000_000
-        if past is not None:
-            until_ms = min(past.until_ms, now_ms)
-            ticks = Ticks.between(past.since_ms, until_ms, BROKER_PERIOD_MS, len(known))
-            found_at = ends_at(cluster.offsets, ticks, {tp: end for tp, (_, end) in known.items()})
-            for tp, offsets in found_at.items():
-                start = known[tp][0]
-                for number, end in enumerate(offsets):
-                    # Before the oldest retained record, the log end is unknown.
-                    if end > start or not start:
-                        yield Sample(*tp, None, end, ticks.at(number))
-        for tp, (start, end) in known.items():
-            yield Sample(*tp, start, end, now_ms)
+    found = cluster.topics(topics)
+    partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
+    starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+    ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+    known = {
+        tp: (start, end)
+        for tp in partitions
+        if (start := starts.get(tp)) is not None and (end := ends.get(tp)) is not None
+    }
+    now_ms = time.time_ns() // 1_000_000
+    if past is not None:
+        until_ms = min(past.until_ms, now_ms)
+        ticks = Ticks.between(past.since_ms, until_ms, BROKER_PERIOD_MS, len(known))
+        found_at = ends_at(cluster.offsets, ticks, {tp: end for tp, (_, end) in known.items()})
+        for tp, offsets in found_at.items():
+            start = known[tp][0]
+            for number, end in enumerate(offsets):
+                # Before the oldest retained record, the log end is unknown.
+                if end > start or not start:
+                    yield LogEnd(*tp, None, end, ticks.at(number))
+    for tp, (start, end) in known.items():
+        yield LogEnd(*tp, start, end, now_ms)
 
 
 def ends_at(
@@ -176,14 +159,13 @@ _FILES: Final = DiskFiles()
 
 
 def samples_of_folder(
-    path: Path, topics: Sequence[str] | None, past: TimeSpan | None
-) -> Iterator[Sample]:
+    path: Path, topics: Collection[str] | None, past: TimeSpan | None
+) -> Iterator[LogEnd]:
     """Yield samples at the ticks in `past`, and at the end of each log. Raises OSError."""
-    wanted = None if topics is None else set(topics)
     partitions = []
     for name in _FILES.list(path):
         topic, _, index = name.rpartition("-")
-        is_wanted = wanted is None or topic in wanted
+        is_wanted = topics is None or topic in topics
         if is_wanted and topic and index.isascii() and index.isdigit():
             partitions.append((topic, int(index)))
     starts = PartitionCheckpoints(path, _FILES).start_offsets
@@ -195,7 +177,7 @@ def samples_of_folder(
 
 def _samples(
     tp: TopicPartition, folder: Path, start: int, past: TimeSpan | None, ticks: Ticks
-) -> list[Sample]:
+) -> list[LogEnd]:
     for _ in range(MISSING_MAX):
         # kohort creates the first segment with the first record.
         log_start = max([start, *_segments(folder)[:1]])
@@ -208,7 +190,7 @@ def _samples(
 
 def _samples_of_log(
     tp: TopicPartition, folder: Path, start: int, past: TimeSpan | None, ticks: Ticks
-) -> Iterator[Sample]:
+) -> Iterator[LogEnd]:
     newest_ms, end, number = -1, start, 0
     now_ms = max(time.time_ns() // 1_000_000, past.until_ms if past is not None else 0)
     for base, next_offset, timestamp_ms in _batches(
@@ -220,15 +202,15 @@ def _samples_of_log(
         while number < ticks.total and ticks.at(number) <= at_ms:
             # Before the oldest retained record, the log end is unknown.
             if base > start or not start:
-                yield Sample(*tp, None, base, ticks.at(number))
+                yield LogEnd(*tp, None, base, ticks.at(number))
             number += 1
         newest_ms, end = max(newest_ms, at_ms), max(end, next_offset)
     for rest in range(number, ticks.total):
-        yield Sample(*tp, None, end, ticks.at(rest))
+        yield LogEnd(*tp, None, end, ticks.at(rest))
     if past is not None:
         newest_ms = max(newest_ms, past.until_ms)
     if newest_ms >= 0:  # otherwise no time is known, usually because the log is empty
-        yield Sample(*tp, start, end, newest_ms)
+        yield LogEnd(*tp, start, end, newest_ms)
 
 
 def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int]]:

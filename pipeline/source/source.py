@@ -4,10 +4,12 @@ Positions are log offsets by offsets partition. A source opens nothing until it 
 every worker can create its own from the same options.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
+
+from ..diagnosis.group_history import LogEnd
 
 Positions = Mapping[int, int]
 
@@ -35,8 +37,32 @@ class Split(NamedTuple):
     hint: Any = None
 
 
+class TimeSpan(NamedTuple):
+    """The span from `since_ms`, exclusive, to `until_ms`, inclusive."""
+
+    since_ms: int
+    until_ms: int
+
+
 class Source(Protocol):
     """Skips incomplete and corrupted batches. Raises OSError, SourceError."""
+
+    def cluster_id(self, timeout_seconds: float | None = None) -> str:
+        """Return the cluster id from the brokers, or from Kafka's meta.properties in a data folder;
+        a copy of some partitions has none and is named after its folder. `timeout_seconds`: how
+        long to wait for the first response. Also raises ClusterUnreachable."""
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return the names of the topics that exist, by id as Kafka prints it. Of a copy of some
+        partitions, only their topics are known."""
+
+    def log_ends(self, topics: Collection[str] | None, past: TimeSpan | None) -> Iterator[LogEnd]:
+        """Yield samples of all partitions of these topics (None: all). Topics that do not exist are
+        omitted.
+
+        Each partition's newest sample is current. From a broker, it has the time of the local
+        clock; from a folder, which may be old, it has the time of the last batch or the end of
+        `past`, whichever is later. The ticks in `past` are sampled as well."""
 
     def log_id(self) -> str | None:
         """The offsets topic's id, which changes if the topic is recreated; None: unknown."""

@@ -7,7 +7,7 @@ retention moves the start, compaction removes batches, and a new leader may have
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -15,9 +15,11 @@ import pyarrow as pa
 from ...log.batch import HEADER_BYTES, check, read_header
 from ...log.errors import CorruptBatch, UnsupportedMagic
 from ...topics.names import OFFSETS_TOPIC
+from ..diagnosis.group_history import LogEnd
 from .batches import Chunk, walk
 from .decoding import decode, within
-from .source import SPLIT_BYTES, Positions, SourceError, Split, fair_shares, unread
+from .log_ends import samples_of_broker
+from .source import SPLIT_BYTES, Positions, SourceError, Split, TimeSpan, fair_shares, unread
 from .wire_cluster import EARLIEST, LATEST, RETRY_SECONDS, Cluster, OutOfRange
 
 # Measured size of a commit record with its share of a batch; brokers report offsets, not bytes.
@@ -47,6 +49,18 @@ class WireSource:
     ) -> None:
         self._bootstrap, self._command_config = bootstrap, command_config
         self._retry_seconds = retry_seconds
+
+    def cluster_id(self, timeout_seconds: float | None = None) -> str:
+        with self._cluster(timeout_seconds) as cluster:
+            return cluster.cluster_id
+
+    def topic_ids(self) -> dict[str, str]:
+        with self._cluster() as cluster:
+            return cluster.topic_names()
+
+    def log_ends(self, topics: Collection[str] | None, past: TimeSpan | None) -> Iterator[LogEnd]:
+        with self._cluster() as cluster:
+            yield from samples_of_broker(cluster, topics, past)
 
     def log_id(self) -> str | None:
         with self._cluster() as cluster:
@@ -95,8 +109,13 @@ class WireSource:
             for rows in decode(chunks, split.offsets_partition, split.start):
                 yield within(rows, split.start, split.end)
 
-    def _cluster(self) -> Cluster:
-        return Cluster(self._bootstrap, self._command_config, retry_seconds=self._retry_seconds)
+    def _cluster(self, response_seconds: float | None = None) -> Cluster:
+        return Cluster(
+            self._bootstrap,
+            self._command_config,
+            retry_seconds=self._retry_seconds,
+            response_seconds=response_seconds,
+        )
 
     def _offsets(self, timestamp: int) -> dict[int, int]:
         with self._cluster() as cluster:

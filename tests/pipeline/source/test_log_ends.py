@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kohort.log.checkpoint import START_OFFSETS_FILE
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.pipeline.source.factory import log_ends
-from kohort.pipeline.source.log_ends import SAMPLES_MAX, TICKS_MAX, Ticks, TimeSpan, ends_at
-from kohort.pipeline.source.source import SourceError
+from kohort.pipeline.source.factory import open_source
+from kohort.pipeline.source.log_ends import SAMPLES_MAX, TICKS_MAX, Ticks, ends_at, to_arrow
+from kohort.pipeline.source.source import TimeSpan
 from kohort.pipeline.source.wire_cluster import TopicPartition
 from kohort.pipeline.tables import TABLES
 from kohort.testing import Kafka
@@ -30,7 +30,8 @@ NOON_MS = 472_222 * HOUR_MS
 def rows(options: dict[str, str], *topics: str, past: TimeSpan | None = None) -> list[tuple]:
     """(topic, partition, log start, log end, seconds after noon)"""
     schema = TABLES["bronze_log_end"].schema
-    table = pa.Table.from_batches(log_ends(options, topics, "here", past), schema)
+    samples = open_source(options).log_ends(topics, past)
+    table = pa.Table.from_batches(to_arrow(samples, "here"), schema)
     assert set(table["cluster"].to_pylist()) <= {"here"}
     seconds = [(at.timestamp() * 1000 - NOON_MS) / 1000 for at in table["sampled_at"].to_pylist()]
     columns = [table[name].to_pylist() for name in table.column_names[1:5]]
@@ -244,8 +245,3 @@ def test_topics_on_several_nodes_are_sampled_and_missing_ones_omitted() -> None:
         assert [row[:2] for row in found] == [("orders", index) for index in range(6)]
         assert sum(row[3] for row in found) == 12
         assert {row[2] for row in found} == {0}
-
-
-def test_log_ends_need_a_source() -> None:
-    with pytest.raises(SourceError, match="path"):
-        log_ends({}, ["orders"], "here")

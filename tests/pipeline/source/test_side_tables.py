@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kohort.pipeline.source.datasource import KohortSource, register
-from kohort.pipeline.source.factory import cluster_id
+from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.source import SourceError
 from kohort.testing import Kafka
 from support.broker_thread import BrokerThread
@@ -50,13 +50,13 @@ def test_log_ends_are_sampled_from_a_broker_and_from_a_folder(
     for options in sources:
         found = rows(table="ends", topics="orders, gone", **options)
         assert [(row["partition"], row["log_end"]) for row in found] == [(0, 6), (1, 6)]
-        assert {row["cluster"] for row in found} == {cluster_id(options)}
+        assert {row["cluster"] for row in found} == {open_source(options).cluster_id()}
         (renamed, _) = rows(table="ends", topics="orders", cluster="mine", **options)
         assert renamed["cluster"] == "mine"
         an_hour_ago = str(time.time_ns() // 1_000_000 - 3_600_000)
         past = rows(table="ends", topics="orders", sinceTimestamp=an_hour_ago, **options)
         assert len(past) >= 2 * 120
-    assert cluster_id(sources[0]) == cluster_id(sources[1])
+    assert open_source(sources[0]).cluster_id() == open_source(sources[1]).cluster_id()
 
 
 @pytest.mark.clients
@@ -95,9 +95,9 @@ def test_a_stream_reads_only_the_log() -> None:
 
 
 def test_the_cluster_id_of_a_folder_is_in_meta_properties_or_its_name(tmp_path: Path) -> None:
-    assert cluster_id({"path": str(tmp_path)}) == tmp_path.name
+    assert open_source({"path": str(tmp_path)}).cluster_id() == tmp_path.name
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
-    assert cluster_id({"path": str(tmp_path)}) == "abc"
+    assert open_source({"path": str(tmp_path)}).cluster_id() == "abc"
 
 
 @pytest.mark.spark

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from kohort.log.batch import BatchBuilder
 from kohort.log.files import DiskFiles
-from kohort.pipeline.source.factory import topic_ids
+from kohort.pipeline.source.factory import open_source
 from kohort.protocol.primitives import uuid_text
 from kohort.topics.names import REGISTRY_TOPIC
 from kohort.topics.registry_log import TopicDeletedRecord, TopicRecord, encode, open_registry
@@ -18,7 +18,7 @@ RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
 def test_a_data_folder_of_kafka_has_the_ids_of_its_topics(tmp_path: Path) -> None:
     with tarfile.open(RECORDED) as tar:
         tar.extractall(tmp_path, filter="data")
-    names = topic_ids({"path": str(tmp_path / "data")})
+    names = open_source({"path": str(tmp_path / "data")}).topic_ids()
     assert names["TX4Ap8DYTCGni2rCSqNcuQ"] == "orders"
     assert names["6e2oEIM6Ti2xn0pth7Wetg"] == "prices"
 
@@ -43,9 +43,9 @@ def registry_folder(tmp_path: Path) -> Path:
 
 def test_a_data_folder_of_kohort_has_the_ids_of_deleted_topics_too(registry_folder: Path) -> None:
     expected = {uuid_text(uuid.UUID(int=number).bytes): "orders" for number in (1, 2)}
-    assert topic_ids({"path": str(registry_folder)}) == expected
+    assert open_source({"path": str(registry_folder)}).topic_ids() == expected
 
 
 def test_a_copy_of_some_partitions_has_no_ids(tmp_path: Path) -> None:
     (tmp_path / "__consumer_offsets-3").mkdir()
-    assert topic_ids({"path": str(tmp_path)}) == {}
+    assert open_source({"path": str(tmp_path)}).topic_ids() == {}

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kohort.pipeline.columns import SOURCE
-from kohort.pipeline.source.factory import log_ends
+from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.folder import FolderSource
-from kohort.pipeline.source.log_ends import TimeSpan
-from kohort.pipeline.source.source import Source
+from kohort.pipeline.source.log_ends import to_arrow
+from kohort.pipeline.source.source import Source, TimeSpan
 from kohort.pipeline.source.wire_source import WireSource
 from kohort.pipeline.tables import TABLES
 from support.kafka_process import KafkaFolder
@@ -185,7 +185,9 @@ def test_past_log_ends_from_the_broker_equal_those_from_its_folder(kafka: KafkaL
     past = TimeSpan(half_an_hour_ago - 60_000, half_an_hour_ago + 1_800_000)
     schema = TABLES["bronze_log_end"].schema
     wire, folder = (
-        pa.Table.from_batches(log_ends(options, [HISTORY, TOPIC], "here", past), schema)
+        pa.Table.from_batches(
+            to_arrow(open_source(options).log_ends([HISTORY, TOPIC], past), "here"), schema
+        )
         for options in ({"bootstrapServers": kafka.bootstrap}, {"path": str(kafka.data)})
     )
     rows = {key(row): row["log_end"] for row in folder.to_pylist()}

@@ -19,7 +19,7 @@ from kohort.client_security import (
 )
 from kohort.conformance import wire
 from kohort.conformance.wire import AsyncClient
-from kohort.pipeline.source.factory import cluster_id, log_ends, open_source, topic_ids
+from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.source import SourceError
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
@@ -68,10 +68,10 @@ def test_commits_are_read_from_a_listener_with_sasl(
                 options = options_of(kafka, tmp_path, config)
                 assert groups_in(options) == {"billing"}
                 assert str(kafka.history.requests[-1].principal) == f"User:{user}"
-        assert cluster_id(options) == kafka.call(lambda broker: broker.cluster.id)
-        assert "orders" in topic_ids(options).values()
-        (ends,) = log_ends(options, ["orders"], "c")
-        assert ends["topic"].to_pylist() == ["orders"]
+        source = open_source(options)
+        assert source.cluster_id() == kafka.call(lambda broker: broker.cluster.id)
+        assert "orders" in source.topic_ids().values()
+        assert [end.topic for end in source.log_ends(["orders"], None)] == ["orders"]
 
 
 def test_commits_are_read_with_a_certificate_of_the_client(tmp_path: Path) -> None:
