@@ -212,9 +212,10 @@ def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
         if not number or row.append_ms is None:
             continue
         lost = index.rows[number - 1].assigned - row.assigned
-        for later in index.rows[number + 1 :]:
+        for place in range(number + 1, len(index.rows)):
             if not lost:
                 break
+            later = index.rows[place]
             found = lost & later.assigned
             if found and later.append_ms is not None:
                 longest = max(longest, later.append_ms - row.append_ms)
@@ -256,7 +257,8 @@ def _revoking_ms(
     since = None
     if not before.is_consumer_group or ended is None:
         return None
-    for row in reversed(index.rows[: index.rows_of(before).stop]):
+    for place in range(index.rows_of(before).stop - 1, -1, -1):
+        row = index.rows[place]
         found = next((each for each in row.members if each.member_id == member_id), None)
         if found is None or not found.is_revoking:
             break
