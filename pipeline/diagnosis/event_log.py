@@ -154,7 +154,7 @@ class EventLog:
         if rebalance.join_ms < reportable:
             return phase
         for member in transition.left:
-            event = self._exit_event(transition, member)
+            event = self.exit_event(transition, member)
             if (
                 event is not None
                 and event.type in ("member_join_timed_out", "member_expired")
@@ -186,7 +186,7 @@ class EventLog:
     ) -> Explanation | None:
         """Explain how a member of `transition.left` left. `inferred` is the result of the rules."""
         member = exit_.member
-        event = self._exit_event(transition, member)
+        event = self.exit_event(transition, member)
         cause = _cause(event)
         if event is None or cause is None:
             return _exit_by_rebalance(member, inferred, rebalance)
@@ -203,18 +203,7 @@ class EventLog:
                 text += ", more than a third of the session timeout"
         return Explanation(cause, "exact", text, member)
 
-    def left_at(self, transition: Transition, member: Member) -> int | None:
-        event = self._exit_event(transition, member)
-        return None if event is None else event.ts_ms
-
-    def session_timeout_ms(self, transition: Transition, member: Member) -> int:
-        """Return the session timeout from the event if possible, because records lack it for
-        members of the consumer protocol."""
-        event = self._exit_event(transition, member)
-        found = None if event is None else event.detail.get("session_timeout_ms")
-        return member.session_timeout_ms if found is None else int(found)
-
-    def _exit_event(self, transition: Transition, member: Member) -> Event | None:
+    def exit_event(self, transition: Transition, member: Member) -> Event | None:
         """Return the member's newest exit event up to the record. (Tests may reuse member ids.)"""
         since = transition.before.state_ms if transition.before is not None else None
         until = transition.after.time_ms

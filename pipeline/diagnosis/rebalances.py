@@ -243,13 +243,15 @@ def _exit_row(
 ) -> MemberExit:
     member, before = exit_.member, transition.before
     assert before is not None
-    left_at = events.left_at(transition, member)
+    event = events.exit_event(transition, member)
+    # For members of the consumer protocol, records lack the session timeout.
+    logged_timeout_ms = None if event is None else event.detail.get("session_timeout_ms")
     return MemberExit(
         cluster=history.cluster,
         group=history.group,
         log_offset=transition.after.log_offset,
         generation=before.generation or 0,
-        left_at=transition.after.time_ms if left_at is None else left_at,
+        left_at=transition.after.time_ms if event is None else event.ts_ms,
         member_id=member.member_id,
         instance_id=member.instance_id,
         client_id=member.client_id,
@@ -258,7 +260,7 @@ def _exit_row(
         confidence=explanation.confidence,
         evidence=explanation.evidence,
         silence_ms=exit_.silence.total_ms,
-        session_timeout_ms=events.session_timeout_ms(transition, member),
+        session_timeout_ms=int(logged_timeout_ms or member.session_timeout_ms),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         rejoined_after_ms=exit_.rejoined_after_ms,
         heartbeat_ms_est=events.heartbeat_ms,
