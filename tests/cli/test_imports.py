@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("flags", [("conformance", "--list"), ("check", "--session-timeout", "0")])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("conformance", "--list"),
+        ("check", "--session-timeout", "0"),
+        ("pipeline", "run", "--log", "missing", "--lake", "lake"),
+    ],
+)
 def test_a_command_does_not_import_hypothesis(flags: tuple[str, ...], tmp_path: Path) -> None:
     call = f"import sys; from kohort.cli.main import main; main({flags!r}); "
     call += "sys.exit('hypothesis' in sys.modules)"
