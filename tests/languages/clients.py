@@ -3,21 +3,20 @@
 What is built is kept in the cache of support.builds until sources or pinned versions change.
 """
 
+import json
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from support.builds import cached, shared_folder
+from support.builds import cached, run, shared_folder
 from support.java import FLAGS, fetched_jars
 
 DRIVERS = Path(__file__).parent / "drivers"
-# Without a cache, the largest (Rust) take two minutes on two idle cores.
-BUILD_SECONDS = 1800
 
 
 class Missing(Exception):
@@ -54,44 +53,29 @@ def needs(*programs: str) -> None:
         raise Missing(f"not on the PATH: {', '.join(missing)}")
 
 
-def run(folder: Path, *command: str | Path) -> None:
-    done = subprocess.run(
-        [str(each) for each in command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=BUILD_SECONDS,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
-
-
 def contents(folder: Path, *patterns: str) -> list[bytes]:
     """The key of a build: the names and contents of its sources."""
     files = sorted({file for pattern in patterns for file in folder.glob(pattern)})
     return [part for file in files for part in (str(file.name).encode(), file.read_bytes())]
 
 
-def copy(source: Path, target: Path) -> Path:
-    return Path(shutil.copytree(source, target))
-
-
 # --- Python: a virtual environment per version, as old ones exclude new ones
 
 
-def python(library: str, version: str, module: str, *others: str) -> Client:
+def python(library: str, version: str, module: str, *others: str, **differs: Difference) -> Client:
     requirements = [f"{library}=={version}", *others]
 
     def build(folder: Path) -> None:
-        run(DRIVERS, sys.executable, "-m", "venv", folder)
+        run(sys.executable, "-m", "venv", folder, cwd=DRIVERS)
         pip = (folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps")
-        run(DRIVERS, *pip, "--disable-pip-version-check", *requirements)
+        run(*pip, "--disable-pip-version-check", *requirements, cwd=DRIVERS)
 
     def command() -> list[str]:
         key = [sys.version, *requirements]
         folder = cached(f"languages-{library}-{version}", key, build)
         return [str(folder / "bin" / "python"), str(DRIVERS / "python" / f"{module}.py")]
 
-    return Client("Python", library, version, command)
+    return Client("Python", library, version, command, differs)
 
 
 AIOKAFKA = ("async-timeout==5.0.1", "packaging==25.0", "typing-extensions==4.15.0")
@@ -100,19 +84,19 @@ AIOKAFKA = ("async-timeout==5.0.1", "packaging==25.0", "typing-extensions==4.15.
 # --- Go: one module, one program per library
 
 
-def go(library: str, module: str, program: str) -> Client:
+def go(library: str, module: str, program: str, **differs: Difference) -> Client:
     folder = DRIVERS / "go"
 
     def build(out: Path) -> None:
         out.mkdir()
-        run(folder, "go", "build", "-o", out / program, f"./{program}")
+        run("go", "build", "-o", out / program, f"./{program}", cwd=folder)
 
     def command() -> list[str]:
         needs("go")
         key = contents(folder, "go.*", "protocol/*.go", f"{program}/*.go")
         return [str(cached(f"languages-{program}", key, build) / program)]
 
-    return Client("Go", library, pinned_go(folder / "go.mod", module), command)
+    return Client("Go", library, pinned_go(folder / "go.mod", module), command, differs)
 
 
 def pinned_go(file: Path, module: str) -> str:
@@ -123,14 +107,14 @@ def pinned_go(file: Path, module: str) -> str:
 # --- Node: one package, one program per library
 
 
-def node(library: str, program: str) -> Client:
+def node(library: str, program: str, **differs: Difference) -> Client:
     folder = DRIVERS / "node"
 
     def build(out: Path) -> None:
         out.mkdir()
         for name in ("package.json", "package-lock.json"):
             shutil.copy(folder / name, out)
-        run(out, "npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", "--silent")
+        run("npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", "--silent", cwd=out)
 
     def command() -> list[str]:
         needs("node", "npm")
@@ -138,12 +122,10 @@ def node(library: str, program: str) -> Client:
         return ["node", str(folder / program), str(modules / "node_modules")]
 
     version = pinned_node(folder / "package.json", library)
-    return Client("Node", library, version, command)
+    return Client("Node", library, version, command, differs)
 
 
 def pinned_node(file: Path, library: str) -> str:
-    import json
-
     return str(json.loads(file.read_text())["dependencies"][library])
 
 
@@ -159,7 +141,7 @@ def java(version: str) -> Client:
         jars = fetched_jars(folder / "pom.xml", f"languages-java-{version}", **properties)
 
         def build(out: Path) -> None:
-            run(folder, "javac", "-nowarn", "-cp", f"{jars}/*", "-d", out, "Driver.java")
+            run("javac", "-nowarn", "-cp", f"{jars}/*", "-d", out, "Driver.java", cwd=folder)
 
         key = [version, *contents(folder, "*")]
         classes = cached(f"languages-java-{version}-classes", key, build)
@@ -179,7 +161,7 @@ def rust(library: str) -> Client:
         out.mkdir()
         target = shared_folder("languages-rust-target")  # a changed driver builds only itself
         cargo = ("cargo", "build", "--quiet", "--release", "--target-dir", target)
-        run(folder, *cargo, "--package", program)
+        run(*cargo, "--package", program, cwd=folder)
         shutil.copy(target / "release" / program, out)
 
     def command() -> list[str]:
@@ -201,9 +183,7 @@ def pinned_rust(file: Path, library: str) -> str:
 # --- C: with the machine's librdkafka
 
 
-OLD_SCRAM = {
-    "scram": Difference("its exchange of SCRAM-SHA-512 is rejected", "SASL authentication error")
-}
+OLD_SCRAM = Difference("its exchange of SCRAM-SHA-512 is rejected", "SASL authentication error")
 
 
 def c() -> Client:
@@ -212,7 +192,7 @@ def c() -> Client:
     def build(out: Path) -> None:
         out.mkdir()
         flags = ("-O1", "-Wall", "-Wextra", "-Werror", "-o", out / "driver")
-        run(folder, "cc", *flags, "driver.c", "-lrdkafka", "-ljansson", "-lpthread")
+        run("cc", *flags, "driver.c", "-lrdkafka", "-ljansson", "-lpthread", cwd=folder)
 
     def command() -> list[str]:
         needs("cc")
@@ -223,7 +203,9 @@ def c() -> Client:
         return [str(cached("languages-c", key, build) / "driver")]
 
     version = installed("rdkafka") or "2.0.2"  # that of Debian 12
-    return Client("C", "librdkafka", version, command, OLD_SCRAM if version < "2.1" else {})
+    return Client(
+        "C", "librdkafka", version, command, {"scram": OLD_SCRAM} if version < "2.1" else {}
+    )
 
 
 def installed(library: str) -> str | None:
@@ -235,63 +217,51 @@ def installed(library: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+LEAVES = Difference(
+    "leaves its group when it is closed", "assert stage.cluster.member_count(stage.group) == 2"
+)
+JOINS_AGAIN = Difference("joins again and repeats the commit", "it was not refused")
 CLIENTS: Sequence[Client] = (
     java("3.9.1"),
     java("4.3.0"),
-    replace(
-        go("franz-go", "github.com/twmb/franz-go", "franz-go"),
-        differs={
-            "kip848_static": Difference(
-                "leaves without its instance id, which is rejected", "UNRELEASED_INSTANCE_ID"
-            )
-        },
+    go(
+        *("franz-go", "github.com/twmb/franz-go", "franz-go"),
+        kip848_static=Difference(
+            "leaves without its instance id, which is rejected", "UNRELEASED_INSTANCE_ID"
+        ),
     ),
-    replace(
-        go("kafka-go", "github.com/segmentio/kafka-go", "kafka-go"),
-        differs={
-            "acl": Difference(
-                "reports a missing ACL as a topic that does not exist",
-                "[3] Unknown Topic Or Partition",
-            )
-        },
+    go(
+        *("kafka-go", "github.com/segmentio/kafka-go", "kafka-go"),
+        acl=Difference(
+            "reports a missing ACL as a topic that does not exist",
+            "[3] Unknown Topic Or Partition",
+        ),
     ),
     go("sarama", "github.com/IBM/sarama", "sarama"),
     go("confluent-kafka-go", "github.com/confluentinc/confluent-kafka-go/v2", "confluent"),
-    replace(
-        node("kafkajs", "kafkajs.js"),
-        differs={
-            "regex": Difference("matches the pattern once, when it subscribes", "the new topic")
-        },
+    node(
+        *("kafkajs", "kafkajs.js"),
+        regex=Difference("matches the pattern once, when it subscribes", "the new topic"),
     ),
-    replace(
-        node("@platformatic/kafka", "platformatic.js"),
-        differs={
-            "static": Difference(
-                "leaves its group when it is closed",
-                "assert stage.cluster.member_count(stage.group) == 2",
-            ),
-            "kip848_static": Difference(
-                "leaves its group when it is closed",
-                "assert stage.cluster.member_count(stage.group) == 2",
-            ),
-            "removed": Difference("joins again and repeats the commit", "it was not refused"),
-            "fenced": Difference("joins again and repeats the commit", "it was not refused"),
-            "producer_fencing": Difference(
-                "sends producer id 0, which belongs to another producer, instead of -1",
-                "executing API InitProducerId",
-            ),
-        },
+    node(
+        *("@platformatic/kafka", "platformatic.js"),
+        static=LEAVES,
+        kip848_static=LEAVES,
+        removed=JOINS_AGAIN,
+        fenced=JOINS_AGAIN,
+        producer_fencing=Difference(
+            "sends producer id 0, which belongs to another producer, instead of -1",
+            "executing API InitProducerId",
+        ),
     ),
     rust("rdkafka"),
     rust("krafka"),
     c(),
-    replace(python("confluent-kafka", "2.0.2", "confluent"), differs=OLD_SCRAM),
+    python("confluent-kafka", "2.0.2", "confluent", scram=OLD_SCRAM),
     python("confluent-kafka", "2.16.1", "confluent", "typing-extensions==4.15.0"),
-    replace(
-        python("kafka-python", "2.0.2", "kafka_python"),
-        differs={
-            "acl": Difference("reports a missing ACL as a timeout", "Failed to update metadata")
-        },
+    python(
+        *("kafka-python", "2.0.2", "kafka_python"),
+        acl=Difference("reports a missing ACL as a timeout", "Failed to update metadata"),
     ),
     python("kafka-python", "3.0.12", "kafka_python"),
     python("aiokafka", "0.8.1", "aio", *AIOKAFKA, "kafka-python==2.0.2"),
