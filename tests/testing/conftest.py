@@ -118,28 +118,21 @@ def committer_of() -> Iterator[Callable[..., Committer]]:
         each.consumer.close()
 
 
-@pytest.fixture
-def service_of() -> Callable[[Kafka], contextlib.AbstractContextManager[Service]]:
-    """For brokers that a test creates itself."""
-
-    @contextlib.contextmanager
-    def serving(kafka: Kafka) -> Iterator[Service]:
-        kafka.topic("orders", partitions=1)
-        service = Service(kafka, "billing", "orders")
-        try:
-            yield service
-        finally:
-            service.close()
-
-    return serving
+@contextlib.contextmanager
+def serving(kafka: Kafka) -> Iterator[Service]:
+    kafka.topic("orders", partitions=1)
+    service = Service(kafka, "billing", "orders")
+    try:
+        yield service
+    finally:
+        service.close()
 
 
 @pytest.fixture
 def service(kafka: Kafka) -> Iterator[Service]:
     kafka.topic("orders", partitions=1).produce([b"a", b"b", b"c"])
-    service = Service(kafka, "billing", "orders")
-    yield service
-    service.close()
+    with serving(kafka) as service:
+        yield service
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from kafka.structs import OffsetAndMetadata
 from kohort.testing import Kafka
 from support.wire import is_refused
 
+from .conftest import serving
+
 pytestmark = pytest.mark.clients
 
 NewCommitter = Callable[..., Any]
@@ -225,8 +227,8 @@ def test_a_frozen_clock_stays_frozen_across_a_crash(kafka: Kafka, service: Any) 
 
 
 @pytest.mark.parametrize("end", ["crash", "restart", "broker_down"])
-def test_a_restart_evicts_no_disconnected_member(end: str, service_of: Callable[..., Any]) -> None:
-    with Kafka(evict_disconnected=True) as kafka, service_of(kafka):
+def test_a_restart_evicts_no_disconnected_member(end: str) -> None:
+    with Kafka(evict_disconnected=True) as kafka, serving(kafka):
         group = kafka.group("billing").wait_stable(members=1)
         members = group.members
         if end == "broker_down":
@@ -240,17 +242,17 @@ def test_a_restart_evicts_no_disconnected_member(end: str, service_of: Callable[
 
 
 @pytest.mark.parametrize("end", ["stop", "reset"])
-def test_stop_and_reset_record_no_exits(end: str, service_of: Callable[..., Any]) -> None:
-    with Kafka(evict_disconnected=True) as kafka, service_of(kafka):
+def test_stop_and_reset_record_no_exits(end: str) -> None:
+    with Kafka(evict_disconnected=True) as kafka, serving(kafka):
         kafka.group("billing").wait_stable(members=1)
         history = kafka.history
         getattr(kafka, end)()
         assert history.exits() == []
 
 
-def test_a_hold_continues_across_a_crash(kafka: Kafka, service_of: Callable[..., Any]) -> None:
+def test_a_hold_continues_across_a_crash(kafka: Kafka) -> None:
     group = kafka.group("billing")
-    with group.hold_joins() as held, service_of(kafka):
+    with group.hold_joins() as held, serving(kafka):
         held.wait()
         kafka.crash()
         held.wait()

@@ -1,10 +1,7 @@
 """`--kafka-timeline`: one HTML page for a whole run."""
 
 import itertools
-import os
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,13 +18,11 @@ from kohort.testing.timeline.drawing import (
     draw,
 )
 from kohort.testing.timeline.page import TESTS_MAX, Section, page
+from support.chromium import opened
 
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-NEEDS_CHROMIUM = "needs chromium on the PATH"
 
 TESTS = """
     def test_that_passes(kafka):
@@ -175,20 +170,13 @@ def test_labels_do_not_overlap_and_the_axis_begins_with_the_group() -> None:
 
 
 def test_chromium_shows_the_page_without_an_error(kafka: Kafka, tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{NEEDS_CHROMIUM}, and is not skipped in CI", pytrace=False)
-        pytest.skip(NEEDS_CHROMIUM)
     kafka.topic("orders", partitions=2)
     kafka.fake_member("billing", topics=["orders"], client_id="one").wait_owned(2)
     file, picture = tmp_path / "page.html", tmp_path / "page.png"
     file.write_text(page([Section("test_it", "failed", 1.0, "it <fails>", draw(kafka.history))]))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
-    shown = [f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={picture}", file.as_uri()]
-    done = subprocess.run(
-        [CHROMIUM, *flags, *shown], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "CONSOLE" not in done.stderr, done.stderr
+    with opened(file, tmp_path / "profile") as browser:
+        browser.picture(picture)
+        assert browser.problems == []
     assert picture.read_bytes().startswith(b"\x89PNG")
     # An empty page of this size has about 4 kB.
     assert picture.stat().st_size > 10_000

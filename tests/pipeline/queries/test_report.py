@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from chromium import Browser, opened
 from kohort.cli.main import main
 from kohort.pipeline.diagnosis.rows import Ownership
 from kohort.pipeline.formatting import MemberNames
@@ -21,6 +20,7 @@ from kohort.pipeline.report.panels import (
     partition_ranges,
 )
 from lake_builder import NINE, NOW, GroupRows, Record, Rows, at, log_ends, ms, write_lake
+from support.chromium import Browser, opened
 
 # Names that clients could choose to attack a page, and unusual ones.
 SCRIPT = "</script><script>window.attacked = 1</script>"
