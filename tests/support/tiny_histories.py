@@ -132,47 +132,34 @@ def init(producer_id: int, epoch: int, client: str = "producer") -> InitProducer
     )
 
 
+def _of(member: str, outcome: Outcome = "ok") -> dict[str, Any]:
+    """The fields that all operations of a member have."""
+    return {"client": member, "group": GROUP, "member": member, "outcome": outcome}
+
+
 def assigned(member: str, generation: int, *partitions: int, leader: str = "") -> Assigned:
     """With a leader: in a classic group."""
-    return Assigned(
-        client=member,
-        group=GROUP,
-        member=member,
-        generation=generation,
-        partitions=partitions,
-        leader=leader,
-        outcome="ok",
-    )
+    return Assigned(**_of(member), generation=generation, partitions=partitions, leader=leader)
 
 
 def joined(member: str, generation: int) -> Joined:
-    return Joined(
-        client=member,
-        group=GROUP,
-        member=member,
-        generation=generation,
-        leader=member,
-        outcome="ok",
-    )
+    return Joined(**_of(member), generation=generation, leader=member)
 
 
 def heartbeat(
     member: str, generation: int, *partitions: int, epoch: int = -1, error: str = ""
 ) -> Heartbeat:
     return Heartbeat(
-        client=member,
-        group=GROUP,
-        member=member,
+        **_of(member, "fail" if error else "ok"),
         generation=generation,
         partitions=partitions,
         epoch=epoch,
-        outcome="fail" if error else "ok",
         error=error,
     )
 
 
 def left(member: str) -> Left:
-    return Left(client=member, group=GROUP, member=member, outcome="ok")
+    return Left(**_of(member))
 
 
 def commit(
@@ -187,16 +174,13 @@ def commit(
     begin: int = -1,
 ) -> Commit:
     return Commit(
-        client=member,
-        group=GROUP,
+        **_of(member, outcome),
         partition=0,
         offset=offset,
         metadata=metadata,
-        member=member,
         generation=generation,
         is_classic=is_classic,
         transaction=transaction,
-        outcome=outcome,
         begin=begin,
     )
 
