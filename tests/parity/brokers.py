@@ -3,7 +3,7 @@ Kafka for each of SETTINGS."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Container, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from pathlib import Path
 
 from kohort.broker.broker import Broker
@@ -11,7 +11,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import SecurityProtocol
 from kohort.broker.security.principal import user
 from kohort.conformance.broker import STARTED_MS, STEP_MS, TOPICS, RemoteBroker, ScriptBroker
-from kohort.conformance.player import CONCURRENT_MAX, Player, play
+from kohort.conformance.player import play
 from kohort.conformance.scenario import Scenario
 from kohort.conformance.settings import AUTHORIZER, SETTINGS, USERS, Settings
 from kohort.conformance.transcript import Transcript
@@ -141,38 +141,3 @@ async def kafka_broker(
         await broker.inspect()
         await broker.prepare()
         yield broker
-
-
-class Kafkas:
-    """A player for each of the SETTINGS that the scenarios need."""
-
-    def __init__(self, players: Mapping[str, Player]) -> None:
-        self._players = players
-
-    async def play(self, scenarios: Collection[Scenario], quiet_ms: int) -> dict[str, Transcript]:
-        found: dict[str, Transcript] = {}
-        played = await asyncio.gather(
-            *(
-                player.play([s for s in scenarios if s.settings == name], quiet_ms=quiet_ms)
-                for name, player in self._players.items()
-            )
-        )
-        for transcripts in played:
-            found |= transcripts
-        return found
-
-
-@contextlib.asynccontextmanager
-async def kafkas(
-    jars: Path, folder: Path, scenarios: Collection[Scenario]
-) -> AsyncIterator[Kafkas]:
-    """Start a Kafka for each of the SETTINGS that the scenarios need."""
-    async with contextlib.AsyncExitStack() as stack:
-        players: dict[str, Player] = {}
-        limit = asyncio.Semaphore(CONCURRENT_MAX)
-        for name in dict.fromkeys(each.settings for each in scenarios):
-            settings = SETTINGS[name]
-            starting = kafka_broker(jars, folder / name, settings)
-            broker = await stack.enter_async_context(starting)
-            players[name] = Player(broker, settings, limit=limit)
-        yield Kafkas(players)

@@ -3,14 +3,16 @@ compares with kohort: the first one of each file; in `make parity` all of them, 
 `make parity RECORD=1` records Kafka's responses.
 """
 
+import asyncio
+import contextlib
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from kohort.conformance.broker import QUIET_MS, STARTED_MS
-from kohort.conformance.player import LONG_QUIET_MS, play
+from kohort.conformance.player import CONCURRENT_MAX, LONG_QUIET_MS, Player, play
 from kohort.conformance.recordings import FOLDER, KAFKA_VERSION, difference, recorded
 from kohort.conformance.scenario import Scenario, load
 from kohort.conformance.settings import (
@@ -23,7 +25,7 @@ from kohort.conformance.settings import (
 )
 from kohort.conformance.transcript import Transcript
 
-from .brokers import kafkas, kohort_broker
+from .brokers import kafka_broker, kohort_broker
 
 YEAR_MS = 365 * 24 * 3600 * 1000
 AUTHORIZING = (AUTHORIZER, "super.users", "allow.everyone.if.no.acl.found")
@@ -46,24 +48,50 @@ def chosen() -> list[Scenario]:
     return list({each.part: each for each in reversed(scenarios)}.values())
 
 
+@contextlib.asynccontextmanager
+async def kafkas(
+    jars: Path, folder: Path, scenarios: Collection[Scenario]
+) -> AsyncIterator[Callable[[Collection[Scenario], int], Awaitable[dict[str, Transcript]]]]:
+    """Start a Kafka for each of the SETTINGS that the scenarios need, and yield a function that
+    plays scenarios on them."""
+    players: dict[str, Player] = {}
+
+    async def play_on_kafka(chosen: Collection[Scenario], quiet_ms: int) -> dict[str, Transcript]:
+        played = await asyncio.gather(
+            *(
+                player.play([each for each in chosen if each.settings == name], quiet_ms=quiet_ms)
+                for name, player in players.items()
+            )
+        )
+        return {name: each for found in played for name, each in found.items()}
+
+    async with contextlib.AsyncExitStack() as stack:
+        limit = asyncio.Semaphore(CONCURRENT_MAX)
+        for name in dict.fromkeys(each.settings for each in scenarios):
+            starting = kafka_broker(jars, folder / name, SETTINGS[name])
+            broker = await stack.enter_async_context(starting)
+            players[name] = Player(broker, SETTINGS[name], limit=limit)
+        yield play_on_kafka
+
+
 @pytest.mark.java
 @pytest.mark.parity
 @pytest.mark.slow
 async def test_transcripts_are_those_of_a_running_kafka(kafka_jars: Path, tmp_path: Path) -> None:
     scenarios = chosen()
     if os.environ.get("KOHORT_PARITY_RECORD") == "1":
-        async with kafkas(kafka_jars, tmp_path, scenarios) as running:
+        async with kafkas(kafka_jars, tmp_path, scenarios) as play_on_kafka:
             # The first responses of a JVM take longer than later ones.
-            await running.play(scenarios, LONG_QUIET_MS)
-            found = await running.play(scenarios, LONG_QUIET_MS)
+            await play_on_kafka(scenarios, LONG_QUIET_MS)
+            found = await play_on_kafka(scenarios, LONG_QUIET_MS)
         needed = {each.name: await needed_settings(each, found[each.name]) for each in scenarios}
         record(scenarios, found, needed)
         return
-    async with kafkas(kafka_jars, tmp_path, scenarios) as running:
-        found = await running.play(scenarios, QUIET_MS)
+    async with kafkas(kafka_jars, tmp_path, scenarios) as play_on_kafka:
+        found = await play_on_kafka(scenarios, QUIET_MS)
         # Again those that a JVM was too slow for at first.
         differing = [each for each in scenarios if differs(each, found[each.name])]
-        found |= await running.play(differing, LONG_QUIET_MS)
+        found |= await play_on_kafka(differing, LONG_QUIET_MS)
     differences = {
         each.name: text for each in differing if (text := differs(each, found[each.name]))
     }
