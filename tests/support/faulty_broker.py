@@ -6,13 +6,12 @@ response, is changed. The others replace a function of the broker.
 
 from collections.abc import Callable
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from kohort.check.targets import OwnBroker
 from kohort.coordinator.consumer import reconcile
 from kohort.coordinator.consumer.group import FREE
-from kohort.coordinator.coordinator import Coordinator
 from kohort.log.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, assemble, read_header
 from kohort.log.records import records
 from kohort.protocol.apis import APIS
@@ -90,17 +89,18 @@ def with_request(change: Callable[[Any], None]) -> Change:
 # --- requests
 
 
-def acknowledge_only(request: InterceptedRequest) -> bool:
-    record = request.record
-    none = ErrorCode.none
-    request.respond(error_response(record.api_key, record.version, record.message, none))
-    return True
+def answer(error: ErrorCode) -> Change:
+    """Respond without handling the request."""
+
+    def intercept(request: InterceptedRequest) -> bool:
+        record = request.record
+        request.respond(error_response(record.api_key, record.version, record.message, error))
+        return True
+
+    return intercept
 
 
-def let_rejoin(request: InterceptedRequest) -> bool:
-    record, error = request.record, ErrorCode.rebalance_in_progress
-    request.respond(error_response(record.api_key, record.version, record.message, error))
-    return True
+acknowledge_only, let_rejoin = answer(ErrorCode.none), answer(ErrorCode.rebalance_in_progress)
 
 
 def commit_ahead(message: Any) -> None:
@@ -127,12 +127,11 @@ def reverse_records(message: Any) -> None:
     )
 
 
-def always_commit(message: Any) -> None:
-    message.committed = True
+def end_with(*, commit: bool) -> Change:
+    def change(message: Any) -> None:
+        message.committed = commit
 
-
-def always_abort(message: Any) -> None:
-    message.committed = False
+    return with_request(change)
 
 
 def give_all_the_same(message: Any) -> None:
@@ -142,8 +141,7 @@ def give_all_the_same(message: Any) -> None:
 
 def as_current_member(request: InterceptedRequest) -> bool:
     """Let a commit pass as that of a member of the current generation."""
-    message, groups = request.context.request, coordinator(request)
-    group = None if groups is None else groups.groups.get(message.group_id)
+    message, group = request.context.request, group_of(request, "groups")
     if group is not None and group.members:
         message.generation_id_or_member_epoch = group.generation
         message.member_id = next(iter(group.members))
@@ -152,26 +150,24 @@ def as_current_member(request: InterceptedRequest) -> bool:
 
 def in_current_epoch(request: InterceptedRequest) -> bool:
     """Let a commit pass as one of the member's current epoch."""
-    message, groups = request.context.request, coordinator(request)
-    group = None if groups is None else groups.consumer_groups.get(message.group_id)
+    message, group = request.context.request, group_of(request, "consumer_groups")
     if group is not None and message.member_id in group.members:
         message.generation_id_or_member_epoch = group.members[message.member_id].epoch
     return False
 
 
 def forget_generations(request: InterceptedRequest) -> bool:
-    message, groups = request.context.request, coordinator(request)
-    group = None if groups is None else groups.groups.get(message.group_id)
+    group = group_of(request, "groups")
     if group is not None and group.generation > 0:
         group.generation -= 1
     return False
 
 
-def coordinator(request: InterceptedRequest) -> Coordinator | None:
-    """Return the coordinator of the group of a request, if this node has it."""
-    coordinators = request.node.coordinators
-    context = coordinators.contexts.get(coordinators.partition_of(request.context.request.group_id))
-    return None if context is None else context.coordinator
+def group_of(request: InterceptedRequest, kind: Literal["groups", "consumer_groups"]) -> Any:
+    """Return the group of a request, if this node coordinates it; None if there is none."""
+    group_id, coordinators = request.context.request.group_id, request.node.coordinators
+    context = coordinators.contexts.get(coordinators.partition_of(group_id))
+    return None if context is None else getattr(context.coordinator, kind).get(group_id)
 
 
 # --- responses
@@ -428,8 +424,8 @@ FAULTS = (
     api_fault(
         "failed commit visible", "failed-commit-visible", "OffsetCommit", with_response(deny)
     ),
-    api_fault("abort commits", "G1a", "EndTxn", with_request(always_commit), 1),
-    api_fault("commit aborts", "lost-write", "EndTxn", with_request(always_abort)),
+    api_fault("abort commits", "G1a", "EndTxn", end_with(commit=True), 1),
+    api_fault("commit aborts", "lost-write", "EndTxn", end_with(commit=False)),
     api_fault("epoch given out twice", "producer-epoch", "InitProducerId", same_producer(), 1),
     api_fault(
         "fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1, seconds=1.5
