@@ -66,11 +66,6 @@ class Sample(NamedTuple):
         )
 
 
-def memory_of(broker: BrokerProcess) -> int:
-    status = Path(f"/proc/{broker.process.pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) * 1024
-
-
 def sample_until_killed(
     broker: BrokerProcess,
     groups: list[list[GroupCommits]],
@@ -85,7 +80,7 @@ def sample_until_killed(
         while (now := time.monotonic()) < until and broker.process.poll() is None:
             time.sleep(min(0.25, until - now))
             commits = sum(group.acknowledged or 0 for own in groups for group in own)
-            samples.append(Sample(now - started, commits, memory_of(broker), log_bytes(data)))
+            samples.append(Sample(now - started, commits, broker.resident_bytes, log_bytes(data)))
             if now > reported + REPORT_SECONDS:
                 reported = now
                 print(samples[-1].line(), flush=True)

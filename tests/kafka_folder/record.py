@@ -181,7 +181,6 @@ def make_topics(address: str) -> None:
     )
     for each in created.values():
         each.result()
-    orders = ConfigResource(ConfigResource.Type.TOPIC, TOPIC)
     for key, value, operation in (
         ("max.message.bytes", "2000000", AlterConfigOpType.SET),
         ("retention.ms", None, AlterConfigOpType.DELETE),

@@ -126,17 +126,9 @@ def failure_of(tests: list[str], copy: Path) -> str | None:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": str(copy.parent),
     }
-    command = [
-        sys.executable,
-        "-c",
-        LIMITED_PYTEST,
-        "-q",
-        "-x",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-    ]
-    command += ["-p", "no:randomly"]  # a fixed order, so that tables of two runs are comparable
+    command = [sys.executable, "-c", LIMITED_PYTEST, "-q", "-x", "--tb=no"]
+    # A fixed order, so that tables of two runs are comparable.
+    command += ["-p", "no:cacheprovider", "-p", "no:randomly"]
     # Tests that need a tool or a server may fail for other reasons.
     command += ["-m", "not java and not clients and not parity", *tests]
     process = subprocess.Popen(
