@@ -502,7 +502,7 @@ class CoordinatorRuntime:
         """Reload the partition after an unexpected exception in a decision, because the state of
         its groups may be inconsistent, and fail its waiting requests. The caller raises the
         exception again, so that it is logged."""
-        if context.coordinator is not coordinator or not context.is_open:
+        if context.coordinator is not coordinator or context.state is CoordinatorState.CLOSED:
             return
         if context.state is CoordinatorState.LOADING:
             self._fail(context, error)  # the same exception might be raised forever
