@@ -451,7 +451,6 @@ class Coordinator:
                 group.generation,
             )
             _report_members(decision, EventType.GROUP_UNLOADED, group, group.state, DEAD)
-            group.transition(DEAD, 0)
         for each in self._partition.consumer_groups.values():
             _report_members(decision, EventType.GROUP_UNLOADED, each, each.state, DEAD)
         self._partition.groups.clear()

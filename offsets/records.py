@@ -12,10 +12,9 @@ from ..assignors.server.model import TopicId
 
 
 class GroupType(StrEnum):
-    """The type of a group, as returned by ListGroups (upstream: Group.GroupType)."""
+    """The type of a group that kohort does not serve, as in ListGroups (upstream:
+    Group.GroupType)."""
 
-    CLASSIC = "classic"
-    CONSUMER = "consumer"  # KIP-848
     SHARE = "share"  # KIP-932
     STREAMS = "streams"  # KIP-1071
 

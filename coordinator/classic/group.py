@@ -314,7 +314,6 @@ def restore(group_id: str, value: GroupMetadata) -> Group:
     group = Group(group_id, value.state_timestamp_ms)
     group.stored = value
     group.state = STABLE if value.members else EMPTY
-    group.previous_state = DEAD
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol_name

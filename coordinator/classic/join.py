@@ -5,9 +5,9 @@ Upstream: GroupMetadataManager.classicGroupJoin and the methods it calls; for st
 """
 
 from dataclasses import replace
-from typing import Final
 
 from ...offsets.causes import Cause
+from ...protocol.apis import STRING_BYTES_MAX
 from ...protocol.errors import ErrorCode
 from ..commands import JoinGroup, JoinResult, join_error, sync_error
 from ..deadlines import DeadlineKey
@@ -16,9 +16,6 @@ from ..outcome import EventType, Outcome, reply
 from .group import CONSUMER, Group, Member
 from .rebalance import complete_if_joined, current_generation, prepare_rebalance
 from .states import COMPLETING, EMPTY, PREPARING, STABLE
-
-# The longest string in Kafka's protocol. A longer member id does not fit in a response or a record.
-_MEMBER_ID_BYTES_MAX: Final = 0x7FFF
 
 
 def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now: int) -> Outcome:
@@ -85,7 +82,7 @@ def _join_without_member_id(decision: Decision, group: Group, command: JoinGroup
     instance_id = command.group_instance_id
     prefix = command.client_id or "" if instance_id is None else instance_id
     member_id = f"{prefix}-{decision.partition.new_member_id()}"
-    if len(member_id.encode()) > _MEMBER_ID_BYTES_MAX:
+    if len(member_id.encode()) > STRING_BYTES_MAX:
         # Upstream also fails, but first adds a member whose id is too long for any client to send.
         _reject(decision, group, command, ErrorCode.unknown_server_error)
         return

@@ -97,11 +97,10 @@ STABLE: Final = State.STABLE
 DEAD: Final = State.DEAD
 
 VALID_TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
-    EMPTY: frozenset({PREPARING, DEAD}),
-    PREPARING: frozenset({EMPTY, COMPLETING, DEAD}),
-    COMPLETING: frozenset({PREPARING, STABLE, DEAD}),
-    STABLE: frozenset({PREPARING, DEAD}),
-    DEAD: frozenset(),
+    EMPTY: frozenset({PREPARING}),
+    PREPARING: frozenset({EMPTY, COMPLETING}),
+    COMPLETING: frozenset({PREPARING, STABLE}),
+    STABLE: frozenset({PREPARING}),
 }
 
 # The response to a valid heartbeat. Empty and Dead have no members.

@@ -151,7 +151,7 @@ def test_requests_to_an_unknown_group_create_nothing(harness: CoordinatorHarness
     assert not harness.log
 
 
-@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("state", VALID_TRANSITIONS)
 def test_only_valid_transitions_are_allowed(harness: CoordinatorHarness, state: State) -> None:
     harness.request_member_id()
     for follower in State:
