@@ -351,7 +351,6 @@ class BrokerComponents:
                 partitions=_partition_count(self._topics, OFFSETS_TOPIC, configured),
                 partition=partition,
                 group_commit=self.group_commit,
-                files=self._storage.files,
             ),
             cache=self._cache,
             clock=self._clock,

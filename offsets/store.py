@@ -4,18 +4,16 @@ The store appends records by group commit, and loads partitions from their snaps
 table holds the resulting offsets, and the coordinator holds the groups.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from ..log.batch import BatchHeader, BatchProducer, check_crc
 from ..log.cache_files import OFFSETS_SNAPSHOT, remove_cache_files
 from ..log.errors import CorruptBatch, RecordsTooLarge
-from ..log.files import Files
-from ..log.group_commit import GroupCommit
 from ..log.log import Log
 from ..log.producer_state import ABORT, COMMIT, EndMarker, encode_marker, read_marker
 from ..log.records import records as records_of
 from ..log.tasks import run_synchronously
-from .coordinator_topic import CoordinatorTopic, StoredPartition
+from .coordinator_topic import CoordinatorTopic
 from .record_codec import decode_record, encode_record, encode_records
 from .records import (
     GroupMetadataRecord,
@@ -35,17 +33,6 @@ COMMIT_BYTES_MIN = 7 + 10
 
 class OffsetsStore(CoordinatorTopic):
     """The partitions of the offsets topic."""
-
-    def __init__(
-        self,
-        *,
-        partitions: int,
-        partition: Callable[[int], StoredPartition],
-        group_commit: GroupCommit,
-        files: Files,
-    ) -> None:
-        super().__init__(partitions=partitions, partition=partition, group_commit=group_commit)
-        self._files = files
 
     @property
     def is_persistent(self) -> bool:
@@ -101,7 +88,7 @@ class OffsetsStore(CoordinatorTopic):
         then not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch, call
         `invalidate`.
         """
-        snapshot = open_snapshot(log.folder, self._files, log.start_offset, log.end_offset)
+        snapshot = open_snapshot(log.folder, log.files, log.start_offset, log.end_offset)
         if snapshot is None:
             return 0, self._replay(log, 0, [])
         table.attach(snapshot.file, snapshot.extents, snapshot.topics)
@@ -125,20 +112,20 @@ class OffsetsStore(CoordinatorTopic):
     ) -> SnapshotWriter:
         """Start writing a snapshot. Raises OSError."""
         encoded = ((key, value) for key, value in map(encode_record, metadata) if value is not None)
-        return SnapshotWriter(log.folder, self._files, log.end_offset, table, encoded)
+        return SnapshotWriter(log.folder, log.files, log.end_offset, table, encoded)
 
     def has_snapshot(self, log: Log) -> bool:
-        return self._files.exists(log.folder / OFFSETS_SNAPSHOT)
+        return log.files.exists(log.folder / OFFSETS_SNAPSHOT)
 
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
         """Remove the corrupted cache file, so that the log is read instead. After a CorruptBatch,
         which the segment manifest had hidden, reopen the log and verify the whole log. Raises
         OSError, LogError."""
         if isinstance(error, CorruptBatch):
-            run_synchronously(remove_cache_files(log.folder, self._files))
+            run_synchronously(remove_cache_files(log.folder, log.files))
             self._partition(partition).reopen()
         elif self.has_snapshot(log):
-            self._files.remove(log.folder / OFFSETS_SNAPSHOT)
+            log.files.remove(log.folder / OFFSETS_SNAPSHOT)
 
 
 def decode_batch(header: BatchHeader, batch: bytes) -> list[OffsetsRecord]:

@@ -41,7 +41,7 @@ class Fixture:
         )
         partition = OffsetsPartition(self.files, LogConfig(max_message_bytes=max_message_bytes))
         self.store = OffsetsStore(
-            partitions=1, partition=lambda _: partition, group_commit=group_commit, files=self.files
+            partitions=1, partition=lambda _: partition, group_commit=group_commit
         )
         self.log = self.store.open_log(0, None)
 

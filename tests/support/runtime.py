@@ -16,7 +16,6 @@ from kohort.broker.runtime.runtime import CoordinatorRuntime
 from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.coordinator import Coordinator
 from kohort.log.cache_files import SPILL, create_empty
-from kohort.log.files import Files
 from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
 from kohort.offsets.store import OffsetsStore
@@ -112,7 +111,6 @@ def new_runtime(
     partitions: int,
     partition: Callable[[int], Any],
     group_commit: GroupCommit,
-    files: Files,
     timers: Any,
     scheduler: Scheduler,
     cache: OffsetsCache,
@@ -125,9 +123,7 @@ def new_runtime(
 ) -> CoordinatorRuntime:
     """By default it coordinates all partitions and publishes no events."""
     return CoordinatorRuntime(
-        store=OffsetsStore(
-            partitions=partitions, partition=partition, group_commit=group_commit, files=files
-        ),
+        store=OffsetsStore(partitions=partitions, partition=partition, group_commit=group_commit),
         cache=cache,
         clock=timers.clock,
         timers=timers,
@@ -193,7 +189,6 @@ class RuntimeHarness:
             partitions=1,
             partition=lambda _index: self.partition,
             group_commit=self.group_commit,
-            files=self.files,
             timers=self.timers,
             scheduler=self.scheduler,
             cache=self.cache,

@@ -267,7 +267,6 @@ class VirtualBroker:
             partitions=self._offsets_partitions,
             partition=self.offsets_partition,
             group_commit=self.group_commit,
-            files=self.files,
             timers=self.timers,
             scheduler=self.scheduler,
             cache=OffsetsCache(0),
