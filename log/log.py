@@ -506,20 +506,14 @@ class Log:
     # --- reading
 
     def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        *,
-        minimum_one: bool = True,
-        up_to: int | None = None,
-        lazy: bool = False,
+        self, offset: int, max_bytes: int, *, minimum_one: bool = True, up_to: int | None = None
     ) -> bytes | FileSlice:
         """Return complete batches of one segment, starting with the batch that contains `offset`.
 
         Returns at most `max_bytes`, except that `minimum_one` returns the first batch whatever its
-        size. Batches that extend to `up_to` (the high watermark) or beyond are excluded. At the end
-        of the log, the result is b"". If `lazy`, a large result is a FileSlice. Raises
-        OffsetOutOfRange, OSError.
+        size. Batches that extend to `up_to` (the high watermark or the last stable offset) or
+        beyond are excluded. At the end of the log, the result is b"". A large result is a
+        FileSlice. Raises OffsetOutOfRange, OSError.
         """
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:
@@ -532,7 +526,7 @@ class Log:
             if segment.end_offset > end_offset:
                 hidden = segment.find(end_offset)
                 end = segment.size if hidden is None else hidden.position
-            data = segment.read(offset, max_bytes, minimum_one, end, lazy)
+            data = segment.read(offset, max_bytes, minimum_one, end)
             if data is not None:
                 return data
             number += 1  # compaction removed the rest of this segment, so continue in the next

@@ -35,7 +35,7 @@ CHUNK_BYTES: Final = 1024 * 1024
 SEEK_BYTES: Final = 8 * 1024
 # Maximum size of a message in a format from before Kafka 0.11 that exceeds a chunk.
 OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
-# Larger reads may be returned as a FileSlice. For smaller reads, opening the file would cost more.
+# Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
 # Kafka's index offsets are 31-bit deltas from the base offset.
 OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
@@ -386,11 +386,11 @@ class Segment:
         return None
 
     def read(
-        self, offset: int, max_bytes: int, minimum_one: bool, end: int, lazy: bool = False
+        self, offset: int, max_bytes: int, minimum_one: bool, end: int
     ) -> bytes | FileSlice | None:
         """Return complete batches, starting with the one that contains `offset` and ending by byte
-        `end`, or None if no batch contains it. Reads them with one call and decodes nothing. If
-        `lazy`, a large result is a FileSlice."""
+        `end`, or None if no batch contains it. Reads them with one call and decodes nothing. A
+        large result is a FileSlice."""
         first = self.find(offset, end)
         if first is None:
             return None
@@ -407,7 +407,7 @@ class Segment:
             if stop == first.position and minimum_one:
                 stop += first.size
         size = stop - first.position
-        if lazy and size >= SLICE_BYTES_MIN:
+        if size >= SLICE_BYTES_MIN:
             following = self.index.at_or_after_position(stop)
             end_offset_max = self.end_offset if following is None else following
             file = self._files.open(self.path, read_only=True)

@@ -125,7 +125,7 @@ def _read(
             return PartitionData(index, _NONE, *offsets)
         records: bytes | FileSlice = b""
         if limit > 0 or first:
-            records = partition.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
+            records = partition.log.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
         aborted = _aborted(partition, offset, records, end_offset) if committed_only else None
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)

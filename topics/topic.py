@@ -14,7 +14,7 @@ from ..log.checkpoint import PartitionCheckpoints
 from ..log.errors import LogError
 from ..log.files import Files
 from ..log.log import Log, LogConfig, WriteAheadSource
-from ..log.segment import FileSlice, segment_bytes_in
+from ..log.segment import segment_bytes_in
 from .configs.effective import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
 from .names import is_internal, is_reserved
@@ -166,13 +166,6 @@ class Partition:
             return high_watermark
         # The first records of an open transaction may have been deleted.
         return min(max(first_unstable, self.start_offset), high_watermark)
-
-    def read(
-        self, offset: int, max_bytes: int, *, minimum_one: bool, up_to: int
-    ) -> bytes | FileSlice:
-        """Return complete batches before `up_to`, the high watermark or the last stable offset. A
-        large read returns a FileSlice. Raises OffsetOutOfRange, a LogError."""
-        return self.log.read(offset, max_bytes, minimum_one=minimum_one, up_to=up_to, lazy=True)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """Return (the largest epoch <= `epoch`, its end offset), both UNKNOWN_EPOCH if unknown. An
