@@ -1,7 +1,7 @@
 """`kafka.fake_member(…)`: a scripted member of a group, and the collection of all fake members."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -18,6 +18,7 @@ from ..group_view import coordinator_of
 from ..lifecycle import BrokerHost
 from ..loop_thread import CALL_TIMEOUT_SECONDS, TIMEOUT_SECONDS, iterations, timed_out
 from ..recorded_request import RecordedRequest, TopicPartition
+from ..timeline.timeline import join_partitions
 from .client import ErrorResponse, Identity, RequestError
 from .consumer_member import ConsumerMember
 from .member import GroupMember
@@ -199,12 +200,7 @@ class FakeMember(SuggestsAttributes):
 
     def leave(self, reason: str | None = None) -> None:
         """Leave the group permanently, even as a static member, and end the member."""
-
-        async def leave() -> None:
-            await self._member.leave(reason)
-            await self._host.wait_until_idle()
-
-        self._host.run(leave())
+        self._do(lambda: self._member.leave(reason))
 
     def restart(self) -> None:
         """Kill the member and join as a new process. A static member replaces its old member id (in
@@ -215,12 +211,7 @@ class FakeMember(SuggestsAttributes):
     def close(self) -> None:
         """Shut down like a consumer that is closed. A dynamic member leaves the group; a static
         member of the consumer protocol leaves temporarily, and `restart` brings it back."""
-
-        async def close() -> None:
-            await self._member.close()
-            await self._host.wait_until_idle()
-
-        self._host.run(close())
+        self._do(self._member.close)
 
     def __str__(self) -> str:
         return f"fake member {self.client_id} of group {self._member.identity.group_id}"
@@ -228,9 +219,8 @@ class FakeMember(SuggestsAttributes):
     def __repr__(self) -> str:
         # Not on the broker's loop, which may be stopped when a debugger calls this method.
         member = self._member
-        owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(member.role.owned))
         state = f"{_state_of(member)}, generation {member.generation}"
-        return f"<{self}: {state}, owns {owned or 'nothing'}>"
+        return f"<{self}: {state}, owns {join_partitions(sorted(member.role.owned))}>"
 
     def _read(self, read: Callable[[], T]) -> T:
         async def when_idle() -> T:
@@ -239,11 +229,12 @@ class FakeMember(SuggestsAttributes):
 
         return self._host.run(when_idle())
 
-    def _do(self, action: Callable[[], object]) -> None:
+    def _do(self, action: Callable[[], Awaitable[None] | None]) -> None:
         """Run an action, and wait until groups and history show the broker's reaction."""
 
         async def do() -> None:
-            action()
+            if (awaitable := action()) is not None:
+                await awaitable
             await self._host.wait_until_idle()
 
         self._host.run(do())
