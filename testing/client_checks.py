@@ -105,9 +105,8 @@ class ClientChecks(SuggestsAttributes):
     checked.
     """
 
-    def __init__(self, host: BrokerHost, fake_client_ids: Container[str | None]) -> None:
+    def __init__(self, host: BrokerHost) -> None:
         self._host = host
-        self._fake_client_ids = fake_client_ids
         self.ignored: set[str] = set()
         """The kinds of findings that are ignored."""
 
@@ -144,7 +143,8 @@ class ClientChecks(SuggestsAttributes):
         raise_findings(self.findings)
 
     def _is_reported(self, finding: Finding) -> bool:
-        return finding.kind not in self.ignored and finding.client_id not in self._fake_client_ids
+        is_fake = finding.client_id in self._host.fake_members.client_ids
+        return finding.kind not in self.ignored and not is_fake
 
     # --- on the broker's loop
 

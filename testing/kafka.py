@@ -11,7 +11,6 @@ from weakref import WeakSet
 
 from ..broker.broker import Broker
 from ..broker.config.broker_config import BrokerConfig
-from ..broker.config.users import parse_users
 from ..log.group_commit import Durability
 from ..protocol.apis import NEWEST
 from ..protocol.framing import address
@@ -152,7 +151,7 @@ class Kafka(SuggestsAttributes):
         self.faults = self._faults_type(host, self.disk)
         self.fake_members = FakeMembers(host, self.faults, self._fake_member_type)
         host.fake_members = self.fake_members
-        self.client_checks = ClientChecks(host, self.fake_members.client_ids)
+        self.client_checks = ClientChecks(host)
         if self._evict_disconnected:
             host.interceptor.hooks.append(FastEviction(host))
         host.interceptor.hooks.append(self.faults)
@@ -223,7 +222,7 @@ class Kafka(SuggestsAttributes):
         """The certificates and settings that clients need for TLS and SASL."""
         from .security import Security
 
-        return Security(self._host, parse_users(self._host.config.str("kohort.users")))
+        return Security(self._host)
 
     @property
     def history(self) -> History:

@@ -114,7 +114,7 @@ class RealKafka(Kafka):
             closing.callback(_turn.end)
             self.cluster = RealCluster(self._servers)
             closing.callback(self.cluster.close)
-            self.client_checks = RealClientChecks(self._host, ())
+            self.client_checks = RealClientChecks(self._host)
             self._topics_before = self.cluster.topics()
             self._groups_before = self.cluster.groups()
             closing.callback(self.reset)

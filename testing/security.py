@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from ..broker.config.listeners import Listener
+from ..broker.config.users import parse_users
 from ..broker.handlers.k49_alter_client_quotas import changed_quotas, check_entity
 from ..broker.security.certificates import CA_FILE, CertificateAuthority
 from ..broker.security.quotas import CLIENT_KEYS, IP_KEYS, entity_of
@@ -36,9 +37,9 @@ class Security:
     """`kafka.security`: the broker's certificates, and the settings and quotas of clients. See
     docs/security.md."""
 
-    def __init__(self, host: BrokerHost, users: Mapping[str, str]) -> None:
+    def __init__(self, host: BrokerHost) -> None:
         self._host = host
-        self.users = MappingProxyType(dict(users))
+        self.users = MappingProxyType(parse_users(host.config.str("kohort.users")))
         """The password of each user."""
 
     @property
