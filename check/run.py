@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final, TypeVar
@@ -14,10 +14,11 @@ from .cluster import FINAL, GROUP, Cluster, UnknownTopic, back_off
 from .connection import Disconnected, Fields, Unsupported
 from .history import Assigned, Heartbeat, Joined, Left, ReadEnd, TopicMissing
 from .members import ClassicMember, ConsumerMember, Member
-from .nemesis import Nemesis
+from .nemesis import disturbed
 from .producer import Producer
 from .reader import Reader
 from .recorder import History
+from .targets import Disturb
 from .workload import Options, Workload, groups
 
 A = TypeVar("A")
@@ -46,7 +47,7 @@ class _TopicLost(Exception):
     left to read."""
 
 
-async def run(options: Options, nemesis: Nemesis | None, history: History) -> None:
+async def run(options: Options, nemeses: Mapping[str, Disturb], history: History) -> None:
     """Carry out a run and fill its history. Raises CannotJudge."""
     topic = f"kohort-check-{uuid4().hex[:8]}"
     cluster = Cluster(options.bootstrap, options.security, topic)
@@ -62,11 +63,8 @@ async def run(options: Options, nemesis: Nemesis | None, history: History) -> No
             implicit=version >= TRANSACTION_VERSION,
         )
         with _ended_by_interrupt(workload, history):
-            if nemesis is None:
+            async with disturbed(nemeses, options.seed, options.seconds, history):
                 await workload.run()
-            else:
-                async with nemesis.running(options.seconds):
-                    await workload.run()
         history.seconds = min(options.seconds, round(history.now()[1], 1))
         with suppress(_TopicLost):
             await _final_reads(cluster, workload, history)

@@ -18,7 +18,6 @@ from typing import Final, Literal, NamedTuple, TextIO
 
 from ..check.analysis import analyze
 from ..check.cluster import FINAL
-from ..check.nemesis import Nemesis
 from ..check.recorder import History
 from ..check.report import Report
 from ..check.run import CannotJudge, clean_up
@@ -125,12 +124,11 @@ def _check(
     options = Options(
         target.bootstrap, security, args.seconds, seed, START_SECONDS, session_timeout_ms
     )
-    nemesis = Nemesis(nemeses, seed, history) if nemeses else None
     status = StatusLine()
     with _print_remaining_on_interrupt(args, history, status):
         problem = ""
         try:
-            asyncio.run(_run(options, nemesis, history, status))
+            asyncio.run(_run(options, nemeses, history, status))
             target.check_running()
         except (BrokerEnded, CannotJudge) as error:
             problem = str(error)
@@ -166,11 +164,11 @@ def _print_remaining_on_interrupt(
 
 
 async def _run(
-    options: Options, nemesis: Nemesis | None, history: History, status: StatusLine
+    options: Options, nemeses: Mapping[str, Disturb], history: History, status: StatusLine
 ) -> None:
     showing = asyncio.create_task(_show(history, options.seconds, status))
     try:
-        await run_clients(options, nemesis, history)
+        await run_clients(options, nemeses, history)
     finally:
         showing.cancel()
 

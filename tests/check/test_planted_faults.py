@@ -8,7 +8,6 @@ from collections.abc import Collection
 import pytest
 from kohort.check.analysis import analyze
 from kohort.check.history import Event
-from kohort.check.nemesis import Nemesis
 from kohort.check.recorder import History
 from kohort.check.run import run
 from kohort.check.targets import OWN_SESSION_TIMEOUT_MS, OwnBroker
@@ -37,8 +36,7 @@ def check(
     bootstrap = addresses(broker.bootstrap)
     options = Options(bootstrap, Security(), seconds, seed, 10, timeout_ms, pause_s)
     chosen = {each: broker.nemeses[each] for each in nemeses}
-    disturb = Nemesis(chosen, seed, history) if chosen else None
-    asyncio.run(run(options, disturb, history))
+    asyncio.run(run(options, chosen, history))
     return history, {each.check.name: each.anomalies[0].what for each in analyze(history)}
 
 
