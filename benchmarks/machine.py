@@ -73,15 +73,7 @@ def _commit() -> str:
 
 def measure_disk(setting: Setting) -> dict[str, float]:
     """Return the milliseconds to append the batch of a commit and call fdatasync."""
-    times = append_and_sync_ms(setting.folder)
-    return {
-        "p50_ms": statistics.median(times),
-        "p99_ms": statistics.quantiles(times, n=100)[98],
-    }
-
-
-def append_and_sync_ms(folder: Path) -> list[float]:
-    path = folder / "appended"
+    path = setting.folder / "appended"
     file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     data = bytes(APPEND_BYTES)
     times = []
@@ -94,4 +86,7 @@ def append_and_sync_ms(folder: Path) -> list[float]:
     finally:
         os.close(file)
         path.unlink()
-    return times
+    return {
+        "p50_ms": statistics.median(times),
+        "p99_ms": statistics.quantiles(times, n=100)[98],
+    }

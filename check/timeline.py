@@ -125,11 +125,8 @@ class _Drawing:
 
     def svg(self) -> str:
         bottom = TOP + len(self._rows) * ROW_HEIGHT
-        height = (
-            bottom
-            + 40
-            + EXAMPLE_LINE * sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
-        )
+        lines = sum(len(anomaly.operations) + 2 for _, anomaly in self._examples)
+        height = bottom + 40 + EXAMPLE_LINE * lines
         body = [*self._legend(), *self._axis(bottom), *self._labels()]
         # Bands are behind the bars, because in front they would change the bars' colors.
         body += [self._band(each, bottom) for each in self._shown if _is_disturbance(each)]

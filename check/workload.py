@@ -309,13 +309,8 @@ class _Consumer:
         workload = self._workload
         await cluster.refresh()
         member = self._new_member(client, cluster)
-        reader = Reader(
-            cluster,
-            workload.history,
-            client,
-            mode="subscribe",
-            is_committed=chance.random() < 0.7,
-        )
+        is_committed, history = chance.random() < 0.7, workload.history
+        reader = Reader(cluster, history, client, mode="subscribe", is_committed=is_committed)
         reader.group = self._group
         producer = workload.new_producer(client, cluster, chance, "transactional")
         if uses_transactions := chance.random() < 0.4:

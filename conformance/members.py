@@ -271,10 +271,5 @@ class ConsumerMember:
     ) -> Any:
         values = {"group_id": self._script.group, **values}
         return await self._script.send(
-            api,
-            version,
-            values,
-            client_id=self.name,
-            on_response=on_response,
-            has_epochs=True,
+            api, version, values, client_id=self.name, on_response=on_response, has_epochs=True
         )
