@@ -196,8 +196,9 @@ class Event(NamedTuple):
 
 
 class GroupHistory(NamedTuple):
-    """The known history of a group at `as_of_ms`. Each part is in log order, events by seq. If
-    `log_ends` or `events` is empty, results have gaps or a lower confidence."""
+    """The known history of a group at `as_of_ms`. `removals` are in log order; the other parts are
+    sorted when they are indexed. If `log_ends` or `events` is empty, results have gaps or a lower
+    confidence."""
 
     cluster: str
     group: str

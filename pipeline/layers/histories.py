@@ -233,9 +233,7 @@ def _extended(row: GroupLifecycle, parts: pa.Table) -> GroupLifecycle:
 
 
 def _history_of(parts: pa.Table, as_of_ms: int) -> GroupHistory:
-    generations = map(generation_of, parts_of(parts, "generation"))
     removals = (Removal(**row) for row in parts_of(parts, "removal"))
-    log_ends = (LogEnd(**row) for row in parts_of(parts, "log_end"))
     events = (
         Event(**row | {"detail": dict(row["detail"] or ())}) for row in parts_of(parts, "event")
     )
@@ -243,11 +241,11 @@ def _history_of(parts: pa.Table, as_of_ms: int) -> GroupHistory:
         cluster=parts["cluster"][0].as_py(),
         group=parts["group"][0].as_py(),
         as_of_ms=as_of_ms,
-        generations=tuple(sorted(generations, key=lambda record: record.log_offset)),
+        generations=tuple(map(generation_of, parts_of(parts, "generation"))),
         activities=tuple(Activity(**row) for row in parts_of(parts, "activity")),
         removals=tuple(sorted(removals, key=lambda removal: removal.log_offset)),
-        log_ends=tuple(sorted(log_ends, key=lambda end: end.sampled_ms)),
-        events=tuple(sorted(events, key=lambda event: event.seq)),
+        log_ends=tuple(LogEnd(**row) for row in parts_of(parts, "log_end")),
+        events=tuple(events),
     )
 
 
