@@ -330,7 +330,6 @@ def test_a_sweep_runs_in_slices_and_sees_changes_between_them() -> None:
 
 def test_a_group_with_many_offsets_expires_in_slices() -> None:
     harness = new_harness(interval_ms=RETENTION_MS)
-    harness.is_checking = False
     count = 5 * SLICE_TOMBSTONES
     harness.commit(*(("t", i, 1) for i in range(count)))
     harness.now += RETENTION_MS
@@ -414,7 +413,6 @@ def test_an_expired_group_without_offsets_reports_no_offsets() -> None:
 
 def test_each_slice_is_reported_and_the_end_of_the_group_once() -> None:
     harness = new_harness(interval_ms=RETENTION_MS)
-    harness.is_checking = False
     harness.commit(*(("t", i, 1) for i in range(2 * SLICE_TOMBSTONES + 1)))
     harness.advance(RETENTION_MS)
     counts = [event.detail["offsets"] for event in harness.events_of(EventType.OFFSETS_DELETED)]

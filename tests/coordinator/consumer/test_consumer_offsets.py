@@ -42,6 +42,5 @@ def test_an_empty_group_expires_with_its_last_offset(group: CoordinatorHarness) 
 def test_an_open_transaction_of_a_consumer_group_creates_no_classic_group(
     group: CoordinatorHarness,
 ) -> None:
-    group.is_checking = False
     group.coordinator.apply(pending_offset(GROUP, 0, "orders"))
     assert not group.coordinator.groups
