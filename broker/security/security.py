@@ -76,7 +76,7 @@ def new_security(config: BrokerConfig, topics: TopicRegistry, quotas: ClientQuot
     return Security(
         quotas,
         {
-            listener.name: _sasl_listener(config, listener, credentials)
+            listener.name: SaslConfig(config, listener, credentials).listener()
             for listener in config.listeners
             if listener.protocol.uses_sasl
         },
@@ -115,50 +115,48 @@ class Credentials:
         return self._derived[key]
 
 
-def _sasl_listener(
-    config: BrokerConfig, listener: Listener, credentials: Credentials
-) -> SaslListener:
-    own = config.for_listener(listener)
-    return SaslListener(
-        {
-            name: _mechanism(config, listener, name, credentials)
-            for name in own.list("sasl.enabled.mechanisms")
-        },
-        receive_bytes_max=own.int("sasl.server.max.receive.size"),
-        failure_delay_ms=own.int("connection.failed.authentication.delay.ms"),
-    )
+class SaslConfig:
+    """Reads the SASL configuration of one listener."""
 
+    def __init__(self, config: BrokerConfig, listener: Listener, credentials: Credentials) -> None:
+        self._config, self._listener, self._credentials = config, listener, credentials
 
-def _mechanism(
-    config: BrokerConfig, listener: Listener, name: str, credentials: Credentials
-) -> Mechanism:
-    config = config.for_listener(listener, name)
-    where = f"of {name} on listener {listener.name}"
-    _check_callback_handler(config, name, where)
-    options = _jaas_options(config, name, where)
-    max_reauth_ms = config.int("connections.max.reauth.ms")
-    if name in SCRAM:
-        mechanism = SCRAM[name]
-        credential_of = partial(credentials.scram, mechanism=mechanism)
+    def listener(self) -> SaslListener:
+        config = self._config.for_listener(self._listener)
+        return SaslListener(
+            {name: self._mechanism(name) for name in config.list("sasl.enabled.mechanisms")},
+            receive_bytes_max=config.int("sasl.server.max.receive.size"),
+            failure_delay_ms=config.int("connection.failed.authentication.delay.ms"),
+        )
 
-        def new_scram(_now_ms: Callable[[], int]) -> ScramExchange:
-            nonce = secrets.token_urlsafe(NONCE_BYTES)
-            return ScramExchange(mechanism, credential_of, nonce)
+    def _mechanism(self, name: str) -> Mechanism:
+        config = self._config.for_listener(self._listener, name)
+        where = f"of {name} on listener {self._listener.name}"
+        _check_callback_handler(config, name, where)
+        options = _jaas_options(config, name, where)
+        max_reauth_ms = config.int("connections.max.reauth.ms")
+        if name in SCRAM:
+            mechanism = SCRAM[name]
+            credential_of = partial(self._credentials.scram, mechanism=mechanism)
 
-        return Mechanism(new_scram, max_reauth_ms)
-    if name == "PLAIN":
-        listed = {
-            option.removeprefix("user_"): password
-            for option, password in options.items()
-            if option.startswith("user_")
-        }
-        passwords = {**credentials.passwords, **listed}
-        return Mechanism(lambda _now_ms: PlainExchange(passwords), max_reauth_ms)
-    if config.str(JWKS_URL):
-        validator: TokenValidator = _signed_tokens(config, where)
-    else:
-        validator = _unsecured_tokens(options, where)
-    return Mechanism(partial(OAuthBearerExchange, validator), max_reauth_ms)
+            def new_scram(_now_ms: Callable[[], int]) -> ScramExchange:
+                nonce = secrets.token_urlsafe(NONCE_BYTES)
+                return ScramExchange(mechanism, credential_of, nonce)
+
+            return Mechanism(new_scram, max_reauth_ms)
+        if name == "PLAIN":
+            listed = {
+                option.removeprefix("user_"): password
+                for option, password in options.items()
+                if option.startswith("user_")
+            }
+            passwords = {**self._credentials.passwords, **listed}
+            return Mechanism(lambda _now_ms: PlainExchange(passwords), max_reauth_ms)
+        if config.str(JWKS_URL):
+            validator: TokenValidator = _signed_tokens(config, where)
+        else:
+            validator = _unsecured_tokens(options, where)
+        return Mechanism(partial(OAuthBearerExchange, validator), max_reauth_ms)
 
 
 def _check_callback_handler(config: BrokerConfig, mechanism: str, where: str) -> None:

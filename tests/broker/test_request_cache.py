@@ -99,7 +99,7 @@ class CachingBroker(BrokerHarness):
         stored = []
         for index in range(OFFSETS_PARTITIONS):
             log = self._offsets_partition(index).log
-            context = self.node.coordinators._contexts.get(index)
+            context = self.node.coordinators.contexts.get(index)
             table = context and {g: list(context.offsets.records(g)) for g in GROUPS}
             stored.append((log.end_offset, b"".join(batch for _, batch in log.batches()), table))
         return stored

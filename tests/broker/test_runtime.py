@@ -402,7 +402,7 @@ def test_a_partition_with_a_waiting_request_is_loaded_first(
                 fetch, lambda n, result: errors.setdefault(n, result.error_code), len(errors)
             )
         broker.callbacks.pop(0)()
-        for index, context in runtime._contexts.items():
+        for index, context in runtime.contexts.items():
             if context.state is CoordinatorState.ACTIVE and index not in loaded:
                 loaded.append(index)
     assert errors[0] is ErrorCode.coordinator_load_in_progress

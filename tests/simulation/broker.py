@@ -146,7 +146,7 @@ class SimulatedBroker(ScheduledBroker):
     @property
     def contexts(self) -> list[Any]:
         nodes = self.cluster.nodes.values()
-        return [each for node in nodes for each in node.coordinators._contexts.values()]
+        return [each for node in nodes for each in node.coordinators.contexts.values()]
 
     def load_partition(self, group_id: str, node_id: int) -> None:
         """Load the group's partition, so that a request is checked against a loaded state."""

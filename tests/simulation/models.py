@@ -309,7 +309,7 @@ class Leadership:
 
     def check(self, broker: SimulatedBroker) -> None:
         for node_id, node in broker.cluster.nodes.items():
-            for index in node.coordinators._contexts:
+            for index in node.coordinators.contexts:
                 leader_id = broker.offsets_partition(index).leader_id
                 if leader_id != node_id:
                     raise Violation(

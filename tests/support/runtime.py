@@ -215,7 +215,7 @@ class RuntimeHarness:
     @property
     def context(self) -> Any:
         """Return the loaded partition."""
-        return self.runtime._contexts[0]
+        return self.runtime.contexts[0]
 
     def run_loop(self) -> None:
         """Run callbacks and slices until there are none."""
