@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 from ..coordinator.outcome import Event, EventType, GroupEvent, LogLine
 from ..coordinator.transactions.commands import TransactionEvent
 from ..log.files import File, Files
+from ..log.tasks import CooperativeTask
 
 _log: Final = logging.getLogger("kohort.events")
 _groups_log: Final = logging.getLogger("kohort.groups")
@@ -28,6 +29,8 @@ FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 # Number of bytes that are searched for the last complete line of a file. A line has about 400
 # bytes, plus strings supplied by clients.
 TAIL_BYTES_MAX: Final = 1024 * 1024
+# Number of log lines that are written in one step, which takes about 2 ms.
+LINES_PER_STEP: Final = 200
 
 _NAME: Final = re.compile(r"\d{20}\.jsonl")
 _SEQ: Final = re.compile(rb'^\{"cluster":"[^"]*","ts":"[^"]*","seq":(\d{1,20}),', re.MULTILINE)
@@ -56,6 +59,16 @@ class EventPublisher:
             else:
                 for listener in self._listeners:
                     listener(event)
+
+    def publish_in_steps(self, events: Sequence[Event]) -> CooperativeTask[None]:
+        """Publish the events of a whole partition. Only the log lines are written in steps, because
+        the order of other events matters."""
+        self.publish(event for event in events if not isinstance(event, LogLine))
+        lines = [event for event in events if isinstance(event, LogLine)]
+        for start in range(0, len(lines), LINES_PER_STEP):
+            if start:
+                yield None
+            self.publish(lines[start : start + LINES_PER_STEP])
 
 
 class EventLog:

@@ -460,14 +460,15 @@ class CoordinatorRuntime:
         self.on_log_read(context.partition, resume)
 
     def _activate(self, context: CoordinatorContext) -> None:
-        now = self._clock.now_ms()
-
-        def loaded() -> Outcome:
-            outcome = context.coordinator.loaded(now)
-            context.state = CoordinatorState.ACTIVE
-            return outcome
-
-        self._run(context, loaded, now)
+        coordinator, now = context.coordinator, self._clock.now_ms()
+        try:
+            outcome = coordinator.loaded(now)
+        except Exception as error:
+            self._decision_failed(context, coordinator, error)
+            raise
+        context.state = CoordinatorState.ACTIVE
+        self._publish_all(context, outcome)
+        self._carry_out(context, outcome._replace(events=()), now)
         self._schedule_expiration(context)
         self._check_snapshot(context)
 
@@ -569,8 +570,13 @@ class CoordinatorRuntime:
 
     def _unload(self, context: CoordinatorContext, coordinator: Coordinator) -> None:
         outcome = coordinator.unload()
-        context.publisher.publish(outcome.events)
+        self._publish_all(context, outcome)
         self._deliver(outcome.replies)
+
+    def _publish_all(self, context: CoordinatorContext, outcome: Outcome) -> None:
+        """Publish the events of all groups of a partition."""
+        task = context.publisher.publish_in_steps(outcome.events)
+        self._scheduler.spawn(task, eager=True)
 
     # --- background cleanup: expired offsets, offsets of deleted topics
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.event_log import EventLog
+from kohort.broker.event_log import LINES_PER_STEP, CoordinatorEvent, EventLog, EventPublisher
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.outcome import EventType, GroupEvent
+from kohort.coordinator.outcome import INFO, EventType, GroupEvent, LogLine
 from kohort.coordinator.transactions.commands import TransactionEvent
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
@@ -290,3 +290,18 @@ def test_a_change_of_a_transaction_is_a_line_without_a_group() -> None:
             "partitions": "orders-0,orders-1",
         },
     }
+
+
+def test_log_lines_of_a_whole_partition_are_written_in_steps(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    heard: list[CoordinatorEvent] = []
+    publisher = EventPublisher("", [heard.append])
+    count = LINES_PER_STEP + 1
+    events = [LogLine(INFO, "group %d", (number,)) for number in range(count)]
+    with caplog.at_level(logging.INFO, "kohort.groups"):
+        task = publisher.publish_in_steps([*events, GroupEvent(EventType.GROUP_LOADED, "last")])
+        next(task)
+        assert (len(heard), len(caplog.messages)) == (1, LINES_PER_STEP)
+        assert list(task) == []
+    assert caplog.messages == [f"group {number}" for number in range(count)]

@@ -4,13 +4,14 @@ simulated files, clock and event loop."""
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kohort.broker.config.broker_config import BrokerConfig
+from kohort.broker.event_log import EventPublisher
 from kohort.broker.event_loop.timers import Timer
 from kohort.broker.runtime.context import CoordinatorContext, CoordinatorState
 from kohort.coordinator.commands import DescribeGroup
@@ -62,14 +63,15 @@ class ObservedTopics(TopicRegistry):
         self._simulation.invariants.leader_elected(self, topic, partition)
 
 
-class ExpirationObserver:
+class ExpirationObserver(EventPublisher):
     """A publisher of events that checks expirations before their records are applied."""
 
     def __init__(self, simulation: Simulation, context: Callable[[], CoordinatorContext]) -> None:
+        super().__init__("")
         self._simulation = simulation
         self._context = context
 
-    def publish(self, events: Sequence[Event]) -> None:
+    def publish(self, events: Iterable[Event]) -> None:
         records: list[OffsetTombstone | GroupTombstone] = []
         for event in events:
             if isinstance(event, LogLine):
