@@ -37,8 +37,8 @@ class Hold(SuggestsAttributes):
         self._host = host
         self._api, self._group_id = api, group_id
         self._held: list[InterceptedRequest] = []
-        self._interceptor = host.interceptor
-        host.call(lambda: self._interceptor.hooks.append(self))
+        self._interception = host.interception
+        host.call(lambda: self._interception.hooks.append(self))
 
     def __enter__(self) -> Self:
         return self
@@ -72,8 +72,8 @@ class Hold(SuggestsAttributes):
         """Stop holding requests, and pass on the held ones in order of arrival."""
 
         def release() -> None:
-            if self in self._interceptor.hooks:
-                self._interceptor.hooks.remove(self)
+            if self in self._interception.hooks:
+                self._interception.hooks.remove(self)
             requests, self._held = self._held, []
             for request in requests:
                 request.record.is_held = False

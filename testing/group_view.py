@@ -349,7 +349,7 @@ def connected_members(host: BrokerHost) -> list[ConnectedMember]:
         for member in _members_of(context.coordinator)
         if member.client_id not in host.fake_members.client_ids
     }
-    open_connections = host.interceptor.open_connections
+    open_connections = host.interception.open_connections
     connected = []
     for request in reversed(host.history.requests if members else ()):
         if request.is_by_producer:

@@ -38,7 +38,7 @@ class InterceptedRequest(WrappedChannel):
         record: RecordedRequest,
         context: RequestContext,
         node: Node,
-        interceptor: "Interceptor",
+        interception: "Interception",
         is_stale: Callable[[], bool],
     ) -> None:
         super().__init__(context.channel)
@@ -48,7 +48,7 @@ class InterceptedRequest(WrappedChannel):
         self.connection = cast("Connection", context.channel)
         self.on_response: Callable[[], None] | None = None
         """Called instead of sending the response, which is withheld until `send`."""
-        self._interceptor = interceptor
+        self._interception = interception
         self._seen_by: list[Hook] = []
         self._is_stale = is_stale
 
@@ -65,7 +65,7 @@ class InterceptedRequest(WrappedChannel):
         nothing if the client has disconnected."""
         if self.is_disconnected:
             return
-        for hook in list(self._interceptor.hooks):
+        for hook in list(self._interception.hooks):
             if hook not in self._seen_by:
                 self._seen_by.append(hook)
                 if hook.intercept(self):
@@ -81,7 +81,7 @@ class InterceptedRequest(WrappedChannel):
             names = [each.name for each in self.context.request.topics or () if each.name]
             view = self.node.view
             self.record.missing_topics = tuple(each for each in names if view.get(each) is None)
-        self._interceptor.current = self.record
+        self._interception.current = self.record
         try:
             self.context.route.handle(self.context, self.node)
         except Exception:
@@ -89,7 +89,7 @@ class InterceptedRequest(WrappedChannel):
             self.abort()
             self.connection.end_long(self.context)
         finally:
-            self._interceptor.current = None
+            self._interception.current = None
 
     def respond(self, message: Any) -> None:
         """Respond with this message instead of any earlier response."""
@@ -128,7 +128,7 @@ class InterceptedRequest(WrappedChannel):
             self.on_response()
         # If on_response has called `respond`, the other response has already been recorded.
         if record.response_frame is frame:
-            self._interceptor.on_record(record)
+            self._interception.on_record(record)
 
 
 class Hook(Protocol):
@@ -139,8 +139,9 @@ class Hook(Protocol):
         """Return True to take over the request."""
 
 
-class Interceptor:
-    """`on_record` is called with each request on arrival, and again when it has a response."""
+class Interception:
+    """What the interceptors of a test's brokers share. `on_record` is called with each request on
+    arrival, and again when it has a response."""
 
     def __init__(self, on_record: Callable[[RecordedRequest], None]) -> None:
         self.hooks: list[Hook] = []
@@ -211,16 +212,16 @@ class BrokerInterceptor:
     """The interceptor of one broker. It implements Interceptor of broker/network/request.py.
     `is_stale` returns True after the broker was replaced or has crashed."""
 
-    def __init__(self, interceptor: Interceptor, is_stale: Callable[[], bool]) -> None:
-        self._interceptor = interceptor
+    def __init__(self, interception: Interception, is_stale: Callable[[], bool]) -> None:
+        self._interception = interception
         self._is_stale = is_stale
         self._topic_names = _TopicNames()
 
     def needs_decoded(self, route: Route) -> bool:
-        return self._interceptor.is_wanted(route.api.name)
+        return self._interception.is_wanted(route.api.name)
 
     def handle(self, context: RequestContext, node: Any) -> None:
-        self._interceptor.intercept(context, node, self._is_stale, self._topic_names)
+        self._interception.intercept(context, node, self._is_stale, self._topic_names)
 
 
 class _TopicNames(dict[UUID, str]):

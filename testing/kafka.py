@@ -153,8 +153,8 @@ class Kafka(SuggestsAttributes):
         host.fake_members = self.fake_members
         self.client_checks = ClientChecks(host)
         if self._evict_disconnected:
-            host.interceptor.hooks.append(FastEviction(host))
-        host.interceptor.hooks.append(self.faults)
+            host.interception.hooks.append(FastEviction(host))
+        host.interception.hooks.append(self.faults)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at {self.bootstrap_servers or 'no address yet'}>"

@@ -36,7 +36,7 @@ from ..protocol.framing import address
 from .deadline import longest
 from .faults.files import FaultyFiles
 from .history import History
-from .interceptor import BrokerInterceptor, Interceptor
+from .interceptor import BrokerInterceptor, Interception
 from .loop_thread import CALL_TIMEOUT_SECONDS, Changes, LoopThread, check_may_block, completed
 from .recorded_request import RecordedRequest
 
@@ -139,7 +139,7 @@ class BrokerHost:
         """Sentences that say what clients were not allowed to do, and why."""
         self.marker_holds: list[MarkerHook] = []
         """The marker holds, in the order in which the test set them."""
-        self.interceptor = Interceptor(self._on_record)
+        self.interception = Interception(self._on_record)
         self.broker = self._new_broker()
 
     def copy(self) -> "BrokerHost":
@@ -415,7 +415,7 @@ class BrokerHost:
             durability=self.durability,
             clock=self.clock,
             files=self.files,
-            interceptor=BrokerInterceptor(self.interceptor, is_stale),
+            interceptor=BrokerInterceptor(self.interception, is_stale),
             listener=on_event,
         )
         broker.on_built = self._on_built
@@ -440,7 +440,7 @@ class BrokerHost:
         if isinstance(event, TransactionEvent):
             self.history.record_transaction(node_id, event)
         else:
-            self.history.record_event(node_id, event, self.interceptor.current)
+            self.history.record_event(node_id, event, self.interception.current)
             self.fake_members.on_event(event)
         self.changes.notify()
 

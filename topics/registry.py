@@ -76,8 +76,7 @@ class TopicRegistry:
         self.folder, self._files = folder, files
         self._group_commit = group_commit
         self._new_id, self._now_ms = new_id, now_ms
-        self._by_name: dict[str, Topic] = {}
-        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._by_name, self._by_id = dict[str, Topic](), dict[uuid.UUID, Topic]()
         self._by_collision_key: dict[str, tuple[str, ...]] = {}
         # Topics whose creation or deletion is not durable yet, or whose data is being removed. The
         # key of `_creating` is the topic's id and its first partition that is not durable yet.

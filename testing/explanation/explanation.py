@@ -69,7 +69,7 @@ class _Explanation:
         )
 
     def text(self) -> str:
-        is_open = self._host.interceptor.open_connections
+        is_open = self._host.interception.open_connections
         held = Counter(
             each.api for each in self._requests if each.is_held and each.connection in is_open
         )

@@ -24,7 +24,7 @@ def rejected_joins(host: BrokerHost, requests: Sequence[RecordedRequest]) -> Ite
         remedy = next((_REMEDIES[each] for each in request.errors if each in _REMEDIES), None)
         if remedy is None or request.faults:
             continue
-        if not _has_joined_since(request, attempts, host.interceptor.open_connections):
+        if not _has_joined_since(request, attempts, host.interception.open_connections):
             yield _sentence(request, remedy(request, host.config))
 
 

@@ -110,7 +110,7 @@ def _status(host: BrokerHost, transaction: Transaction) -> str:
 
 def _disconnected(host: BrokerHost, transaction: Transaction) -> str:
     """Return `, and its client payments has disconnected`; "" if the client may be connected."""
-    requests, open_connections = host.history.requests, host.interceptor.open_connections
+    requests, open_connections = host.history.requests, host.interception.open_connections
     own = [each for each in requests if _is_of(each, transaction)]
     if not own:
         return ""

@@ -288,8 +288,8 @@ class Fault(SuggestsAttributes):
 
     def remove(self) -> None:
         self.is_cancelled = True
-        if isinstance(self._action, Condition) and self in self._host.interceptor.hooks:
-            self._host.interceptor.hooks.remove(self)
+        if isinstance(self._action, Condition) and self in self._host.interception.hooks:
+            self._host.interception.hooks.remove(self)
             self._action.end()
 
     def wants(self, api: str) -> bool:
@@ -557,9 +557,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         def add() -> None:
             self._set.append(fault)
             if isinstance(action, Condition):
-                interceptor = self._host.interceptor
-                interceptor.hooks.insert(0, fault)
-                action.begin(interceptor.connections_of(where.client_id, where.node))
+                interception = self._host.interception
+                interception.hooks.insert(0, fault)
+                action.begin(interception.connections_of(where.client_id, where.node))
 
         self._host.call(add)
         return fault

@@ -63,7 +63,7 @@ def test_an_anomaly_ends_with_exit_code_1_and_a_counter_example(
 ) -> None:
     timeline = tmp_path / "run.svg"
     with Kafka() as kafka:
-        kafka._host.interceptor.hooks.append(FaultyApi("Produce", 5, acknowledge_only))
+        kafka._host.interception.hooks.append(FaultyApi("Produce", 5, acknowledge_only))
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--format", "json", "--timeline", str(timeline)]) == 1
         assert len([each for each in kafka.topics if each.name.startswith("kohort-check")]) == 1
@@ -111,7 +111,7 @@ def test_without_final_reads_there_are_counts_but_no_verdict(
 def test_a_broker_without_commits_cannot_be_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with Kafka() as kafka:
         for api in ("OffsetCommit", "TxnOffsetCommit"):
-            kafka._host.interceptor.hooks.append(FaultyApi(api, 1, _reject))
+            kafka._host.interception.hooks.append(FaultyApi(api, 1, _reject))
         assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 2
     message = r"0 commits of offsets succeeded; \d+ failed with INVALID_COMMIT_OFFSET_SIZE\."
     assert re.search(message, capsys.readouterr().err)

@@ -58,7 +58,7 @@ def api_fault(
     name: str, anomaly: str, api: str, change: Change, every: int = 4, **more: Any
 ) -> Fault:
     def plant(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
-        broker._kafka._host.interceptor.hooks.append(FaultyApi(api, every, change))
+        broker._kafka._host.interception.hooks.append(FaultyApi(api, every, change))
 
     return Fault(name, anomaly, plant, **more)
 
@@ -287,7 +287,7 @@ class NeverFenced:
         self._numbers = count(1)
 
     def plant(self, broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
-        hooks = broker._kafka._host.interceptor.hooks
+        hooks = broker._kafka._host.interception.hooks
         hooks.append(FaultyApi("InitProducerId", 1, self._init))
         for api in ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn"):
             hooks.append(FaultyApi(api, 1, with_request(self._rename)))
@@ -375,7 +375,7 @@ def nobody_owns_anything(_broker: OwnBroker, patch: pytest.MonkeyPatch) -> None:
 
 def rewind_often(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
     """Members read the committed offset after a rebalance only, so there are many."""
-    hooks = broker._kafka._host.interceptor.hooks
+    hooks = broker._kafka._host.interception.hooks
     hooks.append(FaultyApi("OffsetFetch", 1, with_response(rewind)))
     hooks.append(FaultyApi("Heartbeat", 2, let_rejoin))
 

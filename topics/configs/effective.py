@@ -354,19 +354,22 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
 # The minimum of a topic's segment.bytes. offsets.topic.segment.bytes may be lower.
 _SEGMENT_BYTES_MIN: Final = MIB
 
-# The prefix of the broker keys of each internal topic, and its overrides (upstream:
-# groupMetadataTopicConfigs, transactionTopicConfigs, shareGroupStateTopicConfigs).
+# The broker keys of each internal topic's partition count and segment size, and its overrides
+# (upstream: groupMetadataTopicConfigs, transactionTopicConfigs, shareGroupStateTopicConfigs).
 _INTERNAL_TOPICS: Final = {
     OFFSETS_TOPIC: (
-        "offsets.topic",
+        "offsets.topic.num.partitions",
+        "offsets.topic.segment.bytes",
         {"cleanup.policy": "compact", "compression.type": "producer"},
     ),
     TRANSACTION_TOPIC: (
-        "transaction.state.log",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.segment.bytes",
         {"cleanup.policy": "compact", "compression.type": "uncompressed"},
     ),
     SHARE_TOPIC: (
-        "share.coordinator.state.topic",
+        "share.coordinator.state.topic.num.partitions",
+        "share.coordinator.state.topic.segment.bytes",
         {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
     ),
 }
@@ -374,7 +377,6 @@ _INTERNAL_TOPICS: Final = {
 
 def internal_topic(broker: StaticBrokerConfig, name: str) -> tuple[int, dict[str, str]]:
     """Return (number of partitions, overrides) of an internal topic."""
-    prefix, overrides = _INTERNAL_TOPICS[name]
-    segment_bytes = max(static_number(broker, f"{prefix}.segment.bytes"), _SEGMENT_BYTES_MIN)
-    partitions = static_number(broker, f"{prefix}.num.partitions")
-    return partitions, {**overrides, "segment.bytes": str(segment_bytes)}
+    partitions, segment_bytes, overrides = _INTERNAL_TOPICS[name]
+    segment_size = max(static_number(broker, segment_bytes), _SEGMENT_BYTES_MIN)
+    return static_number(broker, partitions), {**overrides, "segment.bytes": str(segment_size)}
