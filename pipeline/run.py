@@ -103,7 +103,7 @@ def run(
         begun = time.monotonic()
         is_unreadable = has_more = False
         try:
-            done = _run_batch(spark, writer, inputs, records_max, report, layers)
+            done = run_batch(spark, writer, inputs, records_max, report, layers)
         except Exception as error:
             text = error_text(error, SourceError)
             if every_s is None or text is None:
@@ -121,7 +121,7 @@ def run(
             return not has_more and not is_unreadable
 
 
-def _run_batch(
+def run_batch(
     spark: "Callable[[], SparkSession]",
     writer: Writer,
     inputs: Inputs,
