@@ -29,8 +29,6 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 
 _GROUP_TABLES = ("gold_group_status", "gold_group_lifecycle", "gold_diagnosis")
 _OF_RECORD = ("record_kind", "joined", "left", "replaced", "protocol", "member_list")
-# For a rebalance whose record is not in the lake.
-_NO_RECORD: dict[str, Any] = {**dict.fromkeys(_OF_RECORD), "record_kind": ""}
 
 
 class GroupNotFound(Exception):
@@ -97,10 +95,7 @@ class Queries:
             exits.setdefault(exit_.log_offset, []).append(exit_)
         entries = []
         for row in _in_ms(self._table("gold_rebalance", group).sort_by("log_offset")).to_pylist():
-            record = by_offset.get(row["log_offset"], _NO_RECORD)
-            row.update({name: record[name] for name in _OF_RECORD})
-            for name in ("joined", "left", "replaced", "member_list"):
-                row[name] = row[name] or []
+            row.update(by_offset[row["log_offset"]])
             row["at"] = row["synced_at"] or row["joined_at"]
             row["exits"] = exits.get(row["log_offset"], [])
             entries.append(TimelineEntry(**{name: row[name] for name in TimelineEntry._fields}))
