@@ -78,7 +78,7 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
 def _healthy(facts: GroupFacts) -> CheckResult:
     """Return HEALTHY (severity 0), or LAG_UNKNOWN (info) if no samples of log ends exist."""
     status = facts.status
-    if status is None or status.total_lag is None:
+    if status.total_lag is None:
         return CheckResult(
             INFO,
             "LAG_UNKNOWN",

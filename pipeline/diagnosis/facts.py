@@ -30,9 +30,9 @@ class GroupFacts(NamedTuple):
 
     group: str
     as_of_ms: int
-    generation: Generation | None = None  # the newest record
-    status: GroupStatus | None = None
-    partitions: Sequence[PartitionStatus] = ()
+    generation: Generation | None  # the newest record
+    status: GroupStatus
+    partitions: Sequence[PartitionStatus]
     rebalances: Sequence[Rebalance] = ()
     exits: Sequence[MemberExit] = ()
     storms: Sequence[Storm] = ()

@@ -49,17 +49,11 @@ LAG_POINTS: Final = 120  # one for every eight pixels
 
 
 class GroupOverview(NamedTuple):
-    """`diagnosis` or `status` is None if the lake has no such row for the group."""
-
     anchor: str
     name: str
-    diagnosis: Diagnosis | None
-    status: GroupStatus | None
+    diagnosis: Diagnosis
+    status: GroupStatus
     points: Sequence[LagPoint]
-
-    @property
-    def severity(self) -> int:
-        return self.diagnosis.severity if self.diagnosis else 0
 
 
 Rebalances: TypeAlias = Mapping[str, tuple[int | None, str]]
@@ -99,19 +93,13 @@ def _asset(name: str) -> str:
 
 
 def _sorted_groups(queries: Queries) -> list[GroupOverview]:
-    """Return all groups, the worst first."""
+    """Return all groups, the worst first. A batch writes both rows of a group."""
     statuses = {status.group: status for status in queries.groups()}
-    diagnoses = {diagnosis.group: diagnosis for diagnosis in queries.diagnoses()}
-
-    def order(name: str) -> tuple[int, int, str]:
-        severity = diagnoses[name].severity if name in diagnoses else 0
-        time_lag = statuses[name].max_lag_ms if name in statuses else None
-        return -severity, -(time_lag or 0), name
-
-    names = sorted(statuses.keys() | diagnoses.keys(), key=order)
+    pairs = [(diagnosis, statuses[diagnosis.group]) for diagnosis in queries.diagnoses()]
+    pairs.sort(key=lambda pair: (-pair[0].severity, -(pair[1].max_lag_ms or 0), pair[1].group))
     return [
-        GroupOverview(f"g{place}", name, diagnoses.get(name), statuses.get(name), ())
-        for place, name in enumerate(names)
+        GroupOverview(f"g{place}", status.group, diagnosis, status, ())
+        for place, (diagnosis, status) in enumerate(pairs)
     ]
 
 
@@ -125,7 +113,7 @@ def _scale(queries: Queries) -> TimeScale:
 
 
 def _head(queries: Queries, groups: Sequence[GroupOverview], scale: TimeScale) -> str:
-    errors = sum(group.severity == 3 for group in groups)
+    errors = sum(group.diagnosis.severity == 3 for group in groups)
     title = f"Consumer groups: {count_of(len(groups), 'group')}, {count_of(errors, 'error')}"
     samples = "" if queries.has_samples() else NO_SAMPLES
     return (
@@ -134,7 +122,7 @@ def _head(queries: Queries, groups: Sequence[GroupOverview], scale: TimeScale) -
         f"<title>{title}</title><style>{_asset('page.css')}</style></head>"
         f"<body id=top><header><h1>Consumer groups</h1><p>as of <b>{date_time(scale.end)} UTC</b>, "
         f"cluster {h(queries.cluster)}; charts start at {date_time(scale.begin)}</p>"
-        f"{_tally(group.severity for group in groups)}{samples}</header>"
+        f"{_tally(group.diagnosis.severity for group in groups)}{samples}</header>"
     )
 
 
@@ -158,28 +146,22 @@ def _tally(severities: Iterable[int]) -> str:
 def _groups_table(
     groups: Sequence[GroupOverview], rebalances: Rebalances, *, has_sections: bool
 ) -> Html:
-    def of_status(text: Callable[[GroupStatus], str]) -> Callable[[GroupOverview], str]:
-        return lambda group: UNKNOWN if group.status is None else text(group.status)
-
-    def verdict(group: GroupOverview) -> str:
-        return group.diagnosis.verdict.replace("_", " ").lower() if group.diagnosis else UNKNOWN
-
     def last_rebalance(group: GroupOverview) -> str:
         at, cause = rebalances.get(group.name, (None, ""))
         # Within the last day, the time of day is enough.
-        is_old = at is not None and group.status and group.status.as_of - at > SPAN_MAX_MS
+        is_old = at is not None and group.status.as_of - at > SPAN_MAX_MS
         time = date_time(at) if is_old else time_of_day(at)
         return Html(f"{time} <small>{h(cause_text(cause))}</small>") if cause else UNKNOWN
 
     columns: dict[str, Callable[[GroupOverview], object]] = {
-        "severity": lambda group: pill(group.severity),
+        "severity": lambda group: pill(group.diagnosis.severity),
         "group": lambda group: _group_link(group.name, group.anchor if has_sections else None),
-        "diagnosis": verdict,
-        "members": of_status(lambda status: number(status.members)),
-        "lag": of_status(lambda status: number(status.total_lag)),
-        "time lag": of_status(lambda status: duration(status.max_lag_ms)),
+        "diagnosis": lambda group: group.diagnosis.verdict.replace("_", " ").lower(),
+        "members": lambda group: number(group.status.members),
+        "lag": lambda group: number(group.status.total_lag),
+        "time lag": lambda group: duration(group.status.max_lag_ms),
         "lag over time": lambda group: sparkline(group.points),
-        "rebalances 1 h": of_status(lambda status: number(status.rebalances_1h)),
+        "rebalances 1 h": lambda group: number(group.status.rebalances_1h),
         "last rebalance": last_rebalance,
     }
     if not has_sections:
@@ -226,7 +208,7 @@ def _section(queries: Queries, group: GroupOverview, scale: TimeScale) -> Html:
     drawn = figure(group.name, scale, names, group.points, entries, owners, storms)
     return Html(
         f'<section id={group.anchor} aria-labelledby="{group.anchor}-h">'
-        f'<h2 id="{group.anchor}-h">{h(group.name)} {pill(group.severity)}</h2>'
+        f'<h2 id="{group.anchor}-h">{h(group.name)} {pill(group.diagnosis.severity)}</h2>'
         f"{_diagnosis(group.diagnosis)}{_facts(group.status)}{drawn}"
         f"{_exits(queries.exits(group.name), names)}{_partitions(queries.lag(group.name))}"
         f"{_rebalances(entries)}{_jumps(queries.jumps(group.name))}"
@@ -234,9 +216,7 @@ def _section(queries: Queries, group: GroupOverview, scale: TimeScale) -> Html:
     )
 
 
-def _diagnosis(diagnosis: Diagnosis | None) -> str:
-    if diagnosis is None:
-        return ""
+def _diagnosis(diagnosis: Diagnosis) -> str:
     lists = [
         f"<div><h3>{title}</h3><ul>{''.join(f'<li>{h(item)}</li>' for item in items)}</ul></div>"
         for title, items in (("Evidence", diagnosis.evidence), ("What to do", diagnosis.advice))
@@ -246,9 +226,7 @@ def _diagnosis(diagnosis: Diagnosis | None) -> str:
     return f"<p class=verdict>{h(diagnosis.text)}</p>{both}"
 
 
-def _facts(status: GroupStatus | None) -> str:
-    if status is None:
-        return ""
+def _facts(status: GroupStatus) -> str:
     share = status.pause_share_1h
     facts = {
         "state": status.state_inferred,

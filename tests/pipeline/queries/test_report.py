@@ -216,6 +216,8 @@ def test_a_figure_states_how_many_generations_members_and_owners_are_omitted(
         clock = f"09:{turn // 10:02}:{turn % 10 * 6:02}"
         records.append(Record(clock, "MEMBER_JOINED", assigned))
     group.generations(records)
+    group.commits(lambda partition, minute: minute)
+    group.status("OK", "Stable", 0, 0.0)
     group.diagnosis(0, "HEALTHY", "Healthy.")
     text = report(write_lake(tmp_path / "lake", rows), tmp_path / "report.html").read_text()
     assert "20 earlier generations are not drawn." in text
@@ -273,6 +275,7 @@ def test_charts_begin_at_the_first_event_and_labels_end_at_the_edge(tmp_path: Pa
     flags = {"group_empty": False, "history_complete": True, "kind": "FIRST"}
     began = at("09:59:01")
     group.add("silver_commit", **commit, **flags, commit_ts=began, offset=1)
+    group.status("OK", "Stable", 0, 0.0)
     group.diagnosis(0, "HEALTHY", "Healthy.")
     text = report(write_lake(tmp_path / "lake", rows), tmp_path / "report.html").read_text()
     assert f"charts start at {began:%Y-%m-%d %H:%M:%S}" in text
