@@ -184,11 +184,8 @@ class LogBuilder:
         time = START + timedelta(seconds=at)
         return min(row["log_offset"] for row in self._records() if row["append_ts"] >= time)
 
-    def bronze(
-        self, from_offset: int = 0, to_offset: int | None = None
-    ) -> dict[str, list[dict[str, Any]]]:
+    def bronze(self, from_offset: int, end: int) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of bronze between two log offsets, and what belongs to that time."""
-        end = self.next_offset if to_offset is None else to_offset
 
         def within(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [row for row in rows if from_offset <= row["log_offset"] < end]

@@ -110,11 +110,10 @@ def end(
     *,
     commit: bool = True,
     outcome: Outcome = "ok",
-    client: str = "producer",
     producer: tuple[int, int] = (1, 0),
 ) -> EndTransaction:
     return EndTransaction(
-        client=client,
+        client="producer",
         transaction=transaction,
         is_commit=commit,
         outcome=outcome,

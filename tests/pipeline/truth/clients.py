@@ -136,8 +136,8 @@ class Client:
 
     # --- poll loop and heartbeats
 
-    def _rejoin(self, why: Cause | None = None) -> None:
-        self._must_join, self._why = True, why or self._why
+    def _rejoin(self, why: Cause) -> None:
+        self._must_join, self._why = True, why
 
     def _reason(self, what: str) -> str | None:
         return JAVA_REASONS[what] if self.library.sends_reasons else None
