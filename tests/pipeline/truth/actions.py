@@ -90,12 +90,12 @@ class GroupScript:
         client.slow_ms = round(client.max_poll_ms * longer) + self.chance.randint(1_000, 5_000)
         # During a rebalance the coordinator waits no longer than the rebalance timeout.
         causes = {Cause.SLOW_POLL, Cause.REBALANCE_TIMEOUT}
-        if (
-            client.instance_id is not None
-        ):  # a static member sends no LeaveGroup; it only stops its heartbeats
+        back = set[Cause]()
+        if client.instance_id is not None:
+            # It sends no LeaveGroup, only stops its heartbeats; if it rejoins before its session
+            # expires, it gets a new member id.
             causes.add(Cause.SESSION_TIMEOUT)
-        # A static member that rejoins before its session expires gets a new member id.
-        back = {Cause.STATIC_REPLACED} if client.instance_id is not None else set()
+            back.add(Cause.STATIC_REPLACED)
         self.oracle.expect_exit(client.member_id, client.place, causes, causes | back)
 
     async def crash(self) -> None:

@@ -221,9 +221,8 @@ def _of_member(
     if all(ms - SLACK_MS / 2 <= silence_ms <= ms + SLACK_MS for ms in timeouts):
         return SAME_TIMEOUTS
     if any(each.repeats > 1 for each in commits):
-        return (
-            None  # the member commits unchanged offsets too, so its last commit shows when it ended
-        )
+        # The member commits unchanged offsets too, so its last commit shows when it ended.
+        return None
     for each in commits:
         end = _end_at(history.log_ends, (each.topic, each.partition), record.state_ms or 0)
         if end is None or end > (each.last_offset or 0):

@@ -42,9 +42,7 @@ class Library:
     session_ms: int
     commits: Commits
     sends_reasons: bool  # KIP-800
-    sends_poll_interval: (
-        bool  # whether the rebalance timeout is max.poll.interval.ms, not session.timeout.ms
-    )
+    sends_poll_interval: bool  # as its rebalance timeout, instead of session.timeout.ms
     watches_partitions: Literal["leader", "all"]  # which members rejoin after partitions were added
     client_id: str  # default client id
 
