@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import confluent_kafka
@@ -269,12 +270,11 @@ class LibrdkafkaTransactionalProducer(TransactionalProducer):
             },
             logger=LOGGER,
         )
-
-    def start(self) -> None:
-        self._producer.init_transactions(TIMEOUT_SECONDS)
-
-    def begin(self) -> None:
-        self._producer.begin_transaction()
+        self.start = partial(self._producer.init_transactions, TIMEOUT_SECONDS)
+        self.begin = self._producer.begin_transaction
+        self.commit = partial(self._producer.commit_transaction, TIMEOUT_SECONDS)
+        self.abort = partial(self._producer.abort_transaction, TIMEOUT_SECONDS)
+        self.close = self._producer.purge
 
     def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
         errors: list[Any] = []
@@ -294,15 +294,6 @@ class LibrdkafkaTransactionalProducer(TransactionalProducer):
         metadata = consumer.consumer_group_metadata()
         self._producer.send_offsets_to_transaction(offsets, metadata, TIMEOUT_SECONDS)
         consumer.close()
-
-    def commit(self) -> None:
-        self._producer.commit_transaction(TIMEOUT_SECONDS)
-
-    def abort(self) -> None:
-        self._producer.abort_transaction(TIMEOUT_SECONDS)
-
-    def close(self) -> None:
-        self._producer.purge()
 
 
 class Librdkafka(Client):
