@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kohort.conformance.wire import kio_bytes, smallest
 from kohort.protocol.apis import API_VERSIONS, BY_KEY, Api
 from kohort.protocol.errors import DecodeError, ErrorCode, ProtocolError
 from kohort.protocol.framing import Framer, decode_request_header
@@ -26,7 +27,7 @@ from kohort.protocol.messages import (
     response_module,
 )
 from kohort.protocol.primitives import unsigned_varint
-from support.kio_messages import EVERY_VERSION, kio_bytes, largest, messages, smallest, version_id
+from support.kio_messages import EVERY_VERSION, largest, messages, version_id
 
 every_version = pytest.mark.parametrize(("api", "version"), EVERY_VERSION, ids=version_id)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kohort.conformance.wire import kio_bytes, smallest
 from kohort.protocol.apis import API_VERSIONS, Api
 from kohort.protocol.encoder import NAMES_MAX, BodyEncoder, compile_body_encoder
 from kohort.protocol.errors import EncodeError, ErrorCode
@@ -26,11 +27,9 @@ from kohort.protocol.messages import (
 )
 from support.kio_messages import (
     EVERY_VERSION,
-    kio_bytes,
     largest,
     loose,
     messages,
-    smallest,
     version_id,
 )
 

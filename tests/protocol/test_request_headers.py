@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as HeaderV1
 from kio.schema.request_header.v2.header import RequestHeader as HeaderV2
+from kohort.conformance.wire import kio_bytes
 from kohort.protocol.errors import ProtocolError, UnsupportedVersion
 from kohort.protocol.framing import (
     RequestHeader,
@@ -15,7 +16,7 @@ from kohort.protocol.framing import (
     decode_request_header,
     describe_request,
 )
-from support.kio_messages import EVERY_VERSION, kio_bytes
+from support.kio_messages import EVERY_VERSION
 
 
 def header(key: int, version: int, client_id: bytes | None = b"me", rest: bytes = b"") -> bytes:

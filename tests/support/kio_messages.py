@@ -12,19 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kohort.conformance.wire import kio_bytes, shape, smallest
+from kohort.conformance.wire import shape
 from kohort.protocol.apis import APIS, Api
-
-__all__ = [
-    "EVERY_VERSION",
-    "kio_bytes",
-    "largest",
-    "loose",
-    "messages",
-    "shape",
-    "smallest",
-    "version_id",
-]
 
 EVERY_VERSION = [
     (api, version) for api in APIS for version in range(api.min_version, api.max_version + 1)

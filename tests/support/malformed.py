@@ -6,9 +6,10 @@ from random import Random
 from struct import pack
 from typing import NamedTuple
 
+from kohort.conformance.wire import kio_bytes, smallest
 from kohort.protocol.apis import Api
 from kohort.protocol.messages import request_module
-from support.kio_messages import EVERY_VERSION, kio_bytes, largest, smallest
+from support.kio_messages import EVERY_VERSION, largest
 
 # Bodies are smaller than this; the lengths in them are not.
 BODY_BYTES_MAX = 4_096

@@ -33,13 +33,13 @@ from kohort.cli.groups.cluster import (
     consumer_group,
 )
 from kohort.cli.groups.errors import BrokerError, CommandError
+from kohort.conformance.wire import kio_bytes
 from kohort.testing.kafka_python.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
 from kohort.topics.names import OFFSETS_TOPIC
 from support.broker_thread import BrokerThread
-from support.kio_messages import kio_bytes
 
 GROUP = "g"
 PARTITION = Partition("orders", 0)
