@@ -259,7 +259,7 @@ class Log:
         count = len(aborted)
         self.producers.on_batch(header, batch, now_ms)
         if len(aborted) > count:
-            append_entry(self._segments[-1], self.files, aborted[-1])
+            append_entry(self._segments[-1], aborted[-1])
 
     def _append(self, batch: bytes, last_offset: int, max_timestamp: int, epoch: int) -> None:
         if self.failed is not None or self.closed or self._read_only:
@@ -660,7 +660,7 @@ class Log:
             detached: list[str] = []
             while len(segments) > 1 and segments[1].base_offset <= offset:
                 segments[0].close()
-                detached += mark_deleted(self.files, segments[0])
+                detached += mark_deleted(segments[0])
                 del segments[0]
         finally:
             self._syncing.release()
@@ -680,9 +680,7 @@ class Log:
                 segment.close()
             self._segments[number : number + len(old)] = [cleaned]
             # After reopen(), the swap is complete, and the old file names may be in use again.
-            swap = SegmentSwap(
-                self.files, cleaned, old, lambda: self.closed or self._swap is not swap
-            )
+            swap = SegmentSwap(cleaned, list(old), lambda: self.closed or self._swap is not swap)
             self._swap = swap
         finally:
             self._syncing.release()

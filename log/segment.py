@@ -269,7 +269,7 @@ class Segment:
         suffix: str = "",
     ) -> None:
         """`suffix` is the suffix of the file name during a swap."""
-        self._files = files
+        self.files = files
         self._index_interval_bytes = index_interval_bytes
         self._read_only = read_only
         self.path = folder / (segment_name(base_offset) + suffix)
@@ -294,7 +294,7 @@ class Segment:
     def open(self, *, create: bool = False) -> File:
         """Return the file, opening it if it is closed."""
         if self.file is None:
-            self.file = self._files.open(self.path, create=create, read_only=self._read_only)
+            self.file = self.files.open(self.path, create=create, read_only=self._read_only)
         return self.file
 
     def close(self) -> None:
@@ -304,7 +304,7 @@ class Segment:
 
     def rename(self, suffix: str) -> None:
         path = self.path.with_name(segment_name(self.base_offset) + suffix)
-        self._files.rename(self.path, path)
+        self.files.rename(self.path, path)
         self.path = path
 
     def add_batch(
@@ -410,13 +410,13 @@ class Segment:
         if size >= SLICE_BYTES_MIN:
             following = self.index.at_or_after_position(stop)
             end_offset_max = self.end_offset if following is None else following
-            file = self._files.open(self.path, read_only=True)
+            file = self.files.open(self.path, read_only=True)
             return FileSlice(file, first.position, size, end_offset_max)
         return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Iterate from the batch that contains `start_offset`, using a separate file handle."""
-        file = self._files.open(self.path, read_only=True)
+        file = self.files.open(self.path, read_only=True)
         try:
             position = self.index.at_or_before_offset(start_offset)
             for batch in walk_batches(file, position, self.size):

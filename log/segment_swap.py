@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -123,9 +124,9 @@ def write_swap(folder: Path, files: Files, base_offset: int, data: bytes) -> Non
     files.sync_folder(folder)
 
 
-def mark_deleted(files: Files, segment: Segment) -> list[str]:
+def mark_deleted(segment: Segment) -> list[str]:
     """Mark a segment's files as deleted by renaming them. Return the new names."""
-    folder, name = segment.path.parent, segment.path.name
+    files, folder, name = segment.files, segment.path.parent, segment.path.name
     stem = name.removesuffix(".log")
     renamed = []
     for each in (*(stem + suffix for suffix in INDEX_SUFFIXES), name):
@@ -142,41 +143,39 @@ def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
             files.remove(folder / name)
 
 
+@dataclass
 class SegmentSwap:
     """A swap in progress. `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`
     returns whether the log was closed or reloaded; the next open then completes the swap."""
 
-    def __init__(
-        self, files: Files, cleaned: Segment, old: Iterable[Segment], is_aborted: Callable[[], bool]
-    ) -> None:
-        self._files = files
-        self._cleaned = cleaned
-        self._folder = cleaned.path.parent
-        self._old = list(old)
-        self._to_remove: list[str] = []
-        self._is_aborted = is_aborted
+    cleaned: Segment
+    old: list[Segment]
+    is_aborted: Callable[[], bool]
+    to_remove: list[str] = field(default_factory=list)
 
     def finish(self, on_finish: Callable[[], None]) -> CooperativeTask[None]:
         """Complete the swap, then call `on_finish`. May be called again after an error. Raises
         OSError, CleaningStopped."""
-        files, folder = self._files, self._folder
-        while self._old:
+        files, path = self.cleaned.files, self.cleaned.path
+        folder = path.parent
+        while self.old:
             self._check()
-            self._to_remove += mark_deleted(files, self._old[-1])
-            self._old.pop()
+            self.to_remove += mark_deleted(self.old[-1])
+            self.old.pop()
             yield None
         yield partial(files.sync_folder, folder)
         self._check()
-        path = self._cleaned.path
         if path.suffix == SWAP and files.exists(path):  # may have been removed by retention
-            self._cleaned.rename("")
+            self.cleaned.rename("")
         yield partial(files.sync_folder, folder)
-        yield partial(remove_files, files, folder, self._to_remove)
+        yield partial(remove_files, files, folder, self.to_remove)
         on_finish()
 
     def _check(self) -> None:
-        if self._is_aborted():
-            raise CleaningStopped(f"{self._folder} was closed or reopened during a swap")
+        if self.is_aborted():
+            raise CleaningStopped(
+                f"{self.cleaned.path.parent} was closed or reopened during a swap"
+            )
 
 
 def _base_offset_of(name: str) -> int | None:

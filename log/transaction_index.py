@@ -27,12 +27,12 @@ _ENTRY: Final = Struct(">hqqqq")
 _log = logging.getLogger("kohort.log")
 
 
-def append_entry(segment: Segment, files: Files, aborted: AbortedTransaction) -> None:
+def append_entry(segment: Segment, aborted: AbortedTransaction) -> None:
     """Add a transaction whose marker was appended to the segment. An error is only logged, because
     the file is written again when the log is opened."""
     path = segment.path.with_suffix(SUFFIX)
     try:
-        with closing(files.open(path, create=True)) as file:
+        with closing(segment.files.open(path, create=True)) as file:
             file.append(_encode([aborted]))
     except OSError as error:
         _log.warning("Failed to write %s: %s", path, error)

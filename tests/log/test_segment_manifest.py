@@ -43,7 +43,7 @@ def known(log: Log) -> list[dict[str, Any]]:
         values = {name: getattr(segment, name) for name in dir(segment) if name[0] != "_"}
         values = {name: value for name, value in values.items() if not callable(value)}
         values["index"] = (segment.index.to_bytes(), segment.index._next_position)
-        for name in ("file", "manifest_end_offset", "dirty", "gap"):
+        for name in ("file", "files", "manifest_end_offset", "dirty", "gap"):
             del values[name]
         known.append(values)
     return known
