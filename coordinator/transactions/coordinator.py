@@ -265,7 +265,19 @@ class TransactionCoordinator:
         if transaction is None:
             not_found = ErrorCode.transactional_id_not_found
             return _reply(ticket, TransactionDescription(not_found, transactional_id))
-        return _reply(ticket, describe(transaction))
+        metadata = transaction.metadata
+        description = TransactionDescription(
+            _NONE,
+            transactional_id,
+            transaction.state,
+            metadata.timeout_ms,
+            metadata.start_ms,
+            metadata.last_update_ms,
+            metadata.producer_id,
+            metadata.producer_epoch,
+            transaction.partitions,
+        )
+        return _reply(ticket, description)
 
     # --- durable state
 
@@ -333,21 +345,6 @@ def _expired(transactions: Iterable[Transaction]) -> TransactionOutcome:
         event = TransactionEvent(transactional_id, *producer, each.state.text, DEAD.text, "expired")
         events.append(event)
     return TransactionOutcome(tuple(records), events=tuple(events))
-
-
-def describe(transaction: Transaction) -> TransactionDescription:
-    metadata = transaction.metadata
-    return TransactionDescription(
-        _NONE,
-        transaction.transactional_id,
-        transaction.state,
-        metadata.timeout_ms,
-        metadata.start_ms,
-        metadata.last_update_ms,
-        metadata.producer_id,
-        metadata.producer_epoch,
-        transaction.partitions,
-    )
 
 
 def _is_current(transaction: Transaction, producer_id: int, epoch: int) -> bool:
