@@ -5,7 +5,6 @@ the heap. When the old entry is popped, it is pushed again with the extended dea
 cancelled or shortened deadlines are skipped when they are popped.
 """
 
-from collections.abc import Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -46,10 +45,11 @@ class Deadlines(Generic[K]):
     """Deadlines by key, in whole milliseconds of the caller's clock. Equal deadlines expire in
     insertion order, except extended deadlines."""
 
-    __slots__ = ("_due", "_heap", "_queued", "_serial")
+    __slots__ = ("_heap", "_queued", "_serial", "pending")
 
     def __init__(self) -> None:
-        self._due: dict[K, int] = {}
+        self.pending: dict[K, int] = {}
+        """All deadlines. Read-only for others."""
         # The time of each key in the heap, which is never later than its deadline.
         self._queued: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []
@@ -57,7 +57,7 @@ class Deadlines(Generic[K]):
 
     def set(self, key: K, when_ms: int) -> None:
         """Set or replace the deadline of `key`."""
-        self._due[key] = when_ms
+        self.pending[key] = when_ms
         queued = self._queued.get(key)
         if queued is None or when_ms < queued:
             self._serial += 1
@@ -66,23 +66,18 @@ class Deadlines(Generic[K]):
 
     def cancel(self, key: K) -> None:
         """Remove the deadline of `key`, if there is one."""
-        if self._due.pop(key, None) is not None:
+        if self.pending.pop(key, None) is not None:
             heap = self._heap
-            if len(heap) > _REBUILD_ABOVE and len(heap) > 2 * len(self._due):
-                due = self._due
+            if len(heap) > _REBUILD_ABOVE and len(heap) > 2 * len(self.pending):
+                due = self.pending
                 self._queued = dict(due)
                 self._heap = [(when, serial, k) for serial, (k, when) in enumerate(due.items())]
                 heapify(self._heap)
 
     def clear(self) -> None:
-        self._due.clear()
+        self.pending.clear()
         self._queued.clear()
         self._heap.clear()
-
-    @property
-    def pending(self) -> Mapping[K, int]:
-        """All deadlines, for inspection."""
-        return self._due
 
     def earliest(self) -> int | None:
         """Return a lower bound of the next deadline, or None if there are no deadlines. If that
@@ -97,7 +92,7 @@ class Deadlines(Generic[K]):
             if self._queued.get(key) != queued:
                 heappop(heap)  # superseded by a newer entry
                 continue
-            due = self._due.get(key)
+            due = self.pending.get(key)
             if due is not None and due > now_ms:
                 self._serial += 1
                 self._queued[key] = due
@@ -106,6 +101,6 @@ class Deadlines(Generic[K]):
             heappop(heap)
             del self._queued[key]
             if due is not None:
-                del self._due[key]
+                del self.pending[key]
                 return key, due
         return None
