@@ -183,7 +183,7 @@ class CommittedOffsets(Protocol):
         """All topics for which a group has ever committed an offset."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PartitionState:
     """All state of one offsets partition's coordinator."""
 

@@ -60,7 +60,7 @@ class PartitionDeleted(LogError):
     """The partition was deleted while a request or a task was using it."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Partition:
     """A partition. Its log is opened on first use, because a broker may have many unused
     partitions. Methods that access the log may raise OSError or LogError."""

@@ -27,7 +27,7 @@ class RebalanceReason(NamedTuple):
     member_ids: tuple[str, ...] = ()  # the members that triggered it
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class Member:
     """A member: its identity, protocols, assignment, and the tickets of its waiting requests."""
 
