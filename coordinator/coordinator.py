@@ -112,6 +112,7 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     OffsetDelete: decide_delete_offsets,
 }
 # Commands of members that use the classic protocol in a consumer group.
+_TRANSACTIONAL: Final = (TransactionalOffsetCommit, TransactionEnd)
 _DECIDE_CLASSIC: Final[
     Mapping[type, Callable[[PartitionState, ConsumerGroup, Any, int, int], Outcome]]
 ] = {
@@ -324,7 +325,7 @@ class Coordinator:
             partition.offsets.put(record)
             if partition.pending_offsets:
                 partition.pending_offsets.supersede(record[:3])
-        elif isinstance(record, TransactionalOffsetCommit | TransactionEnd):
+        elif isinstance(record, _TRANSACTIONAL):
             self._apply_transactional(record)
         elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)

@@ -89,7 +89,15 @@ def _response(
 
 
 def _matching_acl(acl: Acl) -> Message:
-    none = ErrorCode.none
+    type_, name, pattern_type, principal, host, operation, permission = acl
     return Message(
-        error_code=none, error_message=None, permission_type=acl.permission, **acl._asdict()
+        error_code=ErrorCode.none,
+        error_message=None,
+        resource_type=type_,
+        resource_name=name,
+        pattern_type=pattern_type,
+        principal=principal,
+        host=host,
+        operation=operation,
+        permission_type=permission,
     )

@@ -83,16 +83,32 @@ def _group(
     members: Sequence[Message],
 ) -> Message:
     requested = context.request.include_authorized_operations and not result.error_code
-    operations = group_operations(context, node, group_id) if requested else NOT_REQUESTED
-    fields = {**result._asdict(), "members": members}
-    return Message(group_id=group_id, authorized_operations=operations, **fields)
+    return Message(
+        error_code=result.error_code,
+        error_message=result.error_message,
+        group_id=group_id,
+        group_state=result.group_state,
+        group_epoch=result.group_epoch,
+        assignment_epoch=result.assignment_epoch,
+        assignor_name=result.assignor_name,
+        members=members,
+        authorized_operations=(
+            group_operations(context, node, group_id) if requested else NOT_REQUESTED
+        ),
+    )
 
 
 def _member(member: DescribedConsumer) -> Message:
-    fields = {
-        **member._asdict(),
-        "assignment": Message(topic_partitions=member.assignment),
-        "target_assignment": Message(topic_partitions=member.target_assignment),
-        "member_type": CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
-    }
-    return Message(**fields)
+    return Message(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.member_epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.subscribed_topic_names,
+        subscribed_topic_regex=member.subscribed_topic_regex,
+        assignment=Message(topic_partitions=member.assignment),
+        target_assignment=Message(topic_partitions=member.target_assignment),
+        member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
+    )

@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ...log.errors import CorruptBatch, LogError
+from ...log.errors import CorruptBatch
 from ...log.tasks import CooperativeTask
-from ...offsets.records import UndecodableRecord
 from ...offsets.spill import UnreadableBlock
 from ...offsets.store import OffsetsStore
 from ..event_loop.scheduler import ScheduledTask, Scheduler
@@ -58,7 +57,7 @@ class PartitionLoader:
         context.state = CoordinatorState.LOADING
         try:
             context.log = self._store.open_log(context.partition, context.log)
-        except (OSError, LogError) as error:
+        except Exception as error:
             self._failed(context, error)
             return
         # Records that the previous leader appended may not be durable yet.
@@ -85,7 +84,7 @@ class PartitionLoader:
         assert context.log is not None
         try:
             context.snapshot_end, context.replay = self._store.load(context.log, context.offsets)
-        except OSError as failure:
+        except Exception as failure:
             self._failed(context, failure)
             return
         if not self._replay(context, EAGER_RECORDS):
@@ -101,17 +100,12 @@ class PartitionLoader:
 
     def _run(self) -> CooperativeTask[None]:
         while self._loading or self.background:
-            try:
-                if self._loading:
-                    context = self._loading[0]
-                    if self._replay(context, STEP_RECORDS):
-                        self._loading.remove(context)
-                else:
-                    self._open_partition(self.background.popleft())
-            except Exception:
-                # The exception ends this task, but not the loading of other partitions.
-                self._task = self._scheduler.spawn(self._run())
-                raise
+            if self._loading:
+                context = self._loading[0]
+                if self._replay(context, STEP_RECORDS):
+                    self._loading.remove(context)
+            else:
+                self._open_partition(self.background.popleft())
             yield None
 
     def _replay(self, context: CoordinatorContext, count: int) -> bool:
@@ -133,15 +127,12 @@ class PartitionLoader:
         except UnreadableBlock as error:
             self._corrupted(context, error)
             return True
-        except (OSError, LogError, UndecodableRecord) as error:
+        except Exception as error:
             if isinstance(error, CorruptBatch) and context.log.manifest_end_offset:
                 self._corrupted(context, error)
             else:
                 self._failed(context, error)
             return True
-        except Exception as error:
-            self._failed(context, error)  # records of the chunk are missing
-            raise
         context.replay = None
         self._loaded(context)
         return True

@@ -26,7 +26,7 @@ from ...log.batch import BatchProducer
 from ...log.errors import CorruptBatch, LogError, RecordsTooLarge
 from ...log.producer_state import COMMIT, EndMarker
 from ...log.tasks import CooperativeTask, begin
-from ...offsets.records import OffsetTombstone, TransactionEnd
+from ...offsets.records import OffsetTombstone, TransactionEnd, UndecodableRecord
 from ...offsets.store import OffsetsStore
 from ...offsets.table import OffsetsCache, OffsetsTable
 from ...protocol.budgets import REGEX_MATCHES_MAX, ConcurrencyLimit
@@ -460,12 +460,12 @@ class CoordinatorRuntime:
         self.on_log_read(context.partition, resume)
 
     def _activate(self, context: CoordinatorContext) -> None:
-        coordinator, now = context.coordinator, self._clock.now_ms()
+        now = self._clock.now_ms()
         try:
-            outcome = coordinator.loaded(now)
+            outcome = context.coordinator.loaded(now)
         except Exception as error:
-            self._decision_failed(context, coordinator, error)
-            raise
+            self._fail(context, error)
+            return
         context.state = CoordinatorState.ACTIVE
         self._publish_all(context, outcome)
         self._carry_out(context, outcome._replace(events=()), now)
@@ -490,12 +490,12 @@ class CoordinatorRuntime:
         context.state = CoordinatorState.LOADING
         lost = self._reset(context)
         self._store.fail_pending(context.log, error)
+        self._unload(context, lost)
         if was_loading:
             # The flush of a cleanup of deleted topics failed while loading. Do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)
-        self._unload(context, lost)
 
     def _decision_failed(
         self, context: CoordinatorContext, coordinator: Coordinator, error: Exception
@@ -508,6 +508,7 @@ class CoordinatorRuntime:
         if context.state is CoordinatorState.LOADING:
             self._fail(context, error)  # the same exception might be raised forever
             return
+        context.state = CoordinatorState.LOADING
         _log.error(
             "Reloading partition %d of __consumer_offsets after an unexpected exception: %r",
             context.partition,
@@ -524,9 +525,9 @@ class CoordinatorRuntime:
             if not isinstance(command, ListGroups)
             and partition_of(command.group_id) == context.partition
         ]
-        self._loader.begin(context)
         self._fail_requests(tickets)
         self._unload(context, lost)
+        self._loader.begin(context)
 
     def _invalidate(self, context: CoordinatorContext, error: OSError | CorruptBatch) -> None:
         """Remove the partition's cache files, which are corrupted or cannot be read, and load the
@@ -541,20 +542,27 @@ class CoordinatorRuntime:
         lost = self._reset(context)
         # The log itself has not failed, so `begin` must not truncate its unsynced records.
         context.log = None
+        context.state = CoordinatorState.LOADING
+        self._unload(context, lost)
         try:
             self._store.invalidate(context.partition, log, error)
         except (OSError, LogError) as failure:
             self._fail(context, failure)
         else:
             self._loader.begin(context)
-        self._unload(context, lost)
 
     def _fail(self, context: CoordinatorContext, error: Exception) -> None:
         """Fail requests with NOT_COORDINATOR until the partition can be loaded."""
+        is_expected = isinstance(error, OSError | LogError | UndecodableRecord)
         _log.error(
-            "Failed to load partition %d of __consumer_offsets: %s", context.partition, error
+            "Failed to load partition %d of __consumer_offsets: %s",
+            context.partition,
+            error,
+            exc_info=None if is_expected else error,
         )
         self._reset(context)
+        if not is_expected:
+            context.log = None  # has not failed: the next attempt must not truncate it
         context.state = CoordinatorState.FAILED
         context.failed_ms = self._clock.now_ms()
         self.on_cleaned_up()
@@ -593,9 +601,11 @@ class CoordinatorRuntime:
     ) -> CooperativeTask[None]:
         if context.coordinator is not coordinator:
             return  # reloaded before the first step; `_activate` starts another timer
-        sweep = coordinator.expire_offsets(self._clock.now_ms)
-        if (yield from self._run_sweep(context, sweep)):
-            self._schedule_expiration(context)
+        try:
+            yield from self._run_sweep(context, coordinator.expire_offsets(self._clock.now_ms))
+        finally:  # even after an unexpected exception
+            if context.coordinator is coordinator and context.state is ACTIVE:
+                self._schedule_expiration(context)
 
     def topics_deleted(self) -> None:
         """Delete the offsets of newly deleted topics. A partition that is still loading cleans up
@@ -627,7 +637,13 @@ class CoordinatorRuntime:
         count = len(self._deleted_topics)
         topics = self._deleted_topics.due(context.partition)
         sweep = context.coordinator.delete_offsets_of_topics(topics)
-        if (yield from self._run_sweep(context, sweep)) and context.cleanup is token:
+        is_swept = False
+        try:
+            is_swept = yield from self._run_sweep(context, sweep)
+        finally:  # after an unexpected exception, the next deletion repeats the cleanup
+            if not is_swept and context.cleanup is token:
+                context.cleanup = None
+        if is_swept and context.cleanup is token:
             assert context.log is not None
             cleaned_up = partial(self._cleaned_up, context, token, count)
             self._store.on_durable(context.log, cleaned_up)
@@ -670,5 +686,8 @@ class CoordinatorRuntime:
             self._invalidate(context, error)
             return False
         except Exception as error:
-            self._decision_failed(context, coordinator, error)
-            raise
+            if context.state is CoordinatorState.LOADING:
+                self._fail(context, error)
+            if context.state is not CoordinatorState.FAILED:
+                raise
+            return False  # logged; other partitions continue to load

@@ -125,34 +125,35 @@ class TransactionRuntime:
 
     def submit(self, command: TransactionCommand, respond: Respond, request: Any) -> None:
         """Decide `command` and call `respond(request, result)` once its records are durable."""
-        self._submit(command, respond, request, False, None)
+        self._submit(command, respond, request, is_synced=False)
 
     def _submit(
         self,
         command: TransactionCommand,
         respond: Respond,
         request: Any,
+        error: OSError | None = None,
+        *,
         is_synced: bool,
-        error: OSError | None,
     ) -> None:
-        """Decide the command, or call this again when a producer id is durable and the records of
-        the transaction are synced, or with the `error` of that flush."""
-        context = self._active(self._topic.partition_of(command.transactional_id))
-        if error is not None:
-            context = FAILED_WRITE_ERROR
+        """Decide the command, once a producer id is durable and the records of a transaction that
+        commits are synced. Until then, this is called again after the flush, with its `error`."""
+        context: TransactionContext | ErrorCode = FAILED_WRITE_ERROR
+        if error is None:
+            context = self._active(self._topic.partition_of(command.transactional_id))
         if isinstance(context, ErrorCode):
             respond(request, transaction_error(command, context))
             return
         allocates = isinstance(command, InitProducerId | EndTransaction)
         if allocates and not self._topics.has_durable_producer_id:
-            again = partial(self._submit, command, respond, request, is_synced)
+            again = partial(self._submit, command, respond, request, is_synced=is_synced)
             self._topics.reserve_producer_ids(again)
             return
         if isinstance(command, EndTransaction) and command.commit and not is_synced:
             transaction = context.coordinator.transactions.get(command.transactional_id)
             if transaction is not None and self._markers.must_sync(transaction.partitions):
                 # Otherwise, a power loss could undo records of a committed transaction.
-                synced = partial(self._submit, command, respond, request, True)
+                synced = partial(self._submit, command, respond, request, is_synced=True)
                 self._markers.sync(transaction.partitions, synced)
                 return
         self._decide(context, command, respond, request)
@@ -216,12 +217,12 @@ class TransactionRuntime:
     ) -> None:
         coordinator, log = context.coordinator, context.log
         assert log is not None
-        for event in outcome.events:
-            self._publish(event)
         if outcome.records:
             self._group_commit.append(log, list(map(encode_transaction, outcome.records)), now)
             for record in outcome.records:
                 coordinator.apply(record)
+        for event in outcome.events:
+            self._publish(event)
         self._topic.on_durable(log, partial(self._on_flushed, context, coordinator, outcome))
         deadline = coordinator.next_deadline()
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):

@@ -227,9 +227,9 @@ def _start_generation(decision: Decision, group: Group, duration_ms: int) -> Non
 
 def current_generation(group: Group, member: Member) -> JoinResult:
     """Return the generation as `member` receives it. Only the leader receives all metadata."""
-    assert group.leader is not None
-    generation = (_NONE, group.generation, group.protocol_type, group.protocol_name, group.leader)
-    members = _all_members(group) if member.member_id == group.leader else ()
+    leader = group.leader or ""  # a record may have members but no leader
+    generation = (_NONE, group.generation, group.protocol_type, group.protocol_name, leader)
+    members = _all_members(group) if member.member_id == leader else ()
     result: JoinResult = make(JoinResult, (*generation, member.member_id, members, False))
     return result
 

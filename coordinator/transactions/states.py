@@ -47,7 +47,10 @@ class TransactionState(IntEnum):
     @property
     def text(self) -> str:
         """The name that Kafka's tools print, such as PrepareCommit."""
-        return self.name.title().replace("_", "")
+        return _TEXTS[self]
+
+
+_TEXTS: Final = {each: each.name.title().replace("_", "") for each in TransactionState}
 
 
 EMPTY: Final = TransactionState.EMPTY

@@ -91,7 +91,7 @@ def test_transactions_still_time_out_after_one_has_raised(
     for number in range(2):
         begin(broker, f"id-{number}", 1)
     with monkeypatch.context() as patched:
-        patched.setattr(TransactionCoordinator, "_prepare", lambda *_: 1 // 0)
+        patched.setattr(TransactionCoordinator, "_prepared", lambda *_: 1 // 0)
         with pytest.raises(ZeroDivisionError):
             broker.advance(1_000)
     markers_by_turn(broker, lambda: broker.advance(0))
