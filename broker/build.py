@@ -231,7 +231,8 @@ class BrokerComponents:
         self._watchdog.ended(duration, lambda: str(task.name))
 
     def cluster(self, cluster_id: str, *, keeps_events: bool) -> Cluster:
-        """Build all nodes, with the topics that the data folder contains."""
+        """Build all nodes, with the topics that the data folder contains. What the nodes share is
+        built first, each part from the attributes before it."""
         config, closing = self._config, self._closing
         self._timers = Timers(self._clock, self._watchdog)
         self._client_timers = Timers(SystemClock(), self._watchdog)
@@ -295,8 +296,14 @@ class BrokerComponents:
         coordinators = self._coordinators(node_id, configs)
         self._closing.callback(coordinators.close)
         markers, transactions = new_transactions(
-            *(node_id, config, self._topics, self.group_commit, self._timers, self.scheduler),
-            *(self._clock, partial(cluster.leader_of, OFFSETS_TOPIC)),
+            node_id,
+            config,
+            self._topics,
+            self.group_commit,
+            self._timers,
+            self.scheduler,
+            self._clock,
+            partial(cluster.leader_of, OFFSETS_TOPIC),
         )
         # Commits are logged only with `all`, because there may be thousands per second.
         only_aborts = config.str("kohort.events") != "all"
