@@ -1,5 +1,6 @@
 """Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md; the first match wins.
-(Rules 1 to 5 are in rebalance_rules.py. Rule 6 has one function for each kind of evidence.)
+(The rules of rebalances are in rebalance_rules.py. Rule 6 has one function for each kind of
+evidence.)
 
 The rules compare the member's silence (its time without a commit) with its rebalance timeout (for
 most clients, max.poll.interval.ms) and with its session timeout. They also check whether the same
@@ -201,7 +202,7 @@ EXIT_RULES: Final[tuple[Callable[[Exit], Explanation | None], ...]] = (
 )
 
 
-def explain_exit(exit_: Exit) -> Explanation:
+def infer_exit(exit_: Exit) -> Explanation:
     """Return the result of the first rule that matches."""
     for rule in EXIT_RULES:
         if (explanation := rule(exit_)) is not None:

@@ -11,7 +11,7 @@ from ...offsets.causes import Cause
 from ..formatting import count_of, duration, join_texts, without_uuids
 from .assignments import assignment_moves
 from .event_log import EventLog, LoggedRebalance, describe_rejected
-from .exit_rules import Exit, Explanation, explain_exit
+from .exit_rules import Exit, Explanation, infer_exit
 from .group_history import GroupHistory, Member
 from .history_index import REJOIN_WITHIN_MS, HistoryIndex, Transition
 from .rebalance_rules import RebalanceCase, Rejoin, explain_rebalance, partitions_added
@@ -48,7 +48,7 @@ def explain(history: GroupHistory) -> ExplainedHistory:
                 member.member_id in transition.returned,
                 None if return_ is None else return_.after_ms,
             )
-            inferred = explain_exit(exit_)
+            inferred = infer_exit(exit_)
             explanation = events.explain_exit(transition, exit_, inferred, logged) or inferred
             causes_of_exits[left] = explanation.cause
             exits.append(explanation)
