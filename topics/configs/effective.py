@@ -354,29 +354,31 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
 # The minimum of a topic's segment.bytes. offsets.topic.segment.bytes may be lower.
 _SEGMENT_BYTES_MIN: Final = MIB
 
-# The broker keys of each internal topic's partition count and segment size, and its overrides
-# (upstream: groupMetadataTopicConfigs, transactionTopicConfigs, shareGroupStateTopicConfigs).
+# The overrides of each internal topic, and the broker keys of its number of partitions and size of
+# segments (upstream: groupMetadataTopicConfigs, transactionTopicConfigs and
+# shareGroupStateTopicConfigs).
 _INTERNAL_TOPICS: Final = {
     OFFSETS_TOPIC: (
+        {"cleanup.policy": "compact", "compression.type": "producer"},
         "offsets.topic.num.partitions",
         "offsets.topic.segment.bytes",
-        {"cleanup.policy": "compact", "compression.type": "producer"},
     ),
     TRANSACTION_TOPIC: (
+        {"cleanup.policy": "compact", "compression.type": "uncompressed"},
         "transaction.state.log.num.partitions",
         "transaction.state.log.segment.bytes",
-        {"cleanup.policy": "compact", "compression.type": "uncompressed"},
     ),
     SHARE_TOPIC: (
+        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
         "share.coordinator.state.topic.num.partitions",
         "share.coordinator.state.topic.segment.bytes",
-        {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
     ),
 }
 
 
 def internal_topic(broker: StaticBrokerConfig, name: str) -> tuple[int, dict[str, str]]:
     """Return (number of partitions, overrides) of an internal topic."""
-    partitions, segment_bytes, overrides = _INTERNAL_TOPICS[name]
-    segment_size = max(static_number(broker, segment_bytes), _SEGMENT_BYTES_MIN)
-    return static_number(broker, partitions), {**overrides, "segment.bytes": str(segment_size)}
+    overrides, partitions_key, segment_bytes_key = _INTERNAL_TOPICS[name]
+    segment_bytes = max(static_number(broker, segment_bytes_key), _SEGMENT_BYTES_MIN)
+    partitions = static_number(broker, partitions_key)
+    return partitions, {**overrides, "segment.bytes": str(segment_bytes)}
