@@ -145,6 +145,7 @@ INSTALL: Final = "run pip install './kohort[{}]' in the folder that contains the
 EXTRA: Final = {
     "kafka": ("kafka-python", INSTALL.format("cli")),
     "rich": ("rich", INSTALL.format("cli")),
+    "numpy": ("numpy", INSTALL.format("pipeline")),
     "pyarrow": (
         "pyarrow",
         INSTALL.format("pipeline") + ", or install only pyarrow to query a lake",

@@ -218,11 +218,19 @@ ORDERS: Mapping[str, Orders] = {
     "TxnOffsetCommit": TOPIC_NAMES,
     "WriteTxnMarkers": {"topics": ("name",), "partitions": ("partition_index",)},
 }
-# How the names of a script's own items begin, in responses that also have items of other scripts
-# on the same broker. These are in the first list of ORDERS.
-OWN: Mapping[str, tuple[str, ...]] = {
-    **{api: ("G", "None", *TOPICS) for api, orders in ORDERS.items() if orders is TOPIC_NAMES},
-    **dict.fromkeys(("ListConfigResources", "ListGroups", "ListTransactions"), ("G",)),
+OWN_TOPICS = ("topics", "name", ("G", "None", *TOPICS))
+# In responses that also have items of other scripts on the same broker: the list, the field, and
+# how the names of the script's own items begin.
+OWN: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "CreateTopics": OWN_TOPICS,
+    "DeleteRecords": OWN_TOPICS,
+    "DescribeTopicPartitions": OWN_TOPICS,
+    "ListConfigResources": ("config_resources", "resource_name", ("G",)),
+    "ListGroups": ("groups", "group_id", ("G",)),
+    "ListOffsets": OWN_TOPICS,
+    "ListTransactions": ("transaction_states", "transactional_id", ("G",)),
+    "Metadata": OWN_TOPICS,
+    "TxnOffsetCommit": OWN_TOPICS,
 }
 
 
@@ -232,11 +240,10 @@ def _sorted(api: str, response: Any) -> Any:
         return response
     if api == "ApiVersions":
         _shorten_versions(response)
-    orders = ORDERS.get(api, {})
     if api in OWN:
-        name, (field,) = next(iter(orders.items()))
-        response[name] = [x for x in response[name] if str(x[field]).startswith(OWN[api])]
-    _sort(response, orders)
+        name, field, own = OWN[api]
+        response[name] = [each for each in response[name] if str(each[field]).startswith(own)]
+    _sort(response, ORDERS.get(api, {}))
     return response
 
 

@@ -3,7 +3,6 @@ consumer."""
 
 from typing import Literal
 
-from ..assignors.model import Assignor
 from ..assignors.resolve import AssignorNameTaken, AssignorNotFound, NotAnAssignor, resolve
 from ..testing.fake_members.fake_member import GroupProtocol
 from ..testing.loop_thread import TIMEOUT_SECONDS
@@ -34,11 +33,13 @@ def add_fake_member(
     computes the assignment if it is the leader. The response is sent when the member has joined, or
     when its JoinGroup waits for other members, the clock, a hold or a fault. If it cannot join, the
     status is 409 with the broker's error, unless `may_be_rejected` is true."""
+    if protocol == "classic" and assignor is not None:
+        _check_assignor(assignor)
     member = control.kafka.fake_member(
         group,
         topics,
         protocol=protocol,
-        assignor=_resolved(assignor) if assignor and protocol == "classic" else assignor,
+        assignor=assignor,
         client_id=client_id,
         instance_id=instance_id,
         session_timeout_ms=session_timeout_ms,
@@ -49,11 +50,10 @@ def add_fake_member(
     return fake_member_json(control.add(control.fake_members, member), member)
 
 
-def _resolved(name: str) -> Assignor:
-    """Return the assignor. Raises ValueError if it does not exist, or its module cannot be
-    imported."""
+def _check_assignor(name: str) -> None:
+    """Raise ValueError if there is no such assignor, or if its module cannot be imported."""
     try:
-        return resolve(name)
+        resolve(name)
     except (AssignorNotFound, AssignorNameTaken, NotAnAssignor) as error:
         raise ValueError(str(error)) from error
     except (Exception, SystemExit) as error:  # raised by the user's module

@@ -7,11 +7,11 @@ client's next heartbeat reports the removal. `advance_with_heartbeats` keeps the
 clients alive.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from itertools import count, islice
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack, cast
 
 from ..broker.event_loop.timers import SystemClock
 from ..coordinator.outcome import EventType
@@ -271,8 +271,8 @@ def total_ms(by: timedelta | None, units: Units) -> int:
         known = Units.__annotations__
         hint = did_you_mean(min(unknown), known) or f"; the units: {', '.join(known)}"
         raise TypeError(f"Unknown unit {min(unknown)}{hint}")
-    parts: dict[str, Any] = {**units, "milliseconds": units.get("ms", 0)}
-    parts.pop("ms", None)
+    amounts = cast("Mapping[str, float]", units)
+    parts = {"milliseconds" if unit == "ms" else unit: n for unit, n in amounts.items()}
     total_by = (by or timedelta()) + timedelta(**parts)
     total = round(total_by / timedelta(milliseconds=1))
     if total < 0:

@@ -13,6 +13,7 @@ from ..protocol.errors import ApiError, ErrorCode
 from ..suggestions import SuggestsAttributes, did_you_mean
 from ..topics.admin import NewTopic, check_new_topic, check_not_reserved, plan_topic
 from ..topics.configs.topic_keys import TOPIC_KEYS
+from ..topics.names import OFFSETS_TOPIC
 from ..topics.produce import AppendError, ProduceContext, append
 from ..topics.topic import Partition
 from ..topics.topic import Topic as BrokerTopic
@@ -112,13 +113,13 @@ class Topic(SuggestsAttributes):
     def delete(self) -> None:
         """Delete the topic and its committed offsets, and wait until its name can be reused, which
         includes waiting for coordinators that are loading. Raises ValueError for the coordinators'
-        topics, RuntimeError while all nodes are down, and OSError."""
+        topics, and if all nodes are down and there may be offsets; and OSError."""
 
         async def deleted() -> OSError | None:
             node, found = self._host.broker.node, self._changeable()
             topics = node.topics
-            if not node.cluster.up:
-                raise RuntimeError(
+            if not node.cluster.up and topics.get(OFFSETS_TOPIC) is not None:
+                raise ValueError(
                     f"Topic {self.name} cannot be deleted while all nodes are down, because its "
                     "committed offsets must be deleted, too: start a node first"
                 )

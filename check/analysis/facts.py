@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from ..history import (
@@ -159,7 +160,7 @@ def highest_before(
     """Yield each operation that follows an earlier one on the same subject, with the earlier one
     that has the highest number. `operations` are in the order in which they began. An operation
     follows those that ended before it began."""
-    ended = sorted(earlier, key=lambda each: each.ended or 0)
+    ended = sorted((each for each in earlier if each.ended is not None), key=attrgetter("ended"))
     highest: dict[object, Earlier] = {}
     at = 0
     for operation in operations:
