@@ -113,7 +113,7 @@ class Member:
         )
 
     async def commit(self, operation: Commit) -> None:
-        """Commit as the member and generation of the operation, which may be outdated."""
+        """Commit with the member id and generation of the operation, which may be outdated."""
         await self._record(operation, self._commit(operation))
 
     async def _commit(self, operation: Commit) -> Any:

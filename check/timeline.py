@@ -1,8 +1,8 @@
 """The timeline of a run as SVG: a row per client and a bar per operation. The operations of
 counter-examples are marked and numbered.
 
-After a run with anomalies, the timeline shows the seconds from the first counter-example on;
-otherwise it shows the end of the run.
+After a run with anomalies, the timeline shows the time of the counter-examples with a margin, at
+most SECONDS_MAX; otherwise it shows the end of the run.
 """
 
 import math
@@ -47,7 +47,7 @@ MARGIN_SECONDS_MAX: Final = 1.0
 these limits, so that operations a few milliseconds apart do not share a pixel."""
 EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
-"""A file with this number of bars has 5 MB."""
+"""A file with this many bars has 5 MB."""
 
 COLORS: Final = {
     Send: ("send", "#4c78a8"),
@@ -107,8 +107,8 @@ class _Drawing:
         self._rows = {name: number for number, name in enumerate(clients)}
 
     def _window(self) -> tuple[float, float]:
-        """Return the range of seconds to draw: from the first operation of a counter-example on, or
-        the end of the run."""
+        """Return the range of seconds to draw: the operations of the counter-examples, with a
+        margin, or the end of the run."""
         if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
         begin = min(each.began_s for each in self._marked)

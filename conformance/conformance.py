@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -19,7 +20,7 @@ from .snapshot import BROKER_WIDE, Snapshot
 from .transcript import Transcript
 from .wire import UnsupportedVersion
 
-# Parts of requests, in recorded transcripts, that are the id of the node.
+# Parts of requests, in recorded transcripts, that contain the id of the node.
 NODE_ID_IN_REQUEST: Final = re.compile(
     rf"(resource_type [48], resource_name|broker_ids?|replicas|voter_id) \[?{NODE_ID}\b"
 )
@@ -129,9 +130,8 @@ def _kafka(scenario: Scenario) -> Transcript:
 
 async def _check_acls(broker: RemoteBroker) -> None:
     """Raise Unusable if the broker has ACLs, because scenarios would delete them."""
-    control = await broker.connect(None)
-    described = await control.call("DescribeAcls", 3, **ALL_ACLS)
-    control.close()
+    with closing(await broker.connect(None)) as control:
+        described = await control.call("DescribeAcls", 3, **ALL_ACLS)
     if described["resources"]:
         raise Unusable(
             "it has ACLs, which scenarios would delete: use another broker, or leave out "

@@ -1,5 +1,4 @@
-"""Updates the parts of README.md and docs/ that are generated from code, tables and examples: `make
-docs`.
+"""Updates the parts of docs/ that are generated from code, tables and examples: `make docs`.
 
 With --check nothing is written; exit code 1 if a table does not match the code.
 """

@@ -207,7 +207,8 @@ def validate_produced(header: BatchHeader) -> None:
 
 
 def split(buffer: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of adjacent batches. Verifies no checksum. Raises CorruptBatch."""
+    """Yield (position, header) of adjacent batches. Does not verify checksums. Raises
+    CorruptBatch."""
     position, end = 0, len(buffer)
     while position < end:
         size = check_extent(buffer, position, end)
@@ -253,9 +254,9 @@ class BatchProducer(NamedTuple):
 
 
 class BatchBuilder:
-    """Builds an uncompressed batch. Only transactional batches have sequence numbers, which begin
-    with 0 in each batch, as in Kafka. `size` is the current size of the batch in bytes, so that the
-    caller can start another batch before reaching a limit."""
+    """Builds an uncompressed batch. Only transactional batches, except markers, have sequence
+    numbers, which begin with 0 in each batch, as in Kafka. `size` is the current size of the batch
+    in bytes, so that the caller can start another batch before reaching a limit."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
 

@@ -41,7 +41,7 @@ from .segment import OFFSET_SPAN_MAX, Segment, segment_number
 from .segment_swap import CLEANED, SWAP
 from .tasks import CooperativeTask, in_thread
 
-# Limits of a step, in bytes of batches or in records. Each limit takes about 300 µs.
+# Limits of a step, in bytes of batches or in records. Processing that much takes about 300 µs.
 STEP_BYTES: Final = 16 * 1024
 STEP_RECORDS: Final = 128
 # Fixed cost of a batch, expressed in bytes of records.

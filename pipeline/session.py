@@ -130,7 +130,7 @@ def _start_failure(log: Path | None) -> str:
     output = log.read_text(errors="replace").splitlines() if log else []
     # Spark 4 is compiled for Java 17; an older JVM reports that, or rejects one of the flags.
     if any("UnsupportedClassVersion" in line or "Unrecognized" in line for line in output):
-        return f"This Java is too old: Spark needs {JAVA_MIN} or later; set JAVA_HOME to one."
+        return f"This Java is too old: set JAVA_HOME to Java {JAVA_MIN} or later."
     lines = (line.strip() for line in output if not line.startswith("WARNING"))
     first = next(filter(None, lines), "no output")
     return f"Java could not start Spark, which needs Java {JAVA_MIN} or later: {first}"

@@ -123,7 +123,7 @@ class BrokerHost:
         self._address = address
         self._port = port
         self.security_folder: Path | None = None
-        """The folder of the test's certificate authority, while a broker with TLS is started."""
+        """The folder of the test's certificate authority, while a broker with TLS runs."""
         # The addresses of the first broker, which its successors reuse.
         self._addresses: Mapping[int, Mapping[str, Address]] | None = None
         self._closing = ExitStack()
@@ -298,7 +298,7 @@ class BrokerHost:
         try:
             yield
         finally:
-            # One that cannot start does not keep the others down.
+            # A node that cannot start does not keep the others down.
             with ExitStack() as starting:
                 for node in reversed(self.nodes):
                     if node.node_id in stopped and not node.is_up:
@@ -432,7 +432,7 @@ class BrokerHost:
             )
 
     def _on_cleaned_up(self, then: Callable[[], None]) -> None:
-        """Called when a coordinator becomes active, among others."""
+        """Called when a coordinator becomes active, among other times."""
         then()
         self.changes.notify()
 

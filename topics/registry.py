@@ -206,8 +206,8 @@ class TopicRegistry:
         self._store_leaders(topic, first)
 
     def _use_write_ahead(self, topic: Topic) -> None:
-        """Let a coordinators' topic use the write-ahead log, which would restore rejected records
-        of a topic of the same name if it was used before the creation is durable."""
+        """Let a coordinators' topic use the write-ahead log, once its creation is durable.
+        Otherwise, rejected records could be restored in a later topic of the same name."""
         if topic.is_reserved:
             for partition in topic.partitions:
                 partition.use_write_ahead(self._group_commit.write_ahead)
@@ -495,7 +495,7 @@ class TopicRegistry:
 
 
 class TopicsView:
-    """The topics that clients can read, which are the registry's topics and the mirror.
+    """The topics that clients can read: the registry's topics and the mirror.
 
     The mirror is the offsets topic under a second, non-internal name, for readers that ignore
     internal topics, such as Spark's Kafka connector. The mirror shares the logs. It is not in the

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 _log = logging.getLogger("kohort.event_loop")
 
 seconds: Final = time.perf_counter
-# Shorter callbacks are counted by their callers, which takes 0.1 µs per callback. Adding them to
-# the histogram would take 0.3 µs.
+# Frequent callers count shorter callbacks themselves, which takes 0.1 µs per callback. Adding them
+# to the histogram would take 0.3 µs.
 SHORT_SECONDS: Final = 0.001
 # Callbacks of this length are logged, because clients notice the delay. (It is short compared with
 # Kafka's heartbeat interval of 3 s, but a commit usually takes less than a millisecond.)
@@ -46,8 +46,8 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.short = 0
-        """Number of callbacks below SHORT_SECONDS. The callers of `ended` increment it, and call
-        `ended` only for longer callbacks."""
+        """Number of callbacks below SHORT_SECONDS that were not passed to `ended`. Frequent callers
+        increment it, and call `ended` only for longer callbacks."""
         self._long = [0] * (len(BOUNDS_MS) + 1)
         self._longest = 0.0
 

@@ -94,7 +94,8 @@ class Commit:
         self._success: EncodedResponse | None = None
 
     def submit_first(self, context: RequestContext, node: Node) -> Iterator[None]:
-        """Commit the request that this object was created from, in slices if it has many topics."""
+        """Commit the request that this object was created from, in slices if it has many
+        partitions."""
         yield from self._resolve(context, node)
         topics = self._request.topics
         offsets = [(each.committed_offset,) for topic in topics for each in topic.partitions]
@@ -104,7 +105,7 @@ class Commit:
         self._reject_deleted(context, node)
         self._topics_version = node.topics.version
         self.submit(context, node, offsets)
-        self._topics_version = NO_VERSION  # the next request means the new topics
+        self._topics_version = NO_VERSION  # the next request is resolved again
 
     def submit(self, context: RequestContext, node: Node, offsets: Sequence[Numbers]) -> None:
         """Commit one or more pipelined requests in order. Requests that fit into one batch become

@@ -71,7 +71,8 @@ def _invalid(acl_filter: AclFilter) -> str | None:
 def _response(
     node: Node, acl_filter: AclFilter, deleted: dict[Acl, Message]
 ) -> Generator[None, None, FilterResponse]:
-    """Add the matching ACLs to `deleted`. Raises ApiError if there are too many."""
+    """Return the response to a filter, and add the matching ACLs to `deleted`. Raises ApiError if
+    there are too many."""
     if message := _invalid(acl_filter):
         return FilterResponse(ErrorCode.invalid_request, message)
     found = []

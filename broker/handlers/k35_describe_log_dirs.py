@@ -39,7 +39,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             responses = []
             for each in partitions:
                 responses.append(_response(each))
-                yield  # reading the file sizes of a log that is not open takes long
+                yield  # reading the file sizes of a log that is not open is slow
             topics.append(Message(name=name, partitions=responses))
         response = LogDirResponse(ErrorCode.none, folder, topics, *node.topics.disk_space())
     except OSError:

@@ -141,7 +141,8 @@ class MarkerWriter:
         is_current: Callable[[], bool],
     ) -> None:
         """Write the markers to all partitions. A failed write is retried until it succeeds, its
-        partition is deleted, the coordinator is fenced, or `is_current` returns False."""
+        partition is deleted, the producer or the coordinator is fenced, or `is_current` returns
+        False."""
         partitions = sorted(markers.partitions)
         write_all = partial(self._write, markers, partitions, coordinator_epoch, done, is_current)
         if self.holds(markers, write_all):
@@ -170,7 +171,7 @@ class MarkerWriter:
             if any(error in fatal for error in errors):
                 _log.info(
                     "TransactionalId %s: the markers are no longer needed, because the producer "
-                    "has a newer epoch",
+                    "or the coordinator has a newer epoch",
                     markers.transactional_id,
                 )
                 done(is_complete=False)

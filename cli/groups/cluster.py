@@ -144,7 +144,7 @@ class Cluster:
 
     def describe(self, groups: Iterable[str]) -> dict[str, Group | BrokerError]:
         """Describe groups of the classic and the consumer protocol. Raises CommandError for groups
-        of other clients than consumers."""
+        of clients other than consumers."""
         names = list(dict.fromkeys(groups))
         if not names:
             return {}
@@ -238,7 +238,7 @@ class Cluster:
 
     def delete_groups(self, groups: Iterable[str]) -> dict[str, BrokerError | None]:
         """Delete groups; return the error of each group, or None. A retriable error is returned if
-        it does not end before the timeout."""
+        it persists until the timeout."""
         remaining = list(dict.fromkeys(groups))
         results: dict[str, BrokerError | None] = {}
 

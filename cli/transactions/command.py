@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Raise UsageError with Kafka's message, in the order of Kafka's tool."""
+    """Check the flags in the order of Kafka's tool. Raises UsageError with Kafka's message."""
     if args.action == "abort" and args.start_offset is None:
         if args.producer_id is None:
             raise UsageError(

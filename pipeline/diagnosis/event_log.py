@@ -67,10 +67,10 @@ class EventLog:
     """The events in a group's history, indexed."""
 
     def __init__(self, history: GroupHistory) -> None:
-        self._of_type: dict[str, list[Event]] = defaultdict(list)
+        self._of_type: dict[str, list[Event]] = {}
         self._exits: dict[str, list[Event]] = defaultdict(list)
         for event in sorted(history.events, key=lambda event: (event.ts_ms, event.seq)):
-            self._of_type[event.type].append(event)
+            self._of_type.setdefault(event.type, []).append(event)
             if event.type in EXIT_EVENTS and event.member_id is not None and _cause(event):
                 self._exits[event.member_id].append(event)
         self.heartbeat_ms = self._estimate_heartbeat_ms()
@@ -108,7 +108,8 @@ class EventLog:
             return _cause(self._nearest("group_deleted", after.append_ms))
         if transition.is_same_generation:
             ids = {new.member_id for _, new in transition.replaced}
-            successors = {e.detail.get("successor") for e in self._of_type["member_replaced"]}
+            replacements = self._of_type.get("member_replaced", ())
+            successors = {event.detail.get("successor") for event in replacements}
             return None if ids.isdisjoint(successors) else Cause.STATIC_REPLACED
         created = self._nearest("group_created", after.state_ms or after.append_ms)
         return None if created is None else Cause.GROUP_CREATED
@@ -133,7 +134,7 @@ class EventLog:
             return Counter()
         since = before.state_ms if before.append_ms is None else before.append_ms
         if since is not None:
-            since += 1  # an event at the time of a record counts for this record
+            since += 1  # an event at the time of a record counts for that record
         until = after.state_ms if after.append_ms is None else after.append_ms
         return Counter(
             ERRORS.get(event.error_code or 0, f"error {event.error_code}")

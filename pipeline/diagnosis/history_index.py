@@ -197,7 +197,7 @@ class HistoryIndex:
 
     def records_of_member(self, generation: Generation, member: Member) -> list[Generation]:
         """Return the records up to this one, newest first, since the member last changed. In a
-        classic group, these are the records of the generation. In a consumer group, they begin with
+        classic group, these are the records of the generation. In a consumer group, they go back to
         the last change of the member's assignment, because the epoch may change without it."""
         if not generation.is_consumer_group:
             return self.records_of_generation(generation)

@@ -1,7 +1,7 @@
 """Why a group rebalanced, from the log alone: the fifteen rules of docs/diagnosis.md.
 
-A rule receives a `RebalanceCase`, two consecutive GroupMetadata records and the facts about the
-time in between; the first rule that matches decides. Rules 6 to 10 take the causes of members that
+A rule receives a `RebalanceCase`: two consecutive GroupMetadata records and the facts about the
+time in between. The first rule that matches decides. Rules 6 to 10 take the causes of members that
 left from exit_rules.py.
 """
 
@@ -249,7 +249,7 @@ def _cooperative_followup(case: RebalanceCase) -> Explanation | None:
     if not unowned and not revoked:
         return None
     partitions = partition_names(revoked or unowned)
-    text = f"second phase of the previous rebalance, which revoked {partitions}"
+    text = f"second phase of the previous rebalance, which left {partitions} without an owner"
     return Explanation(Cause.COOPERATIVE_FOLLOWUP, "high", text)
 
 

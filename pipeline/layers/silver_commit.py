@@ -53,9 +53,9 @@ class CommitContext(NamedTuple):
 def silver_commit(
     commits: pa.Table, context: CommitContext, cluster: str
 ) -> tuple[pa.Table, Ints, pa.Table, pa.Table]:
-    """Return silver_commit (sorted by partition and log offset), the number of each row's
-    partition, state_commit, and state_open_txn. `commits`: bronze_commit without cluster and
-    source."""
+    """Return silver_commit (sorted by key and log offset), the key of each row (a number for its
+    group and partition), state_commit, and state_open_txn. `commits`: bronze_commit without cluster
+    and source."""
     rows = _entries(_with_last_gap(commits, context.gaps), context)
     (key,) = keys(_KEY, rows)
     order = np.lexsort((ints(rows["log_offset"]), key))
@@ -232,7 +232,7 @@ def _effective_from(rows: pa.Table, key: Ints, others: pa.Table) -> Ints:
 
 
 def _markers(rows: pa.Table, others: pa.Table) -> Ints:
-    """Return the position of each row's COMMIT marker; NEVER for ABORT."""
+    """Return the position of each row's COMMIT marker; NEVER for ABORT, OPEN without a marker."""
     ends = pc.and_(others["control"], pc.is_in(others["key_version"], pa.array([0, 1], pa.int16())))
     markers = others.filter(ends)
     marker_key, key = keys(_PRODUCER, markers, rows)

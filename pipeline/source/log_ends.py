@@ -29,7 +29,7 @@ SCHEMA: Final = TABLES["bronze_log_end"].schema
 # so the period is shorter.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
-# Two days of FOLDER_PERIOD_MS: a broker handles that many requests in about ten seconds, and a
+# Two days at FOLDER_PERIOD_MS: a broker handles that many requests in about ten seconds, and a
 # chart has too few pixels to show more.
 TICKS_MAX: Final = 11_520
 # The limit for all partitions; a row takes about 50 bytes in memory, and almost nothing in Parquet.
@@ -84,7 +84,7 @@ def samples_of_broker(
     cluster: Cluster, topics: Collection[str] | None, past: TimeSpan | None
 ) -> Iterator[LogEnd]:
     """Yield samples at the ticks in `past`, then current samples. Raises SourceError."""
-    found = cluster.topics(topics)
+    found = cluster.topics(None if topics is None else sorted(topics))
     partitions = [(topic, index) for topic in sorted(found) for index in found[topic]]
     starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
     ends = cluster.offsets(dict.fromkeys(partitions, LATEST))

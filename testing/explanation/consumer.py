@@ -153,7 +153,7 @@ class ConsumerExplanation:
         return "" if due_ms is None else self._timers.until(due_ms)
 
     def details(self) -> Iterator[str]:
-        """Yield lines about the last rebalance and the members."""
+        """Yield lines about the group's epochs and its members."""
         group = self._group
         yield f"group epoch {group.epoch}, assignment epoch {group.assignment_epoch}"
         yield from (self._describe(each) for each in self._members.values())

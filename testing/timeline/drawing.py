@@ -241,8 +241,8 @@ class _Figure:
     def _draw_text(
         self, kind: str, x: float, top: float, text: str, ends: list[float], title: str = ""
     ) -> None:
-        """Draw a text in the first line below `top` that has space for it. `ends` has the position
-        at which the text of each line ends."""
+        """Draw text in the first line below `top` that has space for it, if there is one. `ends`
+        has the position at which the text of each line ends."""
         length = len(text) * CHARACTER_WIDTH
         left = min(x, WIDTH - length)
         free = next((line for line, end in enumerate(ends) if end < left), None)
@@ -337,7 +337,7 @@ class _GroupFigure(_Figure):
             self._draw_rebalance(*begun, self.end, ends)
 
     def _draw_rebalance(self, begin: float, cause: str, end: float, ends: list[float]) -> None:
-        """Draw a rebalance, with the ends of the lines above the rows."""
+        """Draw a rebalance, and its cause above the rows (`ends`: see `_draw_text`)."""
         if end < self.begin:
             return
         x, width = self._x(begin), max(self._x(end) - self._x(begin), 1.5)

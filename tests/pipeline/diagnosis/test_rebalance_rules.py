@@ -127,6 +127,7 @@ def test_a_static_member_replaced_in_the_same_generation_needs_no_rebalance() ->
     history.generation(A, S._replace(member_id="s-1-y"), at=MINUTE, number=1)
     row = last_rebalance(history)
     assert (row.cause, row.confidence, row.is_rebalance) == ("STATIC_REPLACED", "high", False)
+    assert row.rejected_commits is None  # unknown without events
     assert explain(history.build()).exits == []
 
 

@@ -87,6 +87,11 @@ def test_lag_rate_and_trend_of_a_partition() -> None:
     assert row.last_commit_ts == row.window_end == NOW - 2_000
 
 
+def test_five_commits_are_half_a_window() -> None:
+    of = window()
+    assert status_of(of._replace(commits=of.commits[-5:])).complete == 0.5
+
+
 def test_a_consumer_faster_than_its_producers_has_a_catch_up_time() -> None:
     ends = (LogEnd("orders", 0, 0, 1_130, NOW - 10_000), LogEnd("orders", 0, 0, 1_140, NOW))
     row = status_of(window()._replace(log_ends=ends))
