@@ -57,7 +57,9 @@ def handle(context: RequestContext, node: Node) -> None:
     if not allows_group(context, node, AclOperation.READ, context.request.group_id):
         context.respond(_unauthorized(context))
         return
-    commit = context.prepared = Commit(context.request, context.version)
+    commit = Commit(context.request, context.version)
+    if node.security.authorizer is None:
+        context.prepared = commit  # otherwise, `_resolve` decides whether to cache the request
     run_in_slices(context, node, commit.submit_first(context, node))
 
 
@@ -146,6 +148,7 @@ class Commit:
         entries: list[CommitEntry] = []
         indexes: list[int] = []
         self._resolved = rejected, known = Resolved([], [])
+        is_denied = False
         index = 0
         for topic in self._request.topics:
             names = getattr(topic, "name", None), getattr(topic, "topic_id", None)
@@ -153,7 +156,7 @@ class Commit:
             requested = names[0] if found is None else found.name
             if not (requested is None or allows_topic(context, node, AclOperation.READ, requested)):
                 found, missing = None, ErrorCode.topic_authorization_failed
-                context.prepared = None  # not cached, so that each denial is logged
+                is_denied = True
             name, topic_id, count = "", b"", 0
             if found is not None:
                 name, topic_id, count = found.name, found.id.bytes, len(found.partitions)
@@ -178,6 +181,8 @@ class Commit:
             if existing:
                 known.append((*names, existing))
             yield
+        # Not cached if a topic is denied, so that each denial is logged.
+        context.prepared = None if is_denied else self
         # The version before the first step, so that changes during the steps are noticed.
         self._topics_version = topics_version
         self._entries = entries

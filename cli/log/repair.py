@@ -19,7 +19,7 @@ from ...log.errors import CorruptBatch, FolderInUse
 from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
 from ...log.recovery import Corruption, ValidBatch, header_at, scan_segment
 from ...log.segment import CHUNK_BYTES, base_offset_of
-from ...log.segment_swap import INDEX_SUFFIXES, find_unfinished_swaps, finish_swaps
+from ...log.segment_swap import INDEX_SUFFIXES, SWAP, find_unfinished_swaps, finish_swaps
 from ...log.tasks import run_synchronously
 from ..errors import UserError
 from ..output import progress
@@ -49,6 +49,7 @@ class Damage(NamedTuple):
 def run(args: argparse.Namespace) -> int:
     """Return 0, or 1 if problems remain, as with --dry-run. Raises UserError, OSError."""
     logs = find_logs(args.path)
+    _check_segments(each.segment for each in logs if each.segment is not None)
     files = DiskFiles()
     with ExitStack() as locks:
         if not args.dry_run:
@@ -79,6 +80,15 @@ def run(args: argparse.Namespace) -> int:
     done = "would be repaired; nothing was written" if args.dry_run else "repaired"
     print(f"{args.path}: {counted} {done}.")
     return 1 if args.dry_run or invalid else 0
+
+
+def _check_segments(paths: Iterable[Path]) -> None:
+    """Raise UserError for a single file that is not, or not yet, a segment under its final name."""
+    for path in paths:
+        if path.name.endswith(SWAP):
+            raise UserError(f"{path} belongs to an interrupted compaction: pass its folder.")
+        if base_offset_of(path.name) is None:
+            raise UserError(f"{path} was set aside: it is no longer part of a log.")
 
 
 def _lock(logs: list[PartitionLog], files: Files, locks: ExitStack) -> None:
@@ -120,8 +130,6 @@ def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None])
     damages = []
     end_offset = 0
     for base, path in log.segments().items():
-        if log.segment is not None and base_offset_of(path.name) is None:
-            raise UserError(f"{path} was set aside: it is no longer part of a log.")
         if base < end_offset:
             raise UserError(
                 f"{path} begins before offset {end_offset}, where the previous segment ends: "

@@ -233,6 +233,12 @@ def test_files_that_cannot_be_repaired_are_left_alone(tmp_path: Path, repair_log
         2,
         f"kohort log: {aside} was set aside: it is no longer part of a log.\n",
     )
+    swap = aside.rename(tmp_path / f"{FIRST}.swap")
+    assert repair_log(swap) == (
+        2,
+        f"kohort log: {swap} belongs to an interrupted compaction: pass its folder.\n",
+    )
+    assert names(tmp_path) == sorted([text.name, swap.name])
     folder = tmp_path / "orders-0"
     batches = [build([NewRecord(None, b"x", 1)] * 5, base_offset=at) for at in (0, 3)]
     folder.mkdir()
