@@ -212,7 +212,7 @@ class _Figure:
             row = mark.row if mark.row in self._rows else ""
             key = row, round(self._x(mark.wall_s)), mark.kind
             found.setdefault(key, []).append(f"{mark.wall_s:.3f} s: {mark.text}")
-        marks = list(found.items())[-MARKS_MAX:]
+        marks = sorted(found.items(), key=lambda item: item[0][1])[-MARKS_MAX:]  # by position
         self._omitted += len(found) - len(marks)
         for (row, x, kind), lines in marks:
             self._body.append(_mark(kind, x, self._y(row) + 4 + BAR_HEIGHT, lines))
