@@ -40,8 +40,7 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..network.request import RequestContext, milliseconds, run_in_slices
-from ..security.metering import Meter
+from ..network.request import RequestContext, RequestMeter, milliseconds, run_in_slices
 from .authorization import allows_cluster, allows_topic
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -393,7 +392,7 @@ class _Fetch:
         return True
 
     def _is_over_quota(
-        self, meter: Meter, results: Iterable[_Result]
+        self, meter: RequestMeter, results: Iterable[_Result]
     ) -> Generator[None, None, bool]:
         """Record the response's size, and return whether the client is over a quota."""
         if self.session is not None:

@@ -3,12 +3,9 @@ have much to do take turns."""
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from ..event_loop.watchdog import seconds
-
-if TYPE_CHECKING:
-    from .connection import Connection
 
 # Time that connections may take in one iteration of the event loop. A read can contain thousands of
 # small requests of a millisecond each. Ordinary pipelined requests take less.
@@ -49,16 +46,25 @@ class Turns:
         callback()
 
 
+class Sender(Protocol):
+    """The part of a connection that sends."""
+
+    last_active: float
+
+    def send(self) -> None: ...
+    def write_stream(self) -> None: ...
+
+
 class Outbox:
     """Connections with responses that are ready to be sent. Each iteration of the event loop sends
     all ready responses, but only one part of a large response."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._connections: list[Connection] = []
+        self._connections: list[Sender] = []
         self._streaming = Turns(call_soon)
 
-    def add(self, connection: "Connection") -> None:
+    def add(self, connection: Sender) -> None:
         if not self._connections:
             self._call_soon(self.send)
         self._connections.append(connection)
@@ -70,5 +76,5 @@ class Outbox:
             connection.last_active = now
             connection.send()
 
-    def add_stream(self, connection: "Connection") -> None:
+    def add_stream(self, connection: Sender) -> None:
         self._streaming.wait(connection.write_stream)

@@ -15,7 +15,7 @@ from functools import partial, wraps
 from importlib import import_module
 from struct import Struct
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ...log.segment import FileSlice
 from ...log.tasks import CooperativeTask, Step
@@ -29,9 +29,6 @@ from ...protocol.framing import SIZE
 from ...protocol.messages import request_decoder, request_field_locator, response_encoder
 from ..event_loop.scheduler import SLICE_SECONDS
 from ..security.session import ClientSession
-
-if TYPE_CHECKING:
-    from ..security.metering import Meter
 
 _log: Final = logging.getLogger("kohort.requests")
 _correlation_id: Final = Struct(">i").pack
@@ -185,6 +182,27 @@ class Channel(Protocol):
         """Send the responses of earlier requests, then close; later requests are dropped."""
 
 
+class RequestMeter(Protocol):
+    """The part of the client quota meter (security/metering.py) that handlers use."""
+
+    @property
+    def fetch_bytes_max(self) -> int:
+        """The maximum number of bytes that a Fetch may return. A larger response would always cause
+        throttling."""
+
+    def is_over_quota(self, fetched_bytes: int) -> bool:
+        """Return whether to respond to a Fetch without records, because the client is throttled."""
+
+    def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
+        """Record that the request creates or deletes partitions. Raises ApiError if the client is
+        over its quota and `is_strict`, which means that it supports THROTTLING_QUOTA_EXCEEDED
+        (KIP-599)."""
+
+    def allows_auto_creation(self, partitions: int) -> bool:
+        """Return whether the client of a Metadata request is within its quota and may create
+        partitions; if so, record them. The request is not throttled."""
+
+
 class Interceptor(Protocol):
     """Hooks between connections and handlers: request log, test harness."""
 
@@ -238,7 +256,7 @@ class RequestContext:
         self.size_bytes = 0
         """The size of a decoded request in bytes, without the four bytes of the length field."""
         # mypyc would ignore this default if it were set in the class.
-        self.meter: Meter | None = None
+        self.meter: RequestMeter | None = None
         """Measures the request if there are client quotas."""
         self.response: ResponseFrame | None = None
         self.is_long = False

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from .structure import cycles, import_graph
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
@@ -144,6 +146,11 @@ def test_pyproject_lists_all_packages() -> None:
     modules = {".".join(("kohort", *path.relative_to(ROOT).parent.parts)) for path in shipped()}
     assert modules == folders, "a folder with modules lacks its __init__.py"
     assert set(PACKAGES) == folders
+
+
+def test_no_modules_import_each_other() -> None:
+    """Imports for type checkers and in functions count."""
+    assert cycles(import_graph(ROOT)) == []
 
 
 def test_the_import_contracts_hold() -> None:
