@@ -356,10 +356,10 @@ class Kafka(SuggestsAttributes):
         check_callable(condition)
         changes, deadline = self._host.changes, Deadline(timeout)
         while True:
-            seen = changes.count
+            seen, is_last = changes.count, deadline.is_over()
             if is_true(condition):
                 return
-            if deadline.is_over():
+            if is_last:
                 raise timed_out(timeout, description, self._explain_groups())
             seconds = min(deadline.left, POLL_SECONDS)
             self._host.wait_until(lambda seen=seen: changes.count > seen, seconds)  # type: ignore[misc]
