@@ -66,6 +66,10 @@ class Framer:
         """The size of the incomplete frame, or 0 if it is unknown."""
         return 0 if self._partial is None else self._partial.tell() + self._missing - 4
 
+    def clear(self) -> None:
+        """Release the memory of the incomplete frame."""
+        self._partial = None
+
     def feed(self, data: bytes | memoryview) -> list[tuple[bytes, int, int]]:
         """Consume received bytes and return the completed frames as (buffer, start, end), without
         the size. `data` may change afterwards. Never raises. Check `error` after handling the

@@ -144,6 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         pending, self._pending = self._pending, deque()
         self._backlog.clear()
         self._undecoded = None
+        self._framer.clear()  # at once, because this object may live until the next collection
         self._stream.clear()
         self._budgets.requests.hold(self, 0)
         self._budgets.responses.hold(self, 0)
