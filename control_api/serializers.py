@@ -1,4 +1,4 @@
-"""Converts objects of the harness to JSON. The names of fields are those of the Python attributes.
+"""Converts objects of the harness to JSON. Most fields are named after the Python attributes.
 
 msgspec encodes dataclasses without help; this module contains only the exceptions.
 """

@@ -35,7 +35,8 @@ CHUNK_BYTES: Final = 1024 * 1024
 SEEK_BYTES: Final = 8 * 1024
 # Maximum size of a message in a format from before Kafka 0.11 that exceeds a chunk.
 OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
-# Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more.
+# Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more than
+# copying.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
 # Kafka's index offsets are 31-bit deltas from the base offset.
 OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
@@ -162,7 +163,7 @@ class FileSlice:
     __slots__ = ("_file", "_position", "_size", "end_offset_max")
 
     def __init__(self, file: File, position: int, size: int, end_offset_max: int) -> None:
-        """`end_offset_max` is an upper bound of the end offset of the batches."""
+        """`end_offset_max` is an upper bound on the end offset of the batches."""
         self.end_offset_max = end_offset_max
         self._file = file
         self._position = position
@@ -179,7 +180,7 @@ class FileSlice:
         size = min(size, self._size - start)
         data = self._file.read(self._position + start, size)
         if len(data) != size:
-            raise LogError("a segment ends before the records being sent")
+            raise LogError("a segment ends before the end of the records being sent")
         return data
 
     def __del__(self) -> None:
@@ -191,8 +192,9 @@ class FileSlice:
 
 class SparseIndex:
     """Positions of batches, one entry per `interval_bytes`, as in Kafka's .index and .timeindex
-    files, but in memory. Built by a scan, or read from the manifest (segment_manifest.py). An entry
-    has 16 bytes, so the index of 1 GiB has 4 MiB at Kafka's interval of 4096 bytes."""
+    files, but in memory. Built by appends or a scan, or read from the manifest
+    (segment_manifest.py). An entry takes 16 bytes, so the index of a 1 GiB segment takes 4 MiB at
+    Kafka's interval of 4096 bytes."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self._base_offset = base_offset
@@ -327,10 +329,10 @@ class Segment:
         self, *, check_crcs: bool, producers: ProducerStates | None = None
     ) -> CorruptBatch | None:
         """Scan from the known end, and return the first corruption. `producers` receives the
-        batches of producers. Raises LogError, OSError."""
+        batches that have a producer id. Raises LogError, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
-            raise LogError(f"{self.path} has {file.size} bytes, but a segment has at most 2 GiB")
+            raise LogError(f"{self.path} is {file.size} bytes long, but a segment is at most 2 GiB")
         try:
             for batch in walk_batches(file, self.size, file.size):
                 header = read_header(batch.buffer, batch.start)

@@ -87,7 +87,7 @@ def read_unsigned_varint(
 
 def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
     """Return the value of a zig-zag varint or varlong and the position after it."""
-    # A hot path of loading, so the second byte is inlined.
+    # On the hot path of loading, so the decoding of the second byte is inlined.
     try:
         value = buffer[position]
         position += 1
@@ -135,7 +135,7 @@ def uuid_text(encoded: bytes) -> str:
 
 
 class Reader:
-    """Sequential reader of a small structure. Every method raises ValueError. If `flexible`,
+    """Sequential reader of a small structure. Every method may raise ValueError. If `flexible`,
     strings have compact lengths."""
 
     __slots__ = ("_buffer", "_flexible", "position")

@@ -81,14 +81,15 @@ class AppendError(ApiError):
 
 
 class MalformedBatch(AppendError):
-    """The first batch has an invalid length or magic. Unlike for other errors of a batch, the
-    message is in the response, because Kafka finds this one before it handles the partitions."""
+    """The first batch has an invalid length or magic. Its message is in the response, because
+    Kafka finds this error before it handles the partitions. Of the other errors, only those of
+    records have their message in the response."""
 
 
 class ProduceContext(NamedTuple):
     """The values that the batches of a request share. `now_ms` is monotonic, for the expiration of
     producers. `wall_ms` is the system clock's time, for comparisons with timestamps. `zstd_allowed`
-    is True since Produce v7, whose clients probably have consumers with zstd (KIP-110)."""
+    is True since Produce v7, because consumers of that age probably support zstd (KIP-110)."""
 
     now_ms: int
     wall_ms: int
@@ -188,8 +189,8 @@ def read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
 
 
 def _batch_size(data: bytes, at: int) -> int | None:
-    """Return the size of the batch that begins at `at`. Kafka ignores an incomplete one, and then
-    the result is None. Raises AppendError. Upstream: ByteBufferLogInputStream."""
+    """Return the size of the batch that begins at `at`. Return None for an incomplete batch, which
+    Kafka ignores. Raises AppendError. Upstream: ByteBufferLogInputStream."""
     error_type = AppendError if at else MalformedBatch
     left = len(data) - at
     if left < LENGTH_END:

@@ -31,7 +31,7 @@ from .sources import (
     from_overrides,
 )
 
-# Some methods of the class have names of types, which they shadow inside the class.
+# Some methods are named after types, which they shadow inside the class.
 Int = int
 Bool = bool
 Str = str
@@ -221,7 +221,8 @@ class BrokerConfig(Mapping[str, Value]):
     # --- problems
 
     def warnings(self) -> Iterator[Str]:
-        """Yield one warning for each setting without effect, such as a misspelled key."""
+        """Yield warnings about settings without effect, such as a misspelled key, and about users
+        that cannot authenticate."""
         for problem in self.unknown_keys():
             yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
         ignored = [key for key in self._unknown if is_ignored(key)]

@@ -1,4 +1,4 @@
-"""Syncs files in threads, because several concurrent syncs take little longer than a single one."""
+"""Syncs files in threads, because concurrent syncs take less time than sequential ones."""
 
 import asyncio
 import errno

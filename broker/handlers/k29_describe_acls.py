@@ -16,7 +16,7 @@ from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import cluster_denial
 
-# Upstream: AclApis; the message differs from CreateAcls and DeleteAcls.
+# Upstream: AclApis; the message differs from that of CreateAcls and DeleteAcls.
 NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 # The code of UNKNOWN in each field of an ACL or filter.
 UNKNOWN: Final = 0
@@ -67,7 +67,7 @@ def acl_denial(
     context: RequestContext, node: Node, operation: AclOperation, no_authorizer: str
 ) -> tuple[ErrorCode, str] | None:
     """Return the error and its message if the client may not read or change ACLs, or if the broker
-    has none."""
+    has no authorizer."""
     denial = cluster_denial(context, node, operation)
     if denial is None and node.security.authorizer is None:
         return ErrorCode.security_disabled, no_authorizer

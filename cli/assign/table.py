@@ -234,7 +234,7 @@ def _summary(result: Result) -> str:
 
 
 def _losses(result: Result) -> Iterator[str]:
-    """Yield a line for each member that lost or must revoke partitions, and each outcome."""
+    """Yield a line for each outcome of each member that lost or must revoke partitions."""
     lost: dict[tuple[str, str], dict[str, list[int]]] = {}
     for move in result.moves:
         for member in move.before:

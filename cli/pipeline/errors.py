@@ -36,7 +36,7 @@ def user_errors(lake: Path, spark_log: Path | None = None) -> Iterator[None]:
         if "No space left on device" in str(error):
             raise UserError(_disk_full(lake)) from error
         reason = _main_line(error).rstrip(".")
-        text = f"Spark failed: {reason}. The lake has only complete batches."
+        text = f"Spark failed: {reason}. The lake contains only complete batches."
         details = f" Details are in {spark_log}." if spark_log else ""
         raise UserError(text + details) from error
 
@@ -53,6 +53,6 @@ def _main_line(error: Exception) -> str:
 def _disk_full(lake: Path) -> str:
     return (
         f"no space left on the disk of {lake}, or of Spark's temporary files (--conf "
-        "spark.local.dir=DIR): the lake has only complete batches; free some space and run the "
-        "command again."
+        "spark.local.dir=DIR): the lake contains only complete batches; free some space and run "
+        "the command again."
     )

@@ -30,7 +30,7 @@ async def set_and_delete(s: Script, pairs: Iterable[tuple[str, str]]) -> None:
         await describe(s, BROKER, "1", *(key for key, _ in pairs))
 
 
-@scenario("AlterConfigs: the limits of groups, offsets and transactions are fixed", is_alone=True)
+@scenario("broker configs: the limits of groups, offsets and transactions are fixed", is_alone=True)
 async def limits_of_groups_are_fixed(s: Script) -> None:
     keys = (
         *("group.max.size", "group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -45,7 +45,7 @@ async def limits_of_groups_are_fixed(s: Script) -> None:
             await alter(s, BROKER, name, (key, DELETE, None))
 
 
-@scenario("AlterConfigs: the keys of groups and transactions that are dynamic", is_alone=True)
+@scenario("broker configs: the keys of groups and transactions that are dynamic", is_alone=True)
 async def some_keys_of_groups_are_dynamic(s: Script) -> None:
     pairs = (
         ("group.consumer.assignment.interval.ms", "20"),
@@ -60,7 +60,7 @@ async def some_keys_of_groups_are_dynamic(s: Script) -> None:
     await set_and_delete(s, pairs)
 
 
-@scenario("AlterConfigs: keys of parts of Kafka that kohort does not have", is_alone=True)
+@scenario("broker configs: keys of parts of Kafka that kohort does not have", is_alone=True)
 async def keys_without_effect_are_altered(s: Script) -> None:
     pairs = (
         ("background.threads", "11"),
@@ -79,7 +79,7 @@ async def keys_without_effect_are_altered(s: Script) -> None:
     await set_and_delete(s, pairs)
 
 
-@scenario("AlterConfigs: a change at most doubles or halves a number of threads", is_alone=True)
+@scenario("broker configs: a change at most doubles or halves a number of threads", is_alone=True)
 async def numbers_of_threads_are_changed(s: Script) -> None:
     for key, *values in (
         ("num.io.threads", "16", "33", "7", "32", "16"),
@@ -103,7 +103,7 @@ async def numbers_of_threads_are_changed(s: Script) -> None:
         await alter(s, BROKER, EVERY_BROKER, (key, SET, "100"), validate_only=True)
 
 
-@scenario("AlterConfigs: values that depend on others", is_alone=True)
+@scenario("broker configs: values that depend on others", is_alone=True)
 async def values_that_depend_on_others_are_altered(s: Script) -> None:
     for local, total, value in (
         ("log.local.retention.ms", "log.retention.ms", "-1"),
@@ -131,7 +131,7 @@ async def values_that_depend_on_others_are_altered(s: Script) -> None:
             await alter(s, BROKER, "1", (key, SET, value), validate_only=True)
 
 
-@scenario("AlterConfigs: keys that belong to one broker, or to one of its listeners", is_alone=True)
+@scenario("broker configs: keys that belong to a broker or to one of its listeners", is_alone=True)
 async def keys_of_brokers_and_listeners_are_altered(s: Script) -> None:
     prefix = "listener.name.plaintext."
     for key, value in (
@@ -187,7 +187,7 @@ async def topics_are_created_while_folders_are_cordoned(s: Script) -> None:
     await s.send("CreatePartitions", 3, more)
 
 
-@scenario("AlterConfigs: unknown keys have no effect, and their values are hidden", is_alone=True)
+@scenario("broker configs: unknown keys have no effect, and their values are hidden", is_alone=True)
 async def unknown_broker_keys_are_altered(s: Script) -> None:
     for name in ("1", EVERY_BROKER):
         await alter(s, BROKER, name, ("nonsense", SET, name), (f"{name}x", SET, "1"))
@@ -217,7 +217,7 @@ async def values_are_described_as_they_were_written(s: Script) -> None:
     await describe(s, BROKER, "1", key)
 
 
-@scenario("Subscriptions to metrics of clients (KIP-714) are stored and described")
+@scenario("Client metrics subscriptions (KIP-714) are stored and described")
 async def client_metrics_are_configured(s: Script) -> None:
     name, other = f"{s.group}.subscription", f"{s.group}.other"
     await describe(s, CLIENT_METRICS, name)

@@ -116,7 +116,7 @@ async def a_classic_member_rejoins_without_changes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("mixed: a changed subscription is a new epoch")
+@consumer_scenario("mixed: a changed subscription starts a new epoch")
 async def a_classic_member_changes_its_subscription(s: Script) -> None:
     a, b = await mixed(s)
     await b.join(protocols=subscribed("orders", "unknown"))
@@ -129,7 +129,7 @@ async def a_classic_member_changes_its_subscription(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("mixed: other changes of a join")
+@consumer_scenario("mixed: other changes in a rejoin")
 async def a_classic_member_changes_other_fields(s: Script) -> None:
     _, b = await mixed(s)
     await b.join(protocols=subscribed("orders", rack="r1"))
@@ -167,7 +167,7 @@ async def a_cooperative_member_in_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("mixed, eager: a join without owned partitions gives them up")
+@consumer_scenario("mixed, eager: a join that lists no owned partitions gives up all partitions")
 async def an_eager_member_in_a_mixed_group(s: Script) -> None:
     await s.consumer("A", "payments", server_assignor="range").join()
     b = await s.member("B", protocols=subscribed("shipments", version=0), member_id="B").rebalance()
@@ -252,7 +252,7 @@ async def classic_members_leave_a_mixed_group(s: Script) -> None:
     await s.list()
 
 
-@consumer_scenario("mixed: members of both protocols leave at once")
+@consumer_scenario("mixed: members of both protocols leave in one request")
 async def members_of_both_protocols_leave_at_once(s: Script) -> None:
     await s.consumer("A", instance="i1", server_assignor="range").join()
     await s.member("B", protocols=ORDERS, instance="i2").join()
@@ -369,7 +369,7 @@ async def an_absent_static_consumer_is_replaced_by_a_classic_member(s: Script) -
     await s.describe_consumers()
 
 
-@consumer_scenario("mixed, static: a consumer takes over, and back")
+@consumer_scenario("mixed, static: a consumer takes over from a classic member, and vice versa")
 async def a_static_classic_member_is_replaced_by_a_consumer(s: Script) -> None:
     await s.consumer("C", "payments").join()
     b = await s.member("B", protocols=ORDERS, instance="i1").rebalance()

@@ -39,7 +39,7 @@ def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
     actual = {field.name: field.dataType.simpleString() for field in rows.schema}
     wrong = []
     for field in expected:
-        # Nullability is not compared, because Spark infers nullable for most expressions.
+        # Nullability is not compared, because Spark infers that most expressions are nullable.
         type_ = actual.pop(field.name, None)
         if type_ != field.dataType.simpleString():
             wrong.append(f"{field.name} {'is missing' if type_ is None else f'is {type_}'}")
@@ -55,6 +55,6 @@ def write_frame(writer: Writer, table: str, rows: "DataFrame") -> int:
 
 def _url(path: Path, *, literal: bool = False) -> str:
     """Return a local URL, independent of Spark's default file system. Paths to read are glob
-    patterns unless escaped; paths to write are literal."""
+    patterns unless escaped; `basePath` and paths to write are literal."""
     text = str(path.absolute())
     return "file://" + (text if literal else re.sub(r"([\\*?\[\]{}])", r"\\\1", text))

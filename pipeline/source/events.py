@@ -1,8 +1,8 @@
 """The coordinator's event log (docs/events.md) as Arrow: `<data>/events/*.jsonl`, possibly while it
 is being written, rotated and deleted.
 
-Reading is planned: `event_ends` returns the length of the complete lines of each file, where the
-next read begins. An incomplete line is left for later.
+Reads are planned in advance: `event_ends` returns the length of the complete lines of each file,
+where the next read begins. An incomplete line is left for later.
 """
 
 import json

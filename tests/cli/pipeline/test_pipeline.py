@@ -164,7 +164,7 @@ def test_an_unreachable_cluster_is_exit_code_1_with_the_address_and_leaves_nothi
 def test_an_error_of_spark_is_a_sentence(end: str, tmp_path: Path) -> None:
     exception = type("AnalysisException", (Exception,), {"__module__": "pyspark.errors"})
     with (
-        pytest.raises(UserError, match=r"^Spark failed: no table: 42K03\. The lake has only"),
+        pytest.raises(UserError, match=r"^Spark failed: no table: 42K03\. The lake contains only"),
         user_errors(tmp_path),
     ):
         raise exception(f"no table: 42K03{end}")
@@ -225,7 +225,7 @@ def test_the_first_ctrl_c_ends_after_the_batch_and_the_second_at_once(
     monkeypatch.setattr("os._exit", ended.append)
     signal.raise_signal(signal.SIGINT)
     assert ended == [130]
-    assert "the lake has only complete batches" in capsys.readouterr().err
+    assert "the lake contains only complete batches" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("handlers_restored")
