@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ...coordinator.commands import FAILED_WRITE_ERROR
 from ...coordinator.outcome import LogLine
@@ -48,6 +48,10 @@ _log = logging.getLogger("kohort.transactions")
 # Maximum number of transactions that time out in one iteration of the event loop, which takes about
 # 10 ms with their markers.
 TIMEOUTS_PER_TURN: Final = 50
+
+
+Reply: TypeAlias = Callable[[TransactionResult | ErrorCode | None], None]
+"""reply(result): responds to a command, if the decision was made for one."""
 
 
 @dataclass(eq=False, slots=True)
@@ -112,8 +116,6 @@ class TransactionRuntime:
         self.contexts: dict[int, TransactionContext] = {}
         """By partition. Only the runtime changes them."""
         self._unopened: deque[int] = deque()  # still to be loaded
-        self._waiting: dict[int, tuple[TransactionCommand, Respond, Any]] = {}
-        self._last_ticket = 0
         # Called with the events of each decision.
         self.listeners: Sequence[Callable[[TransactionEvent], None]] = ()
 
@@ -125,13 +127,13 @@ class TransactionRuntime:
 
     def submit(self, command: TransactionCommand, respond: Respond, request: Any) -> None:
         """Decide `command` and call `respond(request, result)` once its records are durable."""
-        self._submit(command, respond, request, is_synced=False)
+        reply = partial(_respond, command, respond, request)
+        self._submit(command, reply, is_synced=False)
 
     def _submit(
         self,
         command: TransactionCommand,
-        respond: Respond,
-        request: Any,
+        reply: Reply,
         error: OSError | None = None,
         *,
         is_synced: bool,
@@ -142,21 +144,22 @@ class TransactionRuntime:
         if error is None:
             context = self._active(self._topic.partition_of(command.transactional_id))
         if isinstance(context, ErrorCode):
-            respond(request, transaction_error(command, context))
+            reply(context)
             return
         allocates = isinstance(command, InitProducerId | EndTransaction)
         if allocates and not self._topics.has_durable_producer_id:
-            again = partial(self._submit, command, respond, request, is_synced=is_synced)
+            again = partial(self._submit, command, reply, is_synced=is_synced)
             self._topics.reserve_producer_ids(again)
             return
         if isinstance(command, EndTransaction) and command.commit and not is_synced:
             transaction = context.coordinator.transactions.get(command.transactional_id)
             if transaction is not None and self._markers.must_sync(transaction.partitions):
                 # Otherwise, a power loss could undo records of a committed transaction.
-                synced = partial(self._submit, command, respond, request, is_synced=True)
+                synced = partial(self._submit, command, reply, is_synced=True)
                 self._markers.sync(transaction.partitions, synced)
                 return
-        self._decide(context, command, respond, request)
+        now = self._clock.now_ms()
+        self._carry_out(context, context.coordinator.handle(command, now), now, reply)
 
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
@@ -199,21 +202,12 @@ class TransactionRuntime:
 
     # --- decisions
 
-    def _decide(
+    def _carry_out(
         self,
         context: TransactionContext,
-        command: TransactionCommand,
-        respond: Respond,
-        request: Any,
-    ) -> None:
-        self._last_ticket = ticket = self._last_ticket + 1
-        now = self._clock.now_ms()
-        outcome = context.coordinator.handle(command, ticket, now)
-        self._waiting[ticket] = command, respond, request
-        self._carry_out(context, outcome, now)
-
-    def _carry_out(
-        self, context: TransactionContext, outcome: TransactionOutcome, now: int
+        outcome: TransactionOutcome,
+        now: int,
+        reply: Reply = lambda _result: None,
     ) -> None:
         coordinator, log = context.coordinator, context.log
         assert log is not None
@@ -223,7 +217,8 @@ class TransactionRuntime:
                 coordinator.apply(record)
         for event in outcome.events:
             self._publish(event)
-        self._topic.on_durable(log, partial(self._on_flushed, context, coordinator, outcome))
+        flushed = partial(self._on_flushed, context, coordinator, outcome, reply)
+        self._topic.on_durable(log, flushed)
         deadline = coordinator.next_deadline()
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
@@ -284,40 +279,32 @@ class TransactionRuntime:
         context: TransactionContext,
         coordinator: TransactionCoordinator,
         outcome: TransactionOutcome,
+        reply: Reply,
         error: OSError | None,
     ) -> None:
         if error is not None:
-            for ticket, _ in outcome.replies:
-                command, respond, request = self._waiting.pop(ticket)
-                respond(request, transaction_error(command, FAILED_WRITE_ERROR))
+            reply(FAILED_WRITE_ERROR)
             if context.coordinator is coordinator:
                 self._reload(context, error)
             return
         if not outcome.markers:
-            self._deliver(outcome.replies)
+            reply(outcome.reply)
             return
 
         def write_all() -> CooperativeTask[None]:
             for place, markers in enumerate(outcome.markers):
                 if place:  # only a loaded log has several prepared transactions
                     yield None
-                self._write_markers(context, coordinator, markers, outcome.replies)
+                self._write_markers(context, coordinator, markers, partial(reply, outcome.reply))
 
         self._scheduler.spawn(write_all(), eager=True)
-
-    def _deliver(self, replies: Iterable[tuple[int, TransactionResult]]) -> None:
-        for ticket, result in replies:
-            waiting = self._waiting.pop(ticket, None)
-            if waiting is not None:
-                _, respond, request = waiting
-                respond(request, result)
 
     def _write_markers(
         self,
         context: TransactionContext,
         coordinator: TransactionCoordinator,
         markers: Markers,
-        replies: Sequence[tuple[int, TransactionResult]],
+        reply: Callable[[], None],
     ) -> None:
         """Write the markers, then complete the transaction. The client gets its reply when the
         markers have been written or the first attempt has failed. The reply does not wait until the
@@ -329,17 +316,20 @@ class TransactionRuntime:
         def is_current() -> bool:
             return context.is_still(CoordinatorState.ACTIVE, coordinator)
 
+        waiting = [reply]
+
         def done(*, is_complete: bool) -> None:
             if is_complete and is_current():
                 now = self._clock.now_ms()
                 self._carry_out(context, coordinator.markers_written(markers, now), now)
-            self._deliver(replies)  # only the first call finds waiting clients
+            while waiting:  # only in the first call
+                waiting.pop()()
 
         epoch = 0 if context.log is None else context.log.config.leader_epoch
         if is_current():
             self._markers.write(markers, epoch, done, is_current)
         else:
-            self._deliver(replies)
+            reply()
 
     # --- loading and unloading partitions
 
@@ -373,7 +363,6 @@ class TransactionRuntime:
             self._close(context)
         self.contexts.clear()
         self._unopened.clear()
-        self._waiting.clear()
 
     def _close(self, context: TransactionContext) -> None:
         context.state = CoordinatorState.CLOSED
@@ -482,3 +471,15 @@ class TransactionRuntime:
             yield None
         if context.is_still(CoordinatorState.ACTIVE, coordinator):
             self._schedule_expiration(context)
+
+
+def _respond(
+    command: TransactionCommand,
+    respond: Respond,
+    request: Any,
+    result: TransactionResult | ErrorCode | None,
+) -> None:
+    if isinstance(result, ErrorCode):
+        respond(request, transaction_error(command, result))
+    else:
+        respond(request, result)

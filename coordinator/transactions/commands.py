@@ -79,8 +79,6 @@ class TransactionDescription(NamedTuple):
 
 
 TransactionResult: TypeAlias = ProducerResult | PartitionsResult | TransactionDescription
-Replies: TypeAlias = tuple[tuple[int, TransactionResult], ...]
-"""Tickets and the results of their commands."""
 
 
 class Markers(NamedTuple):
@@ -108,10 +106,10 @@ class TransactionEvent(NamedTuple):
 
 class TransactionOutcome(NamedTuple):
     """Records to append and apply, events to publish, and, once the records are durable, markers to
-    write and then replies to send."""
+    write and then the reply to send; a command always has a reply."""
 
     records: tuple[TransactionRecord, ...] = ()
-    replies: Replies = ()
+    reply: TransactionResult | None = None
     markers: tuple[Markers, ...] = ()
     events: tuple[TransactionEvent | LogLine, ...] = ()
 

@@ -26,7 +26,6 @@ from .commands import (
     Markers,
     PartitionsResult,
     ProducerResult,
-    Replies,
     TransactionCommand,
     TransactionDescription,
     TransactionEvent,
@@ -77,7 +76,7 @@ class TransactionCoordinator:
         self.transactions: Mapping[str, Transaction] = self._transactions
         """The transactions by transactional id, for inspection."""
         self._timeouts = Deadlines[str]()
-        self._decide: Mapping[type, Callable[[Any, int, int], TransactionOutcome]] = {
+        self._decide: Mapping[type, Callable[[Any, int], TransactionOutcome]] = {
             InitProducerId: self._init_producer_id,
             AddPartitions: self._add_partitions,
             EndTransaction: self._end,
@@ -86,9 +85,9 @@ class TransactionCoordinator:
 
     # --- decisions
 
-    def handle(self, command: TransactionCommand, ticket: int, now: int) -> TransactionOutcome:
-        """Decide `command`. The outcome contains the reply to `ticket`."""
-        return self._decide[type(command)](command, ticket, now)
+    def handle(self, command: TransactionCommand, now: int) -> TransactionOutcome:
+        """Decide `command`. The outcome contains the reply."""
+        return self._decide[type(command)](command, now)
 
     def tick(self, now: int) -> TransactionOutcome:
         """Abort the first transaction that has timed out at `now`, if any."""
@@ -150,12 +149,10 @@ class TransactionCoordinator:
 
     # --- InitProducerId
 
-    def _init_producer_id(
-        self, command: InitProducerId, ticket: int, now: int
-    ) -> TransactionOutcome:
+    def _init_producer_id(self, command: InitProducerId, now: int) -> TransactionOutcome:
         transactional_id, timeout_ms, expected_id, expected_epoch = command
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
-            return _reply(ticket, ProducerResult(ErrorCode.invalid_transaction_timeout))
+            return _reply(ProducerResult(ErrorCode.invalid_transaction_timeout))
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             transaction = Transaction(
@@ -167,15 +164,15 @@ class TransactionCoordinator:
             self._transactions[transactional_id] = transaction
         metadata, state = transaction.metadata, transaction.state
         if state in PREPARED:
-            return _reply(ticket, ProducerResult(ErrorCode.concurrent_transactions))
+            return _reply(ProducerResult(ErrorCode.concurrent_transactions))
         is_expected = expected_id != NO_PRODUCER_ID
         if is_expected and not _is_current(transaction, expected_id, expected_epoch):
-            return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
+            return _reply(ProducerResult(ErrorCode.producer_fenced))
         if state is ONGOING:
             # The client retries, and then gets a new epoch.
             concurrent = ProducerResult(ErrorCode.concurrent_transactions)
             cause = "a new producer was initialized"
-            return self._fence_and_abort(transaction, now, cause, ((ticket, concurrent),))
+            return self._fence_and_abort(transaction, now, cause, concurrent)
         producer_id, epoch, last_epoch = metadata.producer_id, metadata.producer_epoch, NO_EPOCH
         if transaction.is_epoch_exhausted and (not is_expected or expected_epoch == epoch):
             producer_id, epoch, last_epoch = self._new_producer_id(), 0, NO_EPOCH
@@ -188,14 +185,14 @@ class TransactionCoordinator:
         elif expected_epoch == transaction.last_epoch:
             last_epoch = expected_epoch  # a retry
         else:
-            return _reply(ticket, ProducerResult(ErrorCode.producer_fenced))
+            return _reply(ProducerResult(ErrorCode.producer_fenced))
         changed = transaction.with_producer(producer_id, epoch, last_epoch, timeout_ms, now)
         result = ProducerResult(_NONE, producer_id, epoch)
-        return self._changed(transaction, changed, "producer initialized", ((ticket, result),))
+        return self._changed(transaction, changed, "producer initialized", result)
 
     # --- AddPartitionsToTxn, AddOffsetsToTxn, and transactional batches
 
-    def _add_partitions(self, command: AddPartitions, ticket: int, now: int) -> TransactionOutcome:
+    def _add_partitions(self, command: AddPartitions, now: int) -> TransactionOutcome:
         transaction = self._transactions.get(command.transactional_id)
         error = _NONE
         if transaction is None:
@@ -208,63 +205,71 @@ class TransactionCoordinator:
         elif command.producer_epoch != transaction.metadata.producer_epoch:
             error = ErrorCode.producer_fenced
         if transaction is None or error is not _NONE:
-            return _reply(ticket, PartitionsResult(error))
+            return _reply(PartitionsResult(error))
         added = set(command.partitions)
         if command.verify_only:
             # Complete transactions have no partitions.
-            return _reply(ticket, PartitionsResult(_NONE, added - transaction.partitions))
+            return _reply(PartitionsResult(_NONE, added - transaction.partitions))
         if transaction.state is ONGOING and added <= transaction.partitions:
-            return _reply(ticket, PartitionsResult(_NONE))
+            return _reply(PartitionsResult(_NONE))
         changed = transaction.with_partitions(added, command.client_version, now)
-        replies = ((ticket, PartitionsResult(_NONE)),)
-        return self._changed(transaction, changed, "partitions added", replies, added)
+        result = PartitionsResult(_NONE)
+        return self._changed(transaction, changed, "partitions added", result, added)
 
     # --- EndTxn
 
-    def _end(self, command: EndTransaction, ticket: int, now: int) -> TransactionOutcome:
+    def _end(self, command: EndTransaction, now: int) -> TransactionOutcome:
         transaction = self._transactions.get(command.transactional_id)
         if transaction is None:
-            return _reply(ticket, ProducerResult(ErrorCode.invalid_producer_id_mapping))
+            return _reply(ProducerResult(ErrorCode.invalid_producer_id_mapping))
         bumps = command.client_version >= EPOCH_BUMP_VERSION
         error, is_decided = (_validate_end_v2 if bumps else _validate_end_v1)(transaction, command)
         metadata = transaction.metadata
         if error is not _NONE:
-            return _reply(ticket, ProducerResult(error))
+            return _reply(ProducerResult(error))
         if is_decided:
             result = ProducerResult(_NONE, metadata.producer_id, metadata.producer_epoch)
-            return _reply(ticket, result)
+            return _reply(result)
         state = PREPARE_COMMIT if command.commit else PREPARE_ABORT
         prepared = transaction.prepared(state, command.client_version, self._new_producer_id, now)
         if prepared.next_producer_id == NO_PRODUCER_ID:
             result = ProducerResult(_NONE, prepared.producer_id, prepared.producer_epoch)
         else:
             result = ProducerResult(_NONE, prepared.next_producer_id, 0)
-        return self._prepared(transaction, prepared, "ended", ((ticket, result),))
+        return self._prepared(transaction, prepared, "ended", result)
 
     def _fence_and_abort(
-        self, transaction: Transaction, now: int, cause: str, replies: Replies = ()
+        self,
+        transaction: Transaction,
+        now: int,
+        cause: str,
+        reply: TransactionResult | None = None,
     ) -> TransactionOutcome:
         """Abort an ongoing transaction with a new epoch, which fences its producer."""
         prepared = transaction.prepared(
             PREPARE_ABORT, EPOCH_BUMP_VERSION, self._new_producer_id, now
         )
-        return self._prepared(transaction, prepared, cause, replies)
+        return self._prepared(transaction, prepared, cause, reply)
 
     def _prepared(
-        self, transaction: Transaction, prepared: TransactionMetadata, cause: str, replies: Replies
+        self,
+        transaction: Transaction,
+        prepared: TransactionMetadata,
+        cause: str,
+        reply: TransactionResult | None,
     ) -> TransactionOutcome:
-        """Commit or abort. The replies wait for the markers."""
-        outcome = self._changed(transaction, prepared, cause, replies)
+        """Commit or abort. The reply waits for the markers."""
+        outcome = self._changed(transaction, prepared, cause, reply)
         return outcome._replace(markers=(_markers(transaction, prepared),))
 
     # --- queries
 
-    def _describe(self, command: DescribeTransaction, ticket: int, _now: int) -> TransactionOutcome:
+    def _describe(self, command: DescribeTransaction, _now: int) -> TransactionOutcome:
         transactional_id = command.transactional_id
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             not_found = ErrorCode.transactional_id_not_found
-            return _reply(ticket, TransactionDescription(not_found, transactional_id))
+            return _reply(TransactionDescription(not_found, transactional_id))
         metadata = transaction.metadata
         description = TransactionDescription(
             _NONE,
@@ -277,7 +282,7 @@ class TransactionCoordinator:
             metadata.producer_epoch,
             transaction.partitions,
         )
-        return _reply(ticket, description)
+        return _reply(description)
 
     # --- durable state
 
@@ -314,7 +319,7 @@ class TransactionCoordinator:
         transaction: Transaction,
         metadata: TransactionMetadata,
         cause: str,
-        replies: Replies = (),
+        reply: TransactionResult | None = None,
         added: Set[TopicPartition] = frozenset(),
     ) -> TransactionOutcome:
         record = TransactionRecord(transaction.transactional_id, metadata)
@@ -327,7 +332,7 @@ class TransactionCoordinator:
             cause,
             transaction.partitions | added if added else transaction.partitions,
         )
-        return TransactionOutcome((record,), replies, (), (event,))
+        return TransactionOutcome((record,), reply, (), (event,))
 
 
 def _markers(transaction: Transaction, prepared: TransactionMetadata) -> Markers:
@@ -403,5 +408,5 @@ def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple
     return (ErrorCode.invalid_txn_state if command.commit else _NONE), False
 
 
-def _reply(ticket: int, result: TransactionResult) -> TransactionOutcome:
-    return TransactionOutcome(replies=((ticket, result),))
+def _reply(result: TransactionResult) -> TransactionOutcome:
+    return TransactionOutcome(reply=result)

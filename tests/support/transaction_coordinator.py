@@ -79,7 +79,6 @@ class TransactionHarness:
     def __init__(self, *, max_timeout_ms: int = 900_000) -> None:
         self._config = TransactionConfig(max_timeout_ms, ID_EXPIRATION_MS)
         self._last_producer_id = 999
-        self._ticket = 0
         self.now = 1_000_000
         self.log: list[TransactionRecord] = []
         self.markers: list[Markers] = []
@@ -95,12 +94,10 @@ class TransactionHarness:
     # --- the runtime's part
 
     def handle(self, command: TransactionCommand) -> Any:
-        self._ticket += 1
-        outcome = self.coordinator.handle(command, self._ticket, self.now)
+        outcome = self.coordinator.handle(command, self.now)
         self.carry_out(outcome)
-        ((ticket, result),) = outcome.replies
-        assert ticket == self._ticket
-        return result
+        assert outcome.reply is not None
+        return outcome.reply
 
     def carry_out(self, outcome: TransactionOutcome) -> None:
         for record in outcome.records:
