@@ -637,13 +637,13 @@ class CoordinatorRuntime:
         count = len(self._deleted_topics)
         topics = self._deleted_topics.due(context.partition)
         sweep = context.coordinator.delete_offsets_of_topics(topics)
-        is_swept = False
         try:
-            is_swept = yield from self._run_sweep(context, sweep)
-        finally:  # after an unexpected exception, the next deletion repeats the cleanup
-            if not is_swept and context.cleanup is token:
-                context.cleanup = None
-        if is_swept and context.cleanup is token:
+            yield from self._run_sweep(context, sweep)
+        except Exception:
+            if context.cleanup is token:
+                context.cleanup = None  # the next deletion repeats the cleanup
+            raise
+        if context.cleanup is token:
             assert context.log is not None
             cleaned_up = partial(self._cleaned_up, context, token, count)
             self._store.on_durable(context.log, cleaned_up)
@@ -662,8 +662,8 @@ class CoordinatorRuntime:
             self._activate(context)
         self.on_cleaned_up()
 
-    def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[bool]:
-        """Carry out a sweep. Return False if the partition was reloaded or unloaded."""
+    def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[None]:
+        """Carry out a sweep, until the partition is reloaded or unloaded."""
         coordinator = context.coordinator
         try:
             step = next(sweep)
@@ -678,16 +678,14 @@ class CoordinatorRuntime:
                 yield None
                 is_closed = context.state is CoordinatorState.CLOSED
                 if is_closed or context.coordinator is not coordinator:
-                    return False
+                    return
                 step = next(sweep)
         except StopIteration:
-            return True
+            pass
         except OSError as error:
             self._invalidate(context, error)
-            return False
         except Exception as error:
             if context.state is CoordinatorState.LOADING:
                 self._fail(context, error)
             if context.state is not CoordinatorState.FAILED:
-                raise
-            return False  # logged; other partitions continue to load
+                raise  # otherwise, it is logged, and other partitions continue to load
