@@ -25,6 +25,7 @@ from ...topics.topic import Partition, PartitionDeleted
 from ..event_loop.scheduler import Scheduler
 from ..event_loop.timers import Clock, Timers
 from ..gather import Gather
+from .context import RETRY_FAILED_MS
 
 _log = logging.getLogger("kohort.transactions")
 
@@ -178,7 +179,9 @@ class MarkerWriter:
             elif failed:
                 done(is_complete=False)
                 again = partial(self._write, markers, failed, coordinator_epoch, done, is_current)
-                self._timers.call_at(self._clock.now_ms() + RETRY_MS, again)
+                is_unexpected = ErrorCode.unknown_server_error in errors
+                delay_ms = RETRY_FAILED_MS if is_unexpected else RETRY_MS
+                self._timers.call_at(self._clock.now_ms() + delay_ms, again)
             else:
                 done(is_complete=True)
 
@@ -202,14 +205,18 @@ class MarkerWriter:
     def write_to(
         self, topic: str, index: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        """Write a marker to one partition."""
+        """Write a marker to one partition. An unexpected exception is UNKNOWN_SERVER_ERROR."""
         partition = self._topics.partition(topic, index)
-        if partition is None:
-            written(ErrorCode.unknown_topic_or_partition)
-        elif topic == OFFSETS_TOPIC:
-            self._end_offsets(index, producer, marker, written)
-        else:
-            self._append(partition, producer, marker, written)
+        try:
+            if partition is None:
+                written(ErrorCode.unknown_topic_or_partition)
+            elif topic == OFFSETS_TOPIC:
+                self._end_offsets(index, producer, marker, written)
+            else:
+                self._append(partition, producer, marker, written)
+        except Exception:
+            _log.exception("Writing a marker to %s-%d failed", topic, index)
+            written(ErrorCode.unknown_server_error)
 
     def _append(
         self, partition: Partition, producer: BatchProducer, marker: EndMarker, written: Written

@@ -7,7 +7,8 @@ usually short enough to be read in one step.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -159,7 +160,11 @@ class TransactionRuntime:
                 self._markers.sync(transaction.partitions, synced)
                 return
         now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.handle(command, now), now, reply)
+        try:
+            self._carry_out(context, context.coordinator.handle(command, now), now, reply)
+        except Exception:
+            reply(FAILED_WRITE_ERROR)  # a request that has waited is not handled by its connection
+            raise
 
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
@@ -211,12 +216,13 @@ class TransactionRuntime:
     ) -> None:
         coordinator, log = context.coordinator, context.log
         assert log is not None
-        if outcome.records:
-            self._group_commit.append(log, list(map(encode_transaction, outcome.records)), now)
-            for record in outcome.records:
-                coordinator.apply(record)
-        for event in outcome.events:
-            self._publish(event)
+        with self._reload_on_error(context):
+            if outcome.records:
+                self._group_commit.append(log, list(map(encode_transaction, outcome.records)), now)
+                for record in outcome.records:
+                    coordinator.apply(record)
+            for event in outcome.events:
+                self._publish(event)
         flushed = partial(self._on_flushed, context, coordinator, outcome, reply)
         self._topic.on_durable(log, flushed)
         deadline = coordinator.next_deadline()
@@ -319,11 +325,14 @@ class TransactionRuntime:
         waiting = [reply]
 
         def done(*, is_complete: bool) -> None:
-            if is_complete and is_current():
-                now = self._clock.now_ms()
-                self._carry_out(context, coordinator.markers_written(markers, now), now)
-            while waiting:  # only in the first call
-                waiting.pop()()
+            try:
+                if is_complete and is_current():
+                    now = self._clock.now_ms()
+                    with self._reload_on_error(context):
+                        self._carry_out(context, coordinator.markers_written(markers, now), now)
+            finally:
+                while waiting:  # only in the first call
+                    waiting.pop()()
 
         epoch = 0 if context.log is None else context.log.config.leader_epoch
         if is_current():
@@ -379,7 +388,7 @@ class TransactionRuntime:
         context.cancel_timers()
         try:
             context.log = self._topic.open_log(context.partition, context.log)
-        except (OSError, LogError) as error:
+        except Exception as error:
             self._fail(context, error)
             return
         # Records that the previous leader appended may not be durable yet.
@@ -416,7 +425,7 @@ class TransactionRuntime:
                         yield None
                         if not context.is_still(CoordinatorState.LOADING, coordinator):
                             return
-        except (OSError, LogError, UndecodableRecord) as error:
+        except Exception as error:
             self._fail(context, error)
             return
         self._activate(context)
@@ -424,18 +433,47 @@ class TransactionRuntime:
     def _activate(self, context: TransactionContext) -> None:
         context.state = CoordinatorState.ACTIVE
         context.has_failed = False
-        now = self._clock.now_ms()
-        self._carry_out(context, context.coordinator.loaded(), now)
         self._schedule_expiration(context)
+        with self._reload_on_error(context):
+            self._carry_out(context, context.coordinator.loaded(), self._clock.now_ms())
 
     def _fail(self, context: TransactionContext, error: Exception) -> None:
-        """Fail requests with NOT_COORDINATOR until the partition can be loaded. The partition is
-        loaded again even without a request, because its transactions must end."""
+        """Fail requests with NOT_COORDINATOR until the partition can be loaded."""
+        is_expected = isinstance(error, OSError | LogError | UndecodableRecord)
         if not context.has_failed:
             context.has_failed = True
             _log.error(
-                "Failed to load partition %d of __transaction_state: %s", context.partition, error
+                "Failed to load partition %d of __transaction_state: %s",
+                context.partition,
+                error,
+                exc_info=None if is_expected else error,
             )
+        if not is_expected:
+            context.log = None  # has not failed: the next attempt must not truncate it
+        self._load_later(context)
+
+    @contextmanager
+    def _reload_on_error(self, context: TransactionContext) -> Iterator[None]:
+        """Reload the partition after an unexpected exception, because its state may differ from its
+        log, or nothing may write the markers of a prepared transaction."""
+        coordinator = context.coordinator
+        try:
+            yield
+        except Exception as error:
+            if context.is_still(CoordinatorState.ACTIVE, coordinator):
+                _log.error(
+                    "Reloading partition %d of __transaction_state after an unexpected exception: "
+                    "%r",
+                    context.partition,
+                    error,
+                )
+                context.log = None  # has not failed
+                self._load_later(context)  # because the same exception might be raised again
+            raise
+
+    def _load_later(self, context: TransactionContext) -> None:
+        """Load the partition again after a while, even without a request, because its transactions
+        must end. Until then, requests fail with NOT_COORDINATOR."""
         context.coordinator = self._new_coordinator()
         context.state = CoordinatorState.FAILED
         context.cancel_timers()
@@ -464,13 +502,15 @@ class TransactionRuntime:
     def _expire(
         self, context: TransactionContext, coordinator: TransactionCoordinator
     ) -> CooperativeTask[None]:
-        for outcome in coordinator.expired_ids(self._clock.now_ms()):
-            if not context.is_still(CoordinatorState.ACTIVE, coordinator):
-                return
-            self._carry_out(context, outcome, self._clock.now_ms())
-            yield None
-        if context.is_still(CoordinatorState.ACTIVE, coordinator):
-            self._schedule_expiration(context)
+        try:
+            for outcome in coordinator.expired_ids(self._clock.now_ms()):
+                if not context.is_still(CoordinatorState.ACTIVE, coordinator):
+                    return
+                self._carry_out(context, outcome, self._clock.now_ms())
+                yield None
+        finally:  # even after an unexpected exception
+            if context.is_still(CoordinatorState.ACTIVE, coordinator):
+                self._schedule_expiration(context)
 
 
 def _respond(

@@ -7,17 +7,25 @@ fails, and unsynced bytes are lost or kept in part.
 """
 
 import itertools
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 from kohort.broker.runtime.context import RETRY_FAILED_MS
+from kohort.broker.runtime.runtime import CoordinatorRuntime
+from kohort.broker.runtime.transaction_markers import MarkerWriter
+from kohort.broker.runtime.transactions import TransactionRuntime
+from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.transactions.coordinator import TransactionCoordinator
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFiles, FileFault
 from kohort.topics.names import TRANSACTION_TOPIC
 from kohort.topics.produce import RECORDS_PER_STEP
-from support.broker import BrokerHarness
+from support.broker import BrokerHarness, PendingRequest
 from support.transactions import TIMEOUT_MS, Producer, Story, is_stable
 
 CONFIG = {"transaction.state.log.num.partitions": "2"}
@@ -198,3 +206,83 @@ def test_a_batch_validated_after_the_end_of_its_transaction_is_rejected(is_first
     error = late.response.responses[0].partition_responses[0].error_code
     assert error == ErrorCode.invalid_txn_state
     assert is_stable(broker, "orders")
+
+
+class ContinuingBroker(BrokerHarness):
+    """After an exception, the event loop continues, and the request gets no response."""
+
+    def __init__(self, config: dict[str, str]) -> None:
+        super().__init__(config)
+        self.requests: list[PendingRequest] = []
+        call_at = self.timers.call_at
+        self.timers.call_at = lambda ms, callback: call_at(ms, continuing(callback))
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        super().call_soon(continuing(callback))
+
+    def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
+        with suppress(ZeroDivisionError):
+            super().send(api, version, **values)
+        pending = self.last_context.channel
+        assert isinstance(pending, PendingRequest)
+        self.requests.append(pending)
+        return pending
+
+
+def continuing(callback: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        with suppress(ZeroDivisionError):
+            callback()
+
+    return call
+
+
+@pytest.mark.interpreted
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (TransactionCoordinator, "handle"),
+        (TransactionCoordinator, "apply"),
+        (TransactionCoordinator, "markers_written"),
+        (TransactionRuntime, "_publish"),
+        (MarkerWriter, "_append"),
+        (CoordinatorRuntime, "end_transaction"),
+        (Coordinator, "apply"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_an_unexpected_exception_at_any_step(
+    owner: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One call raises. No transaction stays open, and no producer waits forever."""
+    calls = 0
+    while raise_at(owner, name, calls, monkeypatch):
+        calls += 1
+    assert calls > 2
+
+
+def raise_at(owner: type, name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Raise in one call, after this number of calls. Return False if there were fewer calls."""
+    original, calls = getattr(owner, name), itertools.count()
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return 1 / 0 if next(calls) == number else original(*arguments, **named)
+
+    broker = ContinuingBroker(CONFIG)
+    broker.create_topic("orders")
+    broker.create_topic("bills")
+    story = Story(broker, version=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, call)
+        story.tell()
+    if next(calls) <= number:
+        return False
+    broker.advance(RETRY_FAILED_MS)
+    broker.run_loop()
+    try:
+        assert not story.rejected
+        assert all(each.is_done for each in broker.requests)
+        story.check(broker)
+    except AssertionError as error:
+        raise AssertionError(f"exception in call {number}: {error}") from error
+    return True
