@@ -3,16 +3,12 @@
 import pytest
 from kohort.coordinator.classic.states import State
 from kohort.offsets.records import GroupTombstone, OffsetTombstone
-from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
+from support.mixed_groups import consumer_protocols
 
 E = ErrorCode
 SUBSCRIBED = E.group_subscribed_to_topic
-
-
-def subscribed(*topics: str) -> tuple[tuple[str, bytes], ...]:
-    return (("range", encode_subscription(Subscription(topics))),)
 
 
 # --- groups
@@ -64,8 +60,8 @@ def test_only_committed_offsets_get_tombstones(harness: CoordinatorHarness) -> N
 def test_offsets_of_subscribed_topics_are_not_deleted(harness: CoordinatorHarness) -> None:
     a, b = harness.request_member_id(), harness.request_member_id()
     tickets = [
-        harness.join(a, protocols=subscribed("t")),
-        harness.join(b, protocols=subscribed("u", "t")),
+        harness.join(a, protocols=consumer_protocols("t")),
+        harness.join(b, protocols=consumer_protocols("u", "t")),
     ]
     harness.advance(0)
     harness.sync_all([harness.results[ticket].member_id for ticket in tickets], 1)
@@ -80,11 +76,11 @@ def test_offsets_of_subscribed_topics_are_not_deleted(harness: CoordinatorHarnes
 def test_subscriptions_take_effect_with_the_next_generation(
     harness: CoordinatorHarness,
 ) -> None:
-    (a,) = harness.stable_group(None, protocols=subscribed("t"))
-    harness.join_dynamic(protocols=subscribed("u"))
+    (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
+    harness.join_dynamic(protocols=consumer_protocols("u"))
     assert harness.state is State.PREPARING_REBALANCE
     assert harness.delete_offsets(("t", (0,)), ("u", (0,))) == (SUBSCRIBED, E.none)
-    harness.join(a, protocols=subscribed("v"))
+    harness.join(a, protocols=consumer_protocols("v"))
     topics = (("t", (0,)), ("u", (0,)), ("v", (0,)))
     assert harness.delete_offsets(*topics) == (E.none, SUBSCRIBED, SUBSCRIBED)
 
@@ -98,10 +94,10 @@ def test_an_undecodable_subscription_may_include_any_topic(
     assert "not aware of the subscribed topics" in harness.log_lines[-1]
 
 
-def test_before_the_first_generation_any_topic_may_be_subscribed(
+def test_before_the_first_generation_any_topic_may_be_consumer_protocols(
     harness: CoordinatorHarness,
 ) -> None:
-    harness.join_dynamic(protocols=subscribed("t"))
+    harness.join_dynamic(protocols=consumer_protocols("t"))
     assert harness.delete_offsets(("other", (0,))) == (SUBSCRIBED,)
 
 
@@ -110,7 +106,7 @@ def test_an_empty_group_is_subscribed_to_nothing(
     harness: CoordinatorHarness, protocol_type: str
 ) -> None:
     harness.leave(
-        *harness.stable_group(None, protocol_type=protocol_type, protocols=subscribed("t"))
+        *harness.stable_group(None, protocol_type=protocol_type, protocols=consumer_protocols("t"))
     )
     harness.commit()
     assert harness.delete_offsets(("t", (0,))) == (E.none,)

@@ -7,17 +7,12 @@ from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import TxnOffsetCommit
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause, cause_of_leaving
-from kohort.protocol.consumer_protocol import Subscription, TopicPartitions, encode_subscription
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness, offset_commit
+from support.mixed_groups import consumer_protocols
 
 T = EventType
 E = ErrorCode
-
-
-def subscribed(*topics: str, owned: tuple[int, ...] = ()) -> tuple[tuple[str, bytes], ...]:
-    partitions = (TopicPartitions(topics[0], owned),) if owned else ()
-    return (("range", encode_subscription(Subscription(topics, None, partitions))),)
 
 
 def test_a_joining_member_is_the_cause_and_its_reason_is_kept(
@@ -87,16 +82,19 @@ def test_an_unchanged_leader_that_rejoins_causes_a_rebalance(
     ("again", "cause"),
     [
         ((("roundrobin", b""), ("range", b"x")), Cause.METADATA_CHANGED),
-        (subscribed("t", "u"), Cause.SUBSCRIPTION_CHANGED),
-        (subscribed("t", owned=(1,)), Cause.COOPERATIVE_FOLLOWUP),
-        (subscribed("t", owned=(1, 2, 3)), Cause.METADATA_CHANGED),
-        ((*subscribed("t", owned=(1, 2)), ("roundrobin", b"")), Cause.METADATA_CHANGED),
+        (consumer_protocols("t", "u"), Cause.SUBSCRIPTION_CHANGED),
+        (consumer_protocols("t", owned={"t": (1,)}), Cause.COOPERATIVE_FOLLOWUP),
+        (consumer_protocols("t", owned={"t": (1, 2, 3)}), Cause.METADATA_CHANGED),
+        (
+            (*consumer_protocols("t", owned={"t": (1, 2)}), ("roundrobin", b"")),
+            Cause.METADATA_CHANGED,
+        ),
     ],
 )
 def test_the_cause_names_what_a_follower_changed(
     harness: CoordinatorHarness, again: tuple[tuple[str, bytes], ...], cause: Cause
 ) -> None:
-    _, b = harness.stable_group(None, None, protocols=subscribed("t", owned=(1, 2)))
+    _, b = harness.stable_group(None, None, protocols=consumer_protocols("t", owned={"t": (1, 2)}))
     harness.join(b, protocols=again)
     assert harness.causes()[-1] == cause
 
@@ -104,8 +102,8 @@ def test_the_cause_names_what_a_follower_changed(
 def test_owned_partitions_in_the_leaders_subscription_are_no_change(
     harness: CoordinatorHarness,
 ) -> None:
-    a, _ = harness.stable_group(None, None, protocols=subscribed("t"))
-    harness.join(a, protocols=subscribed("t", owned=(1, 2)))
+    a, _ = harness.stable_group(None, None, protocols=consumer_protocols("t"))
+    harness.join(a, protocols=consumer_protocols("t", owned={"t": (1, 2)}))
     assert harness.causes()[-1] == Cause.LEADER_REJOINED
 
 

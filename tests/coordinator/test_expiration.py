@@ -16,9 +16,9 @@ from kohort.offsets.records import (
     OffsetsRecord,
     OffsetTombstone,
 )
-from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
+from support.mixed_groups import consumer_protocols
 
 E = ErrorCode
 RETENTION_MS = 60_000
@@ -35,10 +35,6 @@ def new_harness(interval_ms: int = 3_600_000) -> CoordinatorHarness:
         offsets_retention_ms=RETENTION_MS,
         check_interval_ms=interval_ms,
     )
-
-
-def subscribed(*topics: str) -> tuple[tuple[str, bytes], ...]:
-    return (("range", encode_subscription(Subscription(topics))),)
 
 
 def committed(harness: CoordinatorHarness, group_id: str = GROUP) -> list[str]:
@@ -114,7 +110,7 @@ def test_describing_a_group_does_not_delay_its_expiration(
 def test_offsets_of_an_empty_group_expire_after_its_last_member_left(
     harness: CoordinatorHarness,
 ) -> None:
-    (a,) = harness.stable_group(None, protocols=subscribed("t"))
+    (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("t", 0, 1), ("other", 0, 1), member_id=a, generation=1)
     advance_with_heartbeats(harness, a, 30_000)
     harness.leave(a)
@@ -183,7 +179,7 @@ def test_a_group_with_only_a_pending_member_expires(harness: CoordinatorHarness)
 def test_offsets_of_subscribed_topics_do_not_expire(
     harness: CoordinatorHarness,
 ) -> None:
-    (a,) = harness.stable_group(None, protocols=subscribed("t"))
+    (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("t", 0, 1), ("u", 0, 1), member_id=a, generation=1)
     advance_with_heartbeats(harness, a, RETENTION_MS - 1)
     assert committed(harness) == ["t-0", "u-0"]
@@ -196,7 +192,7 @@ def test_offsets_of_subscribed_topics_do_not_expire(
 
 
 def test_a_group_with_members_does_not_expire(harness: CoordinatorHarness) -> None:
-    (a,) = harness.stable_group(None, protocols=subscribed("t"))
+    (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("u", 0, 1), member_id=a, generation=1)
     advance_with_heartbeats(harness, a, 2 * RETENTION_MS)
     assert not committed(harness)
@@ -206,7 +202,7 @@ def test_a_group_with_members_does_not_expire(harness: CoordinatorHarness) -> No
 @pytest.mark.parametrize(
     "member",
     [
-        {"protocol_type": "connect", "protocols": subscribed("t")},
+        {"protocol_type": "connect", "protocols": consumer_protocols("t")},
         {"protocols": (("range", b"\x00"),)},
     ],
     ids=["no consumers", "undecodable subscription"],
@@ -222,14 +218,14 @@ def test_nothing_expires_if_the_subscription_is_unknown(
 
 def test_nothing_expires_during_a_rebalance(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(
-        None, protocols=subscribed("t"), session_ms=300_000, rebalance_ms=300_000
+        None, protocols=consumer_protocols("t"), session_ms=300_000, rebalance_ms=300_000
     )
     harness.commit(("u", 0, 1), member_id=a, generation=1)
-    harness.join_dynamic(protocols=subscribed("t"), session_ms=300_000)
+    harness.join_dynamic(protocols=consumer_protocols("t"), session_ms=300_000)
     assert harness.state is State.PREPARING_REBALANCE
     advance(harness, 2 * RETENTION_MS)
     assert committed(harness) == ["u-0"]
-    harness.join(a, protocols=subscribed("t"), session_ms=300_000, rebalance_ms=300_000)
+    harness.join(a, protocols=consumer_protocols("t"), session_ms=300_000, rebalance_ms=300_000)
     assert harness.state is State.COMPLETING_REBALANCE
     advance(harness, 1_000)
     assert committed(harness) == ["u-0"]
@@ -257,7 +253,7 @@ def test_a_commit_may_have_its_own_retention_time(harness: CoordinatorHarness) -
 def test_an_own_retention_time_counts_from_the_commit(
     harness: CoordinatorHarness,
 ) -> None:
-    (a,) = harness.stable_group(None, protocols=subscribed("t"))
+    (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("t", 0, 1), member_id=a, generation=1, retention_ms=5_000)
     advance_with_heartbeats(harness, a, 10_000)
     assert committed(harness) == ["t-0"], "subscribed"
@@ -350,7 +346,7 @@ def test_offsets_of_a_deleted_topic_are_deleted_from_every_group(
     harness: CoordinatorHarness,
 ) -> None:
     harness = new_harness(interval_ms=RETENTION_MS)
-    (a,) = harness.stable_group(None, protocols=subscribed("t"))
+    (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("t", 0, 1), ("t-1", 0, 1), ("u", 0, 1), member_id=a, generation=1)
     harness.commit(("t", 0, 1), ("t", 11, 1), group_id="other")
     written = len(harness.log)
@@ -391,7 +387,7 @@ def test_empty_consumer_groups_without_offsets_are_deleted_at_the_next_check() -
 
 def test_expired_offsets_are_reported_with_the_generation() -> None:
     harness = new_harness(interval_ms=RETENTION_MS)
-    protocols = (("range", encode_subscription(Subscription(("t",)))),)
+    protocols = consumer_protocols("t")
     (a,) = harness.stable_group(None, protocols=protocols, session_ms=2 * RETENTION_MS)
     harness.commit(("t", 0, 1), ("u", 0, 1), ("u", 1, 1), member_id=a, generation=1)
     harness.advance(RETENTION_MS)

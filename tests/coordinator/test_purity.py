@@ -10,11 +10,9 @@ from types import ModuleType
 
 import pytest
 from kohort.coordinator.classic.states import State
-from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
-
-RANGE = (("range", encode_subscription(Subscription(("t",)))),)
+from support.mixed_groups import consumer_protocols
 
 
 def forbid(patch: pytest.MonkeyPatch, module: ModuleType, *allowed: str) -> None:
@@ -30,7 +28,7 @@ def forbid(patch: pytest.MonkeyPatch, module: ModuleType, *allowed: str) -> None
 
 def play_the_life_of_a_group() -> None:
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, offsets_retention_ms=60_000)
-    first, second = harness.stable_group(None, "static", protocols=RANGE)
+    first, second = harness.stable_group(None, "static", protocols=consumer_protocols("t"))
     assert harness.commit(("t", 0, 7), member_id=first, generation=1) is ErrorCode.none
     assert harness.fetch(("t", (0,))).topics[0][1][0].committed_offset == 7
     assert harness.heartbeat(second, 1, instance="static") is ErrorCode.none

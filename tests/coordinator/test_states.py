@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 from kohort.coordinator.classic.states import HEARTBEAT_ERROR, VALID_TRANSITIONS, State
-from kohort.protocol.consumer_protocol import Subscription, encode_subscription
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import CoordinatorHarness
+from support.mixed_groups import consumer_protocols
 
 E = ErrorCode
-SUBSCRIBED_TO_T = (("range", encode_subscription(Subscription(("t",)))),)
-CHANGED = (("range", encode_subscription(Subscription(("t",), b"changed"))),)
+SUBSCRIBED_TO_T, CHANGED = consumer_protocols("t"), consumer_protocols("t", owned={"t": (0,)})
 WAITS = "waits"
 
 

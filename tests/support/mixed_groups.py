@@ -60,6 +60,18 @@ def classic_group(
     return ids
 
 
+def mixed_group(harness: CoordinatorHarness, instance: str | None = None) -> None:
+    """Create a group at epoch 3 with a consumer, `c`, and a classic member, `a`; each owns two
+    partitions."""
+    harness.consumer_join("c", instance=instance)
+    assert rejoin(harness, "a").generation_id == 3
+    kept = harness.assigned(harness.consumer("c", 2, {"orders": (0, 1, 2, 3)}))
+    harness.consumer("c", 2, kept)
+    assert harness.heartbeat("a", 3) is ErrorCode.rebalance_in_progress
+    assert rejoin(harness, "a").generation_id == 3
+    sync(harness, "a", 3)
+
+
 def rejoin(
     harness: CoordinatorHarness, member_id: str, owned: Owned | None = None, **more: object
 ) -> JoinResult:

@@ -14,22 +14,14 @@ from kohort.offsets.causes import Cause
 from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, RANGE, CoordinatorHarness
-from support.mixed_groups import consumer_protocols, rejoin, sync
+from support.mixed_groups import consumer_protocols, mixed_group, rejoin
 
 E = ErrorCode
-ALL = {"orders": (0, 1, 2, 3)}
 
 
-def mixed_group(**config: object) -> CoordinatorHarness:
-    """A group at epoch 3 with a consumer, `c`, and a classic member, `a`; each owns two
-    partitions."""
+def with_mixed_group(**config: object) -> CoordinatorHarness:
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, **config)
-    harness.consumer_join("c", instance="ic")
-    assert rejoin(harness, "a").generation_id == 3
-    kept = harness.assigned(harness.consumer("c", 2, ALL))
-    harness.consumer("c", 2, kept)
-    rejoin(harness, "a")
-    sync(harness, "a", 3)
+    mixed_group(harness, "ic")
     return harness
 
 
@@ -41,7 +33,7 @@ def leaving_heartbeat(member_id: str = "c") -> ConsumerGroupHeartbeat:
 
 @pytest.mark.parametrize("how", ["heartbeat", "leave", "session"])
 def test_the_group_is_classic_after_its_last_consumer_has_left(how: str) -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     if how == "heartbeat":
         harness.consumer("c", -1)
     elif how == "leave":
@@ -61,7 +53,7 @@ def test_the_group_is_classic_after_its_last_consumer_has_left(how: str) -> None
 
 
 def test_members_keep_their_partitions() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     target = dict(harness.consumers.targets["a"])
     harness.consumer("c", -1)
     (member,) = harness.group.members.values()
@@ -75,21 +67,21 @@ def test_members_keep_their_partitions() -> None:
 
 
 def test_sessions_continue_in_the_classic_group() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     harness.consumer("c", -1)
     harness.advance(10_000)
     assert harness.state is State.EMPTY
 
 
 def test_several_consumers_leave_together() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     harness.consumer_join("d")
     harness.leave("c", "d")
     assert list(harness.group.members) == ["a"]
 
 
 def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
-    harness = mixed_group(group_max_size=1)
+    harness = with_mixed_group(group_max_size=1)
     rejoin(harness, "b")
     harness.consumer("c", -1)
     assert set(harness.consumers.members) == {"a", "b"}
@@ -100,7 +92,7 @@ def test_a_group_that_is_too_large_stays_until_it_fits() -> None:
 @pytest.mark.parametrize("metadata", [b"", b"\xff\xff"], ids=["no version", "negative version"])
 @pytest.mark.parametrize("how", ["heartbeat", "leave", "parts", "session"])
 def test_a_group_with_a_malformed_subscription_stays_as_it_is(how: str, metadata: bytes) -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     rejoin(harness, "a", protocols=(*consumer_protocols(), ("x", metadata)))
     rejoin(harness, "b", protocols=consumer_protocols(name="x"))
     members, epoch = dict(harness.consumers.members), harness.consumers.epoch
@@ -128,7 +120,7 @@ def test_a_group_with_a_malformed_subscription_stays_as_it_is(how: str, metadata
 
 
 def test_a_classic_successor_with_another_subscription_rebalances() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     protocols = consumer_protocols("orders", "other")
     joined = rejoin(harness, "", instance="ic", protocols=protocols)
     assert joined.error_code is E.none
@@ -140,7 +132,7 @@ def test_a_classic_successor_with_another_subscription_rebalances() -> None:
 
 
 def test_a_downgrade_that_is_too_large_leaves_the_group_as_it_was() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     outcome = harness.coordinator.handle(leaving_heartbeat(), 1_000, harness.now)
     assert any(isinstance(record, GroupMetadataRecord) for record in outcome.records)
     harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
@@ -152,7 +144,7 @@ def test_a_downgrade_that_is_too_large_leaves_the_group_as_it_was() -> None:
 
 
 def test_a_member_whose_removal_is_too_large_expires_again() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     harness.consumer("c", 3)
     harness.now += 45_000
     harness.heartbeat("a", 3)
@@ -167,7 +159,7 @@ def test_a_member_whose_removal_is_too_large_expires_again() -> None:
 
 
 def test_a_leave_that_is_too_large_removes_nobody() -> None:
-    harness = mixed_group()
+    harness = with_mixed_group()
     harness.consumer_join("d")
     command = LeaveGroup(GROUP, (LeavingMember("a", None, None),))
     outcome = harness.coordinator.handle(command, 1_000, harness.now)

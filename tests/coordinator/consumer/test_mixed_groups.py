@@ -10,23 +10,14 @@ from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
-from support.mixed_groups import consumer_protocols, rejoin, sync
+from support.mixed_groups import consumer_protocols, mixed_group, rejoin, sync
 
 E = ErrorCode
-ALL = {"orders": (0, 1, 2, 3)}
 
 
 @pytest.fixture
 def group(harness: CoordinatorHarness) -> CoordinatorHarness:
-    """A group at epoch 3 with a consumer, `c`, and a classic member, `a`; each owns two
-    partitions."""
-    harness.consumer_join("c")
-    assert rejoin(harness, "a").generation_id == 3
-    kept = harness.assigned(harness.consumer("c", 2, ALL))
-    harness.consumer("c", 2, kept)
-    assert harness.heartbeat("a", 3) is E.rebalance_in_progress
-    assert rejoin(harness, "a").generation_id == 3
-    sync(harness, "a", 3)
+    mixed_group(harness)
     return harness
 
 
