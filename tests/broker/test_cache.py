@@ -38,7 +38,6 @@ def get(cache: OffsetsCache, table: OffsetsTable, group: int) -> int:
     table.load(f"g{group}")
     trim(cache)
     committed = table.get(f"g{group}", "t", 3)
-    assert committed is not None
     return committed.offset
 
 

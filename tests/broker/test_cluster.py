@@ -58,7 +58,6 @@ class ThreeNodes:
     @property
     def leader_id(self) -> int:
         partition = self.topics.partition(OFFSETS_TOPIC, self.index)
-        assert partition is not None
         return partition.leader_id
 
     @property
@@ -134,7 +133,6 @@ async def test_only_the_leader_of_the_partition_coordinates_the_group(three: Thr
 @with_three_nodes
 async def test_leaders_are_spread_over_the_nodes(three: ThreeNodes) -> None:
     topic = three.topics.get(OFFSETS_TOPIC)
-    assert topic is not None
     assert [each.leader_id for each in topic.partitions] == [1, 2, 3]
 
 
@@ -249,7 +247,6 @@ async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> Non
         await three.call_until_loaded(FETCH)
     async with ThreeNodes(tmp_path / "data", "fsync") as three:
         partition = three.topics.partition(OFFSETS_TOPIC, three.index)
-        assert partition is not None
         assert (partition.leader_id, partition.leader_epoch) == (moved_to, 1)
         assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 4
 
@@ -307,7 +304,6 @@ async def test_leaders_chosen_while_a_node_was_stopped_survive_a_restart(
         assert 2 not in leaders
     async with ThreeNodes(tmp_path / "data", "fsync") as three:
         found = three.topics.get("orders")
-        assert found is not None
         assert [each.leader_id for each in found.partitions] == leaders
 
 

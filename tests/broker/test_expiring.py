@@ -170,7 +170,6 @@ class TwoNodes:
     async def call(self, command: Any) -> Any:
         index = self.broker.node.coordinators.partition_of(command.group_id)
         leader = self.broker.cluster.leader_of("__consumer_offsets", index)
-        assert leader is not None
         return await call(leader.coordinators, command)
 
     async def commit(self, group_id: str, topic: str) -> None:

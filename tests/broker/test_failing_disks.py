@@ -358,7 +358,6 @@ async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_p
         assert await until_durable(broker.node.topics) is not None
         # A reader of the offsets topic opens its log through the registry.
         partition = broker.node.topics.partition("__consumer_offsets", 0)
-        assert partition is not None
         assert partition.high_watermark == 1
         for offset in (2, 3):
             assert await commit(broker, offset) is ErrorCode.none

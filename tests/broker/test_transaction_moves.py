@@ -70,7 +70,6 @@ def test_late_markers_of_a_former_coordinator_do_not_end_the_next_transaction(
     assert producer.send("orders", "first") is E.none
     late: list[Callable[[], None]] = []
     former = harness.cluster.leader_of(*harness.place_of(TRANSACTION_TOPIC))
-    assert former is not None
     former.markers.holds = lambda _markers, resume: (late.append(resume), True)[1]
     if not reloads:
         harness.before_run = partial(harness.move, *harness.place_of(TRANSACTION_TOPIC))

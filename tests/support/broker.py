@@ -183,11 +183,14 @@ class BrokerHarness(VirtualBroker):
         self.run_loop()
         return topic
 
+    def topic(self, name: str = "orders") -> Topic:
+        topic = self.topics.get(name)
+        assert topic is not None
+        return topic
+
     def log(self, topic: str = "orders") -> Log:
         """The log of the topic's first partition."""
-        partition = self.topics.partition(topic, 0)
-        assert partition is not None
-        return partition.log
+        return self.topic(topic).partitions[0].log
 
     def produce(self, topic: Any, data: bytes | None, partition: int = 0, **values: Any) -> Any:
         """Produce to one partition; return that partition of the response."""

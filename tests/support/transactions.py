@@ -271,8 +271,7 @@ def committed_offset(
 
 def is_stable(broker: BrokerHarness, topic: str) -> bool:
     """Whether no transaction is open: the last stable offset is the high watermark."""
-    partition = broker.topics.partition(topic, 0)
-    assert partition is not None
+    partition = broker.topic(topic).partitions[0]
     return partition.last_stable_offset == partition.high_watermark
 
 

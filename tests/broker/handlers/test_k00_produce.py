@@ -55,8 +55,7 @@ def test_produce_by_topic_name_in_every_version(broker: BrokerHarness, version: 
 
 
 def test_produce_by_topic_id_since_version_13(broker: BrokerHarness) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     asked = broker.send_produce(topic.id, {1: batch(b"x")}, version=13)
     assert asked.response.responses[0].topic_id == topic.id
     assert asked.response.responses[0].partition_responses[0].error_code is ErrorCode.none
@@ -153,9 +152,7 @@ def test_the_framing_of_a_batch_is_checked_before_acks(broker: BrokerHarness) ->
 def test_topics_without_partitions_are_not_in_the_response(
     broker: BrokerHarness, version: int
 ) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    name: Any = topic.id if version >= 13 else "orders"
+    name: Any = broker.topic().id if version >= 13 else "orders"
     assert broker.send_produce(name, {}, version=version).response.responses == ()
     data = [
         {"topic_id" if version >= 13 else "name": name, "partition_data": each}
@@ -240,8 +237,7 @@ def test_a_duplicate_batch_gets_the_time_of_its_append(broker: BrokerHarness) ->
     assert (again.error_code, again.base_offset) == (0, 0)
     assert again.log_append_time == first.log_append_time
     assert again.log_append_time.timestamp() * 1000 == NOW_MS
-    partition = broker.topics.partition("stamped", 0)
-    assert partition is not None
+    partition = broker.topic("stamped").partitions[0]
     ((_, producer),) = partition.log.producers.active(broker.now_ms, expiration_ms=10_000)
     assert producer.last_timestamp == NOW_MS
 
@@ -254,8 +250,7 @@ def test_an_error_contains_the_log_start_offset_if_the_log_was_read(broker: Brok
 
     for _ in range(2):
         broker.produce("orders", batch(b"x"))
-    partition = broker.topics.partition("orders", 0)
-    assert partition is not None
+    partition = broker.topic().partitions[0]
     partition.log.delete_before(1)
     first = with_header(batch(b"x"), producer_id=5, producer_epoch=0, base_sequence=0)
     assert broker.produce("orders", first).error_code == 0
@@ -291,9 +286,7 @@ def test_a_response_waits_for_the_sync_of_flush_messages(durability: Durability)
     assert not second.is_done
     broker.run_loop()
     assert second.response.responses[0].partition_responses[0].error_code is ErrorCode.none
-    partition = broker.topics.partition("safe", 0)
-    assert partition is not None
-    assert partition.log.synced_offset == 2
+    assert broker.topic("safe").partitions[0].log.synced_offset == 2
 
 
 @pytest.fixture
@@ -347,9 +340,7 @@ def test_records_are_served_once_they_are_synced(safe: BrokerHarness) -> None:
 @pytest.mark.parametrize("syncs", [True, False], ids=["synced", "not synced"])
 def test_what_follows_a_batch_shares_its_sync(safe: BrokerHarness, syncs: bool) -> None:
     """This applies to a duplicate, and to batches of a topic that syncs every second batch."""
-    topic = safe.topics.get("safe")
-    assert topic is not None
-    topic.configure({"flush.messages": "2"})
+    safe.topic("safe").configure({"flush.messages": "2"})
     one, two = (
         with_header(batch(b"x", b"y"), producer_id=id_, producer_epoch=0, base_sequence=0)
         for id_ in (5, 6)
@@ -429,9 +420,7 @@ def test_a_log_that_cannot_be_opened_fails_only_its_partition(
 
 @pytest.mark.parametrize("version", [3, 12, 13])
 def test_the_last_entry_of_a_repeated_partition_counts(broker: BrokerHarness, version: int) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    key, value = ("topic_id", topic.id) if version >= 13 else ("name", "orders")
+    key, value = ("topic_id", broker.topic().id) if version >= 13 else ("name", "orders")
 
     def data(*batches: tuple[int, bytes]) -> dict[str, Any]:
         partitions = [{"index": index, "records": records} for index, records in batches]

@@ -30,9 +30,7 @@ TRANSACTIONAL = 0x10
 @pytest.mark.parametrize("version", range(4, 19))
 def test_fetch_in_every_version(broker: BrokerHarness, version: int) -> None:
     broker.produce("orders", batch(b"x"))
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    got = broker.fetch(topic.id if version >= 13 else "orders", version=version)
+    got = broker.fetch(broker.topic().id if version >= 13 else "orders", version=version)
     assert (got.error_code, got.high_watermark, got.last_stable_offset) == (0, 1, 1)
     assert len(got.records) == SIZE
 
@@ -42,8 +40,7 @@ def test_large_records_are_sent_without_copying(broker: BrokerHarness, version: 
     sent = [batch(bytes([number]) * JOINED_BYTES_MAX) for number in range(2)]
     for number in range(2):
         broker.produce("orders", sent[number], number)
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     asked = broker.send_fetch(
         topic.id if version >= 13 else "orders", {1: 0, 0: 0}, version=version
     )
@@ -73,8 +70,7 @@ def test_offsets_out_of_range_are_rejected(broker: BrokerHarness, offset: int) -
 
 
 def test_unknown_names_ids_and_partitions_are_rejected(broker: BrokerHarness) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     assert broker.fetch("nobody").error_code is ErrorCode.unknown_topic_or_partition
     assert broker.fetch("orders", partition=9).error_code is ErrorCode.unknown_topic_or_partition
     assert broker.fetch(uuid4(), version=13).error_code is ErrorCode.unknown_topic_id
@@ -229,8 +225,7 @@ def test_a_long_poll_ends_if_one_of_its_partitions_is_deleted(broker: BrokerHarn
         forgotten_topics_data=(),
     )
     assert not asked.is_done
-    topic = broker.topics.get("gone")
-    assert topic is not None
+    topic = broker.topic("gone")
     broker.topics.delete(topic)
     result = [(each.topic, each.partitions[0].error_code) for each in asked.response.responses]
     assert result == [("gone", 3), ("orders", 0), ("nobody", 3)]
@@ -258,17 +253,14 @@ def test_an_error_ends_a_long_poll_at_once(broker: BrokerHarness) -> None:
 
 def test_deleting_a_topic_ends_its_long_polls(broker: BrokerHarness) -> None:
     asked = broker.send_fetch("orders", {0: 0})
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    broker.topics.delete(topic)
+    broker.topics.delete(broker.topic())
     got = asked.response.responses[0].partitions[0]
     assert got.error_code is ErrorCode.unknown_topic_or_partition
 
 
 def test_a_disconnected_client_leaves_no_long_poll_behind(broker: BrokerHarness) -> None:
     broker.send_fetch("orders", {0: 0})
-    partition = broker.topics.partition("orders", 0)
-    assert partition is not None
+    partition = broker.topic().partitions[0]
     assert len(partition.delayed_fetches.waiting) == 1
     broker.last_context.disconnected()
     assert len(partition.delayed_fetches.waiting) == 0

@@ -31,9 +31,7 @@ def errors(broker: BrokerHarness, offsets: dict[int, int], **how: Any) -> list[E
 def test_aborted_transactions_are_an_empty_list_if_nothing_was_read(
     broker: BrokerHarness, version: int, isolation_level: int
 ) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    named, stranger = (topic.id, uuid4()) if version >= 13 else ("orders", "nobody")
+    named, stranger = (broker.topic().id, uuid4()) if version >= 13 else ("orders", "nobody")
     how = {"version": version, "isolation_level": isolation_level}
     assert broker.fetch(stranger, **how).aborted_transactions == ()
     assert broker.fetch(named, partition=9, **how).aborted_transactions == ()
@@ -92,8 +90,7 @@ def test_an_unknown_isolation_level_fails_the_whole_request(
 def test_since_version_13_a_request_that_failed_names_no_partitions(
     broker: BrokerHarness, version: int
 ) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     response = broker.send_fetch(topic.id, {0: 0}, version=version, isolation_level=7).response
     assert (response.error_code, response.responses) == (STUMBLED, ())
 
@@ -110,9 +107,7 @@ def test_an_unknown_isolation_level_is_ignored_if_nothing_is_read(broker: Broker
 def test_followers_are_rejected(
     broker: BrokerHarness, version: int, replica_id: int, error: int
 ) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    name = {"topic_id": topic.id} if version >= 13 else {"topic": "orders"}
+    name = {"topic_id": broker.topic().id} if version >= 13 else {"topic": "orders"}
     partitions = [
         {"partition": index, "fetch_offset": offset, "partition_max_bytes": SIZE}
         for index, offset in ((0, 0), (1, 1), (9, 0))
@@ -138,8 +133,7 @@ def test_followers_are_rejected(
 def test_the_error_of_a_follower_depends_on_its_leader_epoch(
     broker: BrokerHarness, epoch: int, error: ErrorCode, leader_id: int
 ) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     partition = {"partition": 0, "partition_max_bytes": SIZE, "current_leader_epoch": epoch}
     response = broker.send(
         "Fetch",
@@ -175,9 +169,7 @@ def test_the_diverging_epoch_of_the_consumers_last_record(
     error: ErrorCode,
     diverging: tuple[int, int],
 ) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    named = topic.id if version >= 13 else "orders"
+    named = broker.topic().id if version >= 13 else "orders"
     got = broker.fetch(named, offset, version=version, last_fetched_epoch=last_epoch)
     result = (got.diverging_epoch.epoch, got.diverging_epoch.end_offset)
     assert (got.error_code, result) == (error, diverging)
@@ -185,8 +177,7 @@ def test_the_diverging_epoch_of_the_consumers_last_record(
 
 
 def test_a_deleted_offset_is_out_of_range_also_if_epochs_diverge(broker: BrokerHarness) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     partition = topic.partitions[0]
     for _ in range(2):
         broker.topics.elect_leader(topic, partition, partition.leader_id)

@@ -89,9 +89,7 @@ def broker() -> BrokerHarness:
 
 
 def id_of(broker: BrokerHarness, name: str = "orders") -> UUID:
-    topic = broker.topics.get(name)
-    assert topic is not None
-    return topic.id
+    return broker.topic(name).id
 
 
 @pytest.fixture(params=[7, 11, 12, 13, 18])
@@ -172,9 +170,7 @@ def test_a_created_topic_is_a_change(broker: BrokerHarness) -> None:
 
 
 def delete(broker: BrokerHarness, name: str) -> None:
-    topic = broker.topics.get(name)
-    assert topic is not None
-    broker.topics.delete(topic)
+    broker.topics.delete(broker.topic(name))
     broker.run_loop()
 
 

@@ -46,7 +46,6 @@ def test_a_denial_is_reported_once_although_topics_change_during_the_request(pla
     broker.create_topic("others")
     denials: list[Denial] = []
     authorizer = broker.node.security.authorizer
-    assert authorizer is not None
     authorizer.on_denied = denials.append
     partitions = [{"partition_index": 0, "committed_offset": 5}]
     names = ["others"] * FIRST_STEPS_MAX

@@ -53,8 +53,7 @@ def test_a_topic_is_created_in_every_version(broker: BrokerHarness, version: int
         ErrorCode.none,
         None,
     )
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     assert len(topic.partitions) == 3
     if version >= 7:
         assert created.topic_id == topic.id

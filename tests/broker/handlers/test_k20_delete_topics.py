@@ -29,9 +29,7 @@ def delete(broker: BrokerHarness, *topics: Pair, version: int = 6, timeout_ms: i
 
 
 def orders(broker: BrokerHarness) -> UUID:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    return topic.id
+    return broker.topic().id
 
 
 @pytest.mark.parametrize("version", range(1, 7))
@@ -149,9 +147,7 @@ def test_a_deletion_that_does_not_become_durable_is_an_error(broker: BrokerHarne
 
 
 def test_the_name_of_a_deleted_topic_is_free_once_durable(broker: BrokerHarness) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    broker.topics.delete(topic)
+    broker.topics.delete(broker.topic())
     response = broker.call(
         "Metadata",
         12,
@@ -171,8 +167,7 @@ def test_a_topic_that_is_recreated_during_the_request_is_not_deleted(
     names = [f"t{number}" for number in range(FIRST_STEPS_MAX)]
     for name in names:
         broker.create_topic(name)
-    old = broker.topics.get("orders")
-    assert old is not None
+    old = broker.topic()
     last = {"name": None, "topic_id": old.id} if is_by_id else {"name": "orders", "topic_id": None}
     topics = [*({"name": name, "topic_id": None} for name in names), last]
     pending = broker.send("DeleteTopics", 6, topics=topics, timeout=1000)

@@ -109,9 +109,7 @@ def test_a_topic_that_is_recreated_during_the_request_starts_at_offset_0(
     ]
     pending = broker.send("DeleteRecords", 2, topics=topics, timeout=1000)
     assert not pending.is_done
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    broker.topics.delete(topic)
+    broker.topics.delete(broker.topic())
     broker.create_topic("orders", 1)
     assert pending.is_done
     assert broker.topics.checkpoints.start_offsets.get("orders-0") == 0
@@ -138,9 +136,7 @@ def test_records_that_a_failed_sync_removes_during_the_request_cannot_be_deleted
 
 def test_a_recreated_topic_starts_at_offset_0(broker: BrokerHarness) -> None:
     delete(broker, ("orders", 0, 3))
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    broker.topics.delete(topic)
+    broker.topics.delete(broker.topic())
     broker.run_loop()
     broker.create_topic("orders")
     for each in (broker, broker.restart()):
@@ -172,8 +168,7 @@ def test_invalid_deletions_are_rejected(
 
 
 def test_a_partition_of_another_leader_is_rejected(broker: BrokerHarness) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     topic.set_leader(topic.partitions[0], 2, 1)
     assert delete(broker, ("orders", 0, 3)) == {("orders", 0): (-1, 6)}
 

@@ -23,8 +23,7 @@ def broker() -> BrokerHarness:
 
 
 def lead(broker: BrokerHarness, epoch: int, node_id: int = 1) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     topic.set_leader(topic.partitions[0], node_id, epoch)
 
 

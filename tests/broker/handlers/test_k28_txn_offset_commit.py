@@ -58,8 +58,7 @@ def test_a_topic_recreated_during_the_request_has_no_offset(others: int, is_open
 
 def test_the_only_topic_is_deleted_during_the_request() -> None:
     broker = ClusterHarness()
-    orders = broker.topics.get("orders")
-    assert orders is not None
+    orders = broker.topic()
     producer = Producer(broker)
     assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
     broker.before_run = partial(broker.topics.delete, orders)

@@ -52,8 +52,7 @@ def test_null_returns_all_partitions(broker: BrokerHarness, version: int) -> Non
 def test_a_log_that_is_not_open_has_the_same_size(broker: BrokerHarness) -> None:
     again = broker.restart()
     assert sizes(log_dir(again)) == sizes(log_dir(broker))
-    topic = again.topics.get("orders")
-    assert topic is not None
+    topic = again.topic()
     assert [each.opened_log for each in topic.partitions] == [None] * 3
 
 

@@ -43,9 +43,7 @@ def grow(
 
 
 def count(broker: BrokerHarness) -> int:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    return len(topic.partitions)
+    return len(broker.topic().partitions)
 
 
 @pytest.mark.parametrize("version", range(4))

@@ -46,9 +46,7 @@ def test_the_default_of_a_topic_key_can_be_changed_dynamically(broker: BrokerHar
         "message.max.bytes": "300",
         "min.insync.replicas": "1",
     }
-    after = broker.restart().topics.get("plain")
-    assert after is not None
-    assert after.partitions[0].settings.max_message_bytes == 200
+    assert broker.restart().topic("plain").partitions[0].settings.max_message_bytes == 200
 
 
 @pytest.mark.parametrize(

@@ -27,24 +27,17 @@ def test_a_change_takes_effect_and_survives_a_restart(broker: BrokerHarness, ver
         broker, TOPIC, "orders", ("max.message.bytes", SET, "99"), version=version
     )
     assert (response.error_code, response.error_message) == (ErrorCode.none, None)
-    topic = broker.topics.get("orders")
-    assert topic is not None
+    topic = broker.topic()
     assert topic.partitions[0].settings.max_message_bytes == 99
-    again = broker.restart().topics.get("orders")
-    assert again is not None
-    assert again.overrides == {"retention.ms": "77", "max.message.bytes": "99"}
+    assert broker.restart().topic().overrides == {"retention.ms": "77", "max.message.bytes": "99"}
 
 
 def overrides(broker: BrokerHarness) -> dict[str, str]:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    return dict(topic.overrides)
+    return dict(broker.topic().overrides)
 
 
 def test_a_change_applies_to_an_open_log(broker: BrokerHarness) -> None:
-    topic = broker.topics.get("orders")
-    assert topic is not None
-    log = topic.partitions[0].log
+    log = broker.topic().partitions[0].log
     incremental_alter_configs(broker, TOPIC, "orders", ("segment.bytes", SET, str(2**21)))
     assert log.config.segment_bytes == 2**21
 

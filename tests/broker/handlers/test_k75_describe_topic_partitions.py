@@ -42,9 +42,7 @@ def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | 
 
 def test_a_partition_is_described_completely(broker: BrokerHarness) -> None:
     (topic,) = describe(broker, "bills").topics
-    created = broker.topics.get("bills")
-    assert created is not None
-    assert (topic.topic_id, topic.is_internal) == (created.id, False)
+    assert (topic.topic_id, topic.is_internal) == (broker.topic("bills").id, False)
     assert topic.topic_authorized_operations == 3576
     first = topic.partitions[0]
     assert (first.leader_id, first.leader_epoch, first.replica_nodes) == (1, 0, (1,))

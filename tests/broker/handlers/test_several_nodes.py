@@ -159,9 +159,7 @@ def test_a_produce_to_the_wrong_node_returns_leader_and_endpoint(
             [NOBODY, (3, 1), (3, 0), NOBODY],
             [(3, "broker.test", 9094)],
         )
-    topic = broker.topics.get("t")
-    assert topic is not None
-    asked = broker.send_produce(topic.id, {1: batch(b"a")}, version=13)
+    asked = broker.send_produce(broker.topic("t").id, {1: batch(b"a")}, version=13)
     assert current_leaders(asked.response) == ([(3, 1)], [(3, "broker.test", 9094)])
     # Since version 10 (KIP-951).
     older = broker.send_produce("t", sent, version=9).response
@@ -172,8 +170,7 @@ def test_a_fetch_with_an_old_leader_epoch_returns_leader_and_endpoint(
     broker: BrokerHarness,
 ) -> None:
     broker.node.cluster.move("t", 0, 2)
-    topic = broker.topics.get("t")
-    assert topic is not None
+    topic = broker.topic("t")
 
     def fetch(version: int, epoch: int) -> Any:
         asked = broker.send_fetch(

@@ -51,8 +51,7 @@ def test_the_defaults_of_a_node_apply_to_the_partitions_it_leads(broker: BrokerH
     incremental_alter_configs(broker, BROKER, "2", ("message.max.bytes", SET, "200"))
 
     def largest() -> list[int]:
-        topic = broker.topics.get("t")
-        assert topic is not None
+        topic = broker.topic("t")
         return [each.settings.max_message_bytes for each in topic.partitions]
 
     assert largest() == [1048588, 200, 1048588]
