@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime import snapshots
 from kohort.log.batch import TRANSACTIONAL, BatchProducer
 from kohort.log.cache_files import OFFSETS_SNAPSHOT, SPILL, temporary_name
@@ -20,7 +18,7 @@ from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
-from support.runtime import RuntimeHarness, call
+from support.runtime import RuntimeHarness, call, running_broker
 
 FOLDER = Path("/data/__consumer_offsets-0")
 
@@ -130,17 +128,13 @@ def test_a_group_larger_than_the_limit_is_served() -> None:
 async def test_a_broker_in_memory_writes_no_spill_file() -> None:
     config = {"kohort.cache.offsets": "10", "offsets.topic.num.partitions": "1"}
     files = ChunkedFiles()
-    broker = Broker(BrokerConfig(config), durability="none", files=files)
-    await broker.start("127.0.0.1", 0)
-    try:
+    async with running_broker(config, durability="none", files=files) as broker:
         broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
         for number in range(100):
             command = offset_commit(f"g{number}", [("t", 0, number)])
             assert not any((await call(broker.node.coordinators, command)).errors)
         assert SPILL not in {path.name for path in files.contents}
         assert len(broker.node.coordinators.contexts[0].offsets) == 100
-    finally:
-        await broker.stop()
 
 
 def with_open_transaction(files: FaultyFiles) -> FaultyFiles:

@@ -7,14 +7,13 @@ from uuid import UUID
 import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker import client_telemetry
-from kohort.broker.broker import Broker
 from kohort.broker.client_telemetry import EXPIRY_MS_MIN
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.protocol.budgets import REGEX_BYTES_MAX
 from kohort.topics.configs.client_metrics import validate_subscription
 from kohort.topics.configs.config_def import InvalidConfigValue
 from kohort.topics.registry_log import ClientMetricsRecord
 from support.broker import BrokerHarness
+from support.runtime import running_broker
 from support.wire import AsyncClient
 
 A, B, C, D = (UUID(int=number) for number in range(11, 15))
@@ -134,9 +133,7 @@ def test_the_largest_metrics_are_configured() -> None:
 
 
 async def test_an_instance_ends_with_the_connection_that_created_it() -> None:
-    broker = Broker(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"}))
-    await broker.start("127.0.0.1", 0)
-    try:
+    async with running_broker() as broker:
         creator, other = [await AsyncClient.connect(broker.port) for _ in range(2)]
         for client, instance in ((creator, A), (creator, B), (other, B), (other, C)):
             await client.call("GetTelemetrySubscriptions", 0, client_instance_id=instance)
@@ -150,18 +147,12 @@ async def test_an_instance_ends_with_the_connection_that_created_it() -> None:
         assert list(telemetry._instances) == [A, C]
         await broker.stop_node(broker.node.node_id)
         assert len(telemetry) == 0
-    finally:
-        await broker.stop()
 
 
 async def test_requests_get_responses_although_they_are_not_listed() -> None:
-    broker = Broker(BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0"}))
-    await broker.start("127.0.0.1", 0)
-    try:
+    async with running_broker() as broker:
         client = await AsyncClient.connect(broker.port)
         listed = (await client.call("ApiVersions", 4))["api_keys"]
         assert {each["api_key"] for each in listed} & {71, 72} == set()
         response = await client.call("GetTelemetrySubscriptions", 0)
         assert (response["error_code"], response["push_interval"]) == ("none", INTERVAL_MS)
-    finally:
-        await broker.stop()

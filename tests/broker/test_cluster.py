@@ -24,7 +24,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
-from support.runtime import LOADING, call, call_until_loaded, until_durable
+from support.runtime import LOADING, call, call_until_loaded, running_broker, until_durable
 
 OFFSETS_PARTITIONS = 3
 GROUP = "g"
@@ -366,10 +366,9 @@ async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_leader: bool
 ) -> None:
     monkeypatch.setattr(coordinator_offsets, "SLICE_TOMBSTONES", 2)
-    config = BrokerConfig({"kohort.nodes": "2", "offsets.topic.num.partitions": "1"})
-    broker = Broker(config, data_dir=tmp_path / "data", durability="fsync", files=FaultyFiles())
-    await broker.start("127.0.0.1", 0)
-    try:
+    config = {"kohort.nodes": "2", "offsets.topic.num.partitions": "1"}
+    parts = {"data_dir": tmp_path / "data", "durability": "fsync", "files": FaultyFiles()}
+    async with running_broker(config, **parts) as broker:
         deleted = await start_deletion(broker)
         loading: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         after = broker.cluster.nodes[2].coordinators
@@ -391,5 +390,3 @@ async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
         assert await asyncio.wait_for(deleted, 10) is None
         fetched = await call_until_loaded(after, OffsetFetch("g", None, False, None, -1))
         assert fetched.topics == ()
-    finally:
-        await broker.stop()

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.outcome import EventType
 from kohort.log.group_commit import Durability
 from kohort.offsets.causes import Cause
+from support.runtime import running_broker
 from support.wire import AsyncClient
 
 DOCS = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
@@ -60,15 +59,15 @@ async def events_of_a_member(
     settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
     if events is not None:
         settings["kohort.events"] = events
-    broker = Broker(BrokerConfig(settings), data_dir=folder, durability=durability)
-    await broker.start("127.0.0.1", 0)
-    try:
+    async with running_broker(settings, data_dir=folder, durability=durability) as broker:
         client = await AsyncClient.connect(broker.port, client_id="checkout")
         await run_member(client)
         client.close()
-    finally:
-        await broker.stop()
-    files = sorted((folder / "events").glob("*.jsonl")) if folder else []
+    return written(folder) if folder else []
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    files = sorted(folder.glob("events/*.jsonl"))
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
 
 
@@ -112,30 +111,20 @@ async def test_accepted_commits_are_events_only_with_all(
 
 async def test_pipelined_commits_are_an_event_each(tmp_path: Path) -> None:
     settings = {"kohort.events": "all", "offsets.topic.num.partitions": "1"}
-    broker = Broker(BrokerConfig(settings), data_dir=tmp_path)
-    await broker.start("127.0.0.1", 0)
-    client = await AsyncClient.connect(broker.port)
-    topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
-    await client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
-    commits = [
-        client.send(
-            "OffsetCommit",
-            8,
-            group_id=GROUP,
-            generation_id_or_member_epoch=-1,
-            topics=[
-                {"name": "t", "partitions": [{"partition_index": 0, "committed_offset": offset}]}
-            ],
-        )
-        for offset in range(9)
-    ]
-    for each in commits:
-        await each
-    client.close()
-    await broker.stop()
-    lines = "".join(path.read_text() for path in sorted(tmp_path.glob("events/*.jsonl")))
-    events = [json.loads(line) for line in lines.splitlines()]
-    accepted = [each["detail"] for each in events if each["type"] == "commit_accepted"]
+    async with running_broker(settings, data_dir=tmp_path) as broker:
+        client = await AsyncClient.connect(broker.port)
+        topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+        await client.call("CreateTopics", 5, topics=[topic], timeout=30_000)
+        commits = []
+        for offset in range(9):
+            partition = {"partition_index": 0, "committed_offset": offset}
+            topics = [{"name": "t", "partitions": [partition]}]
+            values = {"group_id": GROUP, "generation_id_or_member_epoch": -1, "topics": topics}
+            commits.append(client.send("OffsetCommit", 8, **values))
+        for each in commits:
+            await each
+        client.close()
+    accepted = [each["detail"] for each in written(tmp_path) if each["type"] == "commit_accepted"]
     assert accepted == [{"t-0": str(offset)} for offset in range(9)]
 
 

@@ -3,6 +3,8 @@ log, restarts, and requests during a sweep."""
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ from support.runtime import (
     ManualClock,
     RuntimeHarness,
     call,
+    call_until_loaded,
+    running_broker,
     until_durable,
 )
 
@@ -154,33 +158,31 @@ def test_offsets_of_a_topic_deleted_during_loading_are_deleted() -> None:
     assert again.committed_offset() == -1
 
 
+@asynccontextmanager
+async def two_nodes(folder: Path, clock: ManualClock) -> AsyncIterator["TwoNodes"]:
+    config = {"kohort.nodes": "2", "offsets.retention.minutes": "1"}
+    async with running_broker(config, data_dir=folder, clock=clock) as broker:
+        broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+        yield TwoNodes(broker)
+
+
 class TwoNodes:
-    def __init__(self, folder: Path, clock: ManualClock) -> None:
-        config = BrokerConfig({"kohort.nodes": "2", "offsets.retention.minutes": "1"})
-        self.clock = clock
-        self.broker = Broker(config, data_dir=folder, clock=clock)
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
 
-    async def __aenter__(self) -> "TwoNodes":
-        await self.broker.start("127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.broker.stop()
-
-    async def call(self, command: Any) -> Any:
-        index = self.broker.node.coordinators.partition_of(command.group_id)
-        leader = self.broker.cluster.leader_of("__consumer_offsets", index)
-        return await call(leader.coordinators, command)
+    def coordinators_of(self, group_id: str) -> Any:
+        index = self.broker.node.coordinators.partition_of(group_id)
+        return self.broker.cluster.leader_of(OFFSETS_TOPIC, index).coordinators
 
     async def commit(self, group_id: str, topic: str) -> None:
-        done = await self.call(offset_commit(group_id, [(topic, 0, 7)]))
+        command = offset_commit(group_id, [(topic, 0, 7)])
+        done = await call(self.coordinators_of(group_id), command)
         assert done.errors == (ErrorCode.none,)
 
     async def committed(self, group_id: str) -> list[str]:
-        while True:
-            found = await self.call(OffsetFetch(group_id, None, False, None, -1))
-            if found.error_code is not ErrorCode.coordinator_load_in_progress:
-                return [topic for topic, _ in found.topics]
+        fetch = OffsetFetch(group_id, None, False, None, -1)
+        found = await call_until_loaded(self.coordinators_of(group_id), fetch)
+        return [topic for topic, _ in found.topics]
 
     async def create(self, *names: str) -> None:
         for name in names:
@@ -200,8 +202,7 @@ GROUPS = [f"g{i}" for i in range(20)]  # of many partitions, and of both nodes
 
 async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Path) -> None:
     clock = ManualClock()
-    async with TwoNodes(tmp_path, clock) as nodes:
-        nodes.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+    async with two_nodes(tmp_path, clock) as nodes:
         await nodes.create("orders", "bills")
         for group_id in GROUPS:
             await nodes.commit(group_id, "orders")
@@ -210,23 +211,22 @@ async def test_offsets_of_a_deleted_topic_are_deleted_on_every_node(tmp_path: Pa
         await nodes.create("orders")
         for group_id in GROUPS:
             assert await nodes.committed(group_id) == ["bills"]
-    async with TwoNodes(tmp_path, clock) as nodes:
+    async with two_nodes(tmp_path, clock) as nodes:
         # This topic is deleted before any partition is loaded.
         await nodes.delete("bills")
         await nodes.create("bills")
         for group_id in GROUPS:
             assert await nodes.committed(group_id) == []
-    async with TwoNodes(tmp_path, clock) as nodes:
+    async with two_nodes(tmp_path, clock) as nodes:
         for group_id in GROUPS:
             assert await nodes.committed(group_id) == []
 
 
 async def test_offsets_of_a_running_broker_expire_when_its_clock_advances(tmp_path: Path) -> None:
-    async with TwoNodes(tmp_path, ManualClock()) as nodes:
-        nodes.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+    async with two_nodes(tmp_path, clock := ManualClock()) as nodes:
         for group_id in GROUPS:
             await nodes.commit(group_id, "orders")
-        nodes.clock.ms += 600_000
+        clock.ms += 600_000
         nodes.broker.node.timers.fire()
         async with asyncio.timeout(10):
             for group_id in GROUPS:
@@ -237,13 +237,12 @@ async def test_offsets_of_a_running_broker_expire_when_its_clock_advances(tmp_pa
 async def test_the_event_log_has_expired_offsets_and_those_of_deleted_topics(
     tmp_path: Path,
 ) -> None:
-    async with TwoNodes(tmp_path, ManualClock()) as nodes:
-        nodes.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+    async with two_nodes(tmp_path, clock := ManualClock()) as nodes:
         await nodes.create("orders", "bills")
         await nodes.commit("g", "orders")
         await nodes.commit("g", "bills")
         await nodes.delete("bills")
-        nodes.clock.ms += 600_000
+        clock.ms += 600_000
         nodes.broker.node.timers.fire()
         async with asyncio.timeout(10):
             while await nodes.committed("g"):

@@ -4,14 +4,13 @@ afterwards; and a whole broker on a disk that fails twice."""
 import errno
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime.runtime import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.log.group_commit import BATCH_BYTES_MAX, Durability
@@ -24,7 +23,7 @@ from kohort.testing.faults.files import FaultyFiles, FileFault
 from kohort.topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC
 from support.broker import DATA, BrokerHarness, PendingRequest
 from support.coordinator import offset_commit
-from support.runtime import FOLDER, RuntimeHarness, call, until_durable
+from support.runtime import FOLDER, RuntimeHarness, call, running_broker, until_durable
 from support.transactions import Producer
 
 FIRST = FOLDER / f"{0:020d}.log"
@@ -334,13 +333,9 @@ def test_rejected_commits_in_an_offsets_topic_whose_creation_failed_do_not_reapp
 async def test_offsets_survive_a_failed_topic_creation_and_a_failed_commit(tmp_path: Path) -> None:
     files = FaultyFiles()
 
-    @asynccontextmanager
-    async def running() -> AsyncIterator[Broker]:
-        config = BrokerConfig({"offsets.topic.num.partitions": "1"})
-        broker = Broker(config, data_dir=tmp_path, durability="fsync", files=files)
-        await broker.start("127.0.0.1", 0)
-        yield broker
-        await broker.stop()
+    def running() -> AbstractAsyncContextManager[Broker]:
+        config = {"offsets.topic.num.partitions": "1"}
+        return running_broker(config, data_dir=tmp_path, durability="fsync", files=files)
 
     async def commit(broker: Broker, offset: int) -> ErrorCode:
         command = offset_commit("g", [("orders", 0, offset)])

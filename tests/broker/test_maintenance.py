@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.maintenance import RETRY_FAILED_MS
 from kohort.coordinator.commands import OffsetFetch
 from kohort.protocol.errors import ErrorCode
@@ -17,7 +16,7 @@ from kohort.topics.registry_log import BrokerConfigRecord
 from support.broker import BACKOFF_MS, CHECK_MS, DAY_MS, MaintenanceHarness, batch
 from support.coordinator import offset_commit
 from support.log import newest
-from support.runtime import call, call_until_loaded
+from support.runtime import call, call_until_loaded, running_broker
 
 
 def test_a_dirty_log_is_compacted_once_after_the_backoff() -> None:
@@ -238,25 +237,21 @@ async def test_committed_offsets_survive_compaction_by_a_running_broker(tmp_path
         "offsets.topic.num.partitions": "1",
         "offsets.topic.segment.bytes": str(1024 * 1024),
     }
-    broker = Broker(BrokerConfig(config), data_dir=tmp_path, durability="os")
-    await broker.start("127.0.0.1", 0)
     metadata = "m" * 4000
     last = {}
-    for number in range(1000):
-        group_id = f"g{number % 7}"
-        commit = offset_commit(group_id, [("orders", 0, number)], metadata=metadata)
-        done = await call(broker.node.coordinators, commit)
-        assert done.errors == (ErrorCode.none,)
-        last[group_id] = number
-    async with asyncio.timeout(30):
-        while not (tmp_path / "cleaner-offset-checkpoint").exists():
-            await asyncio.sleep(0.01)
-        log = broker.node.topics.partition("__consumer_offsets", 0)
-        while log.size > 2 * 1024 * 1024:
-            await asyncio.sleep(0.01)
-    assert {group_id: await committed(broker, group_id) for group_id in last} == last
-    await broker.stop()
-    again = Broker(BrokerConfig(config), data_dir=tmp_path, durability="os")
-    await again.start("127.0.0.1", 0)
-    assert {group_id: await committed(again, group_id) for group_id in last} == last
-    await again.stop()
+    async with running_broker(config, data_dir=tmp_path) as broker:
+        for number in range(1000):
+            group_id = f"g{number % 7}"
+            commit = offset_commit(group_id, [("orders", 0, number)], metadata=metadata)
+            done = await call(broker.node.coordinators, commit)
+            assert done.errors == (ErrorCode.none,)
+            last[group_id] = number
+        async with asyncio.timeout(30):
+            while not (tmp_path / "cleaner-offset-checkpoint").exists():
+                await asyncio.sleep(0.01)
+            log = broker.node.topics.partition("__consumer_offsets", 0)
+            while log.size > 2 * 1024 * 1024:
+                await asyncio.sleep(0.01)
+        assert {group_id: await committed(broker, group_id) for group_id in last} == last
+    async with running_broker(config, data_dir=tmp_path) as broker:
+        assert {group_id: await committed(broker, group_id) for group_id in last} == last

@@ -2,10 +2,12 @@
 the disk is in memory."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from kohort.broker.broker import Broker
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_log import EventPublisher
@@ -252,6 +254,19 @@ class RuntimeHarness:
 
 
 # --- a running broker
+
+
+@asynccontextmanager
+async def running_broker(
+    config: Mapping[str, str] | None = None, **parts: Any
+) -> AsyncIterator[Broker]:
+    """A broker that listens on a free port."""
+    broker = Broker(BrokerConfig(config or {}), **parts)
+    await broker.start("127.0.0.1", 0)
+    try:
+        yield broker
+    finally:
+        await broker.stop()
 
 
 async def call(coordinators: Any, command: Any) -> Any:
