@@ -1,7 +1,6 @@
 """Builds group histories for tests of the rules.
 
-    history = HistoryBuilder()
-    history.generation(a := member("a", 0), b := member("b", 1))
+    history = HistoryBuilder(a := member("a", 0), b := member("b", 1))
     history.commits(a, until=600_000)
     history.commits(b, until=300_000)
     history.generation(a._replace(assigned=partitions(0, 1)), at=600_000)
@@ -66,7 +65,9 @@ def member(
 
 
 class HistoryBuilder:
-    def __init__(self) -> None:
+    """The arguments are those of the first generation, if any."""
+
+    def __init__(self, *members: Member, **fields: Any) -> None:
         self.records: list[Generation] = []
         self.activities: list[Activity] = []
         self.removals: list[Removal] = []
@@ -75,6 +76,8 @@ class HistoryBuilder:
         self.now = 0
         self._log_offset = 0
         self._offsets: dict[TopicPartition, int] = {}
+        if members or fields:
+            self.generation(*members, **fields)
 
     def _next_log_offset(self) -> int:
         self._log_offset += 10
@@ -121,21 +124,20 @@ class HistoryBuilder:
 
     def commits(
         self,
-        owner: Member,
+        *owners: Member,
         until: int,
-        *,
         since: int | None = None,
         every: int = 5_000,
         idle: bool = False,
     ) -> None:
-        """Add commits of all partitions of `owner`, one per `every`, the last one at `until`.
+        """Add commits of all partitions of `owners`, one per `every`, the last one at `until`.
 
         `idle`: the offset does not change, as with auto commit and no records to read.
         """
         record = self.records[-1]
         begin = (record.append_ms or 0) - START_MS if since is None else since
         count = max((until - begin) // every, 0) + 1
-        for topic, partition in owner.assigned or ():
+        for topic, partition in (tp for owner in owners for tp in owner.assigned or ()):
             first = self._offsets.get((topic, partition), 100)
             last = first if idle else first + 10 * count
             self._offsets[topic, partition] = last
@@ -220,8 +222,7 @@ def without_b(
 ) -> HistoryBuilder:
     """b leaves at LEFT_AT_MS, `silence_ms` after its last commit. `lag`: of its partition during
     the silence, if it was sampled; `back`: it rejoins with a new id in the same rebalance."""
-    history = HistoryBuilder()
-    history.generation(A, b)
+    history = HistoryBuilder(A, b)
     history.commits(A, until=LEFT_AT_MS - 3_000)
     history.commits(b, until=LEFT_AT_MS - silence_ms)
     if lag is not None:
@@ -239,13 +240,11 @@ def slow_consumer(
 ) -> HistoryBuilder:
     """Three members. billing-3 repeatedly works for a minute, exceeds `limit_ms` by 40 s in one
     batch, is removed, rejoins and works for `rest_ms`."""
-    history = HistoryBuilder()
     a, b, c = A, B, C._replace(rebalance_timeout_ms=limit_ms)
-    history.generation(a, b, c, protocol=protocol)
+    history = HistoryBuilder(a, b, c, protocol=protocol)
     now = 0
     for count in range(1, exits + 1):
-        for other in (a, b):
-            history.commits(other, until=now + MINUTE + limit_ms, since=now + 5_000)
+        history.commits(a, b, until=now + MINUTE + limit_ms, since=now + 5_000)
         history.commits(c, until=now + MINUTE, since=now + 5_000)
         now += MINUTE + limit_ms + 3_000
         a_with_two = A._replace(assigned=partitions(0, 2))
@@ -254,8 +253,7 @@ def slow_consumer(
         now += 40_000
         c = c._replace(member_id=f"billing-3-{count + 1}")
         history.generation(a, b, c, at=now, protocol=protocol)
-        for each in (a, b, c):
-            history.commits(each, until=now + rest_ms, since=now + 8_000)
+        history.commits(a, b, c, until=now + rest_ms, since=now + 8_000)
         now += rest_ms
     for at in range(0, now, 30_000):
         history.log_end(at, 1_000, 0, 1, 2)

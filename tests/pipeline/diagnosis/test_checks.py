@@ -46,8 +46,7 @@ def window(
 
 
 def healthy(*members: Member) -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.generation(*members, number=1)
+    history = HistoryBuilder(*members, number=1)
     history.now = NOW
     return history
 
@@ -82,8 +81,7 @@ def test_problems_of_a_partition_are_the_verdict(
 
 
 def test_an_empty_group_with_lag_is_an_error() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(at=MINUTE)
     history.now = NOW
     row = diagnosis_of(history, window(owner=None))
@@ -106,8 +104,7 @@ def test_an_empty_group_with_lag_is_an_error() -> None:
 def test_the_text_about_an_empty_group_states_its_lag_or_that_it_is_unknown(
     windows: list[PartitionWindow], text: str
 ) -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(at=MINUTE)
     history.now = NOW
     row = diagnosis_of(history, *windows)
@@ -117,8 +114,7 @@ def test_the_text_about_an_empty_group_states_its_lag_or_that_it_is_unknown(
 
 def crash() -> HistoryBuilder:
     """The session of B expires; A continues alone."""
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE - 47_000)
     history.generation(A_ALONE, at=5 * MINUTE)
@@ -143,8 +139,7 @@ def test_the_text_about_crashes_has_the_longest_absence() -> None:
 
 
 def test_the_advice_for_restarts_is_static_membership() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     for count in range(2, 6):
         history.generation(A, B._replace(member_id=f"b-{count}"), at=count * 8_000)
     history.now = 20 * MINUTE
@@ -160,8 +155,7 @@ def start_and_stop() -> HistoryBuilder:
     members = [member(name, n) for n, name in enumerate("abcd")]
     for n in range(4):
         history.generation(*members[: n + 1], at=10_000 * n)
-        for each in members[: n + 1]:
-            history.commits(each, until=10_000 * (n + 1) + MINUTE * (n == 3) - 1_000)
+        history.commits(*members[: n + 1], until=10_000 * (n + 1) + MINUTE * (n == 3) - 1_000)
     history.generation(at=MINUTE + 40_000)
     return history
 
@@ -223,8 +217,9 @@ def test_a_clean_shutdown_with_nothing_behind_is_not_an_error() -> None:
 
 def storm_of_crashes(*, protocol: str, instances: bool) -> HistoryBuilder:
     a = member("a", 0, instance="a" if instances else None)
-    history = HistoryBuilder()
-    history.generation(a, B._replace(instance_id="b" if instances else None), protocol=protocol)
+    history = HistoryBuilder(
+        a, B._replace(instance_id="b" if instances else None), protocol=protocol
+    )
     for count in range(1, 5):
         b = member(f"b{count}", 1, instance=f"b{count}" if instances else None)
         history.commits(a, until=count * MINUTE - 1_000)
@@ -261,8 +256,7 @@ def test_members_without_partitions_are_reported() -> None:
 
 
 def test_the_verdict_on_a_deleted_group_is_gone() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(at=MINUTE)
     history.tombstone(at=2 * MINUTE)
     assert diagnosis_of(history).verdict == "GONE"
@@ -275,8 +269,7 @@ def test_other_problems_follow_the_worst() -> None:
 
 
 def test_rejected_commits_are_counted() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.generation(A, B, C, at=MINUTE)
     facts = facts_of(history)
     for count, text in ((1, "1 commit was"), (2, "2 commits were")):

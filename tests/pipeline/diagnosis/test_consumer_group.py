@@ -117,8 +117,7 @@ def test_a_member_that_never_revokes_is_removed_after_its_rebalance_timeout() ->
 def test_an_epoch_is_no_sign_of_life_of_the_other_members() -> None:
     history = HistoryBuilder()
     history.epoch(A, B, at=0, number=2)
-    history.commits(A, until=100_000)
-    history.commits(B, until=100_000)
+    history.commits(A, B, until=100_000)
     history.epoch(A, B, member("c"), at=140_000, number=3)
     history.epoch(A, member("c"), at=145_500, number=4)
     [exit_] = explain(history.build()).exits
@@ -152,8 +151,7 @@ def test_another_hash_of_the_topics_means_that_topics_changed() -> None:
 
 
 def test_conversions_there_and_back_are_one_history() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.epoch(A, B, member("c"), at=10_000, number=2)
     history.epoch(A, at=20_000, number=3)
     history.generation(A, at=30_000, number=4)

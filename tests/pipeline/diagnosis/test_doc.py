@@ -42,39 +42,29 @@ def test_causes_and_confidences_of_the_page_exist() -> None:
 
 
 def two_records(before: list[object], now: list[object], **fields: object) -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.generation(*before, protocol=fields.pop("was", "range"))  # type: ignore[arg-type]
+    history = HistoryBuilder(*before, protocol=fields.pop("was", "range"))  # type: ignore[arg-type]
     history.generation(*now, at=10 * MINUTE, **fields)  # type: ignore[arg-type]
     return history
 
 
 def expired() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=MINUTE)
     history.generation(at=2 * MINUTE)
     history.tombstone(at=2 * MINUTE + 7 * 24 * 60 * MINUTE)
     return history
 
 
-def created() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.generation(A)
-    return history
-
-
 def emptied() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=10 * MINUTE)
     history.generation(at=10 * MINUTE + 100)
     return history
 
 
 def second_phase() -> HistoryBuilder:
-    history = HistoryBuilder()
     coop = "cooperative-sticky"
-    history.generation(A_ALONE, protocol=coop)
+    history = HistoryBuilder(A_ALONE, protocol=coop)
     history.generation(A, B._replace(assigned=()), at=MINUTE, protocol=coop)
     history.generation(A, B, at=MINUTE + 100, protocol=coop)
     return history
@@ -83,7 +73,7 @@ def second_phase() -> HistoryBuilder:
 STATIC = member("s", 1, instance="s-1")
 EXAMPLES = {
     1: expired(),
-    2: created(),
+    2: HistoryBuilder(A),
     3: emptied(),
     4: two_records([A, STATIC], [A, STATIC._replace(member_id="s-2")], number=1),
     5: two_records([A, B], [A, B], protocol="cooperative-sticky"),

@@ -74,8 +74,7 @@ def test_only_a_late_sample_shows_that_there_were_no_records_to_read(
 
 
 def test_the_silence_of_an_idle_member_with_periodic_commits_is_evidence() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.commits(A, until=LEFT_AT_MS - 3_000)
     history.commits(B, until=LEFT_AT_MS - 310_000, idle=True)
     history.log_end(LEFT_AT_MS - 100_000, 0, 1)
@@ -155,8 +154,7 @@ def test_timeouts_of_a_static_member_may_be_ambiguous(silence_ms: int, cause: st
 def background_commits(lag: int, stuck_ms: int) -> HistoryBuilder:
     """b commits periodically until it leaves, without progress for `stuck_ms`."""
     b = B._replace(rebalance_timeout_ms=10_000, session_timeout_ms=10_000)
-    history = HistoryBuilder()
-    history.generation(A, b)
+    history = HistoryBuilder(A, b)
     history.commits(A, until=LEFT_AT_MS - 3_000)
     history.commits(b, until=LEFT_AT_MS - 1_000)
     history.activities[-1] = history.activities[-1]._replace(
@@ -196,8 +194,7 @@ def test_a_short_silence_is_a_clean_leave_with_ambiguous_timeouts_too() -> None:
 
 
 def test_a_silence_of_usual_length_is_no_evidence() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.commits(A, until=LEFT_AT_MS - 3_000)
     history.commits(B, until=LEFT_AT_MS - 55_000, every=MINUTE)
     history.generation(A_ALONE, at=LEFT_AT_MS)
@@ -205,10 +202,8 @@ def test_a_silence_of_usual_length_is_no_evidence() -> None:
 
 
 def test_the_silence_of_a_member_may_last_since_the_previous_generation() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
-    history.commits(A, until=MINUTE)
-    history.commits(B, until=MINUTE)
+    history = HistoryBuilder(A, B)
+    history.commits(A, B, until=MINUTE)
     history.generation(A, B, at=MINUTE + 100)
     history.commits(A, until=6 * MINUTE)
     history.generation(A_ALONE, at=MINUTE + 305_000)
@@ -222,8 +217,7 @@ def test_a_member_without_commits_had_records_to_read_if_the_history_is_complete
     number: int, cause: str
 ) -> None:
     """If the history begins later, its partitions may have been idle."""
-    history = HistoryBuilder()
-    history.generation(A, B, number=number)
+    history = HistoryBuilder(A, B, number=number)
     history.commits(A, until=305_000)
     for at in range(0, 310_000, 30_000):
         history.log_end(at, 50, 1)
@@ -241,8 +235,7 @@ def test_a_clean_leave_is_not_blamed_for_the_wait_for_another_member() -> None:
     """c leaves. a rejoins after 3 s; b processes for two more minutes and commits before it
     rejoins."""
     c = member("c", 2)
-    history = HistoryBuilder()
-    history.generation(A, B, c)
+    history = HistoryBuilder(A, B, c)
     history.commits(c, until=5 * MINUTE)
     history.commits(A, until=5 * MINUTE + 2_000)
     history.commits(B, until=7 * MINUTE - 100)
@@ -258,10 +251,8 @@ def test_a_clean_leave_is_not_blamed_for_the_wait_for_another_member() -> None:
 
 def test_a_member_that_crashes_while_others_wait_has_not_left_cleanly() -> None:
     c = member("c", 2)
-    history = HistoryBuilder()
-    history.generation(A, B)
-    history.commits(A, until=5 * MINUTE)
-    history.commits(B, until=5 * MINUTE)
+    history = HistoryBuilder(A, B)
+    history.commits(A, B, until=5 * MINUTE)
     for at in range(4, 7):
         history.log_end(at * MINUTE, 300, 0, 1)
     history.generation(A, c._replace(assigned=partitions(1)), at=5 * MINUTE + 50_000)
@@ -276,8 +267,7 @@ def test_a_silence_with_a_compaction_gap_is_unknown(*, back: bool) -> None:
     """Compaction removed the records of an hour, including possible commits of b."""
     history = HistoryBuilder()
     generation = history.generation(A, B)
-    history.commits(A, until=5 * MINUTE)
-    history.commits(B, until=5 * MINUTE)
+    history.commits(A, B, until=5 * MINUTE)
     for at in range(60):
         history.log_end(at * MINUTE, 300 * at, 0, 1)
     new = (B._replace(member_id="b-2"),) if back else ()
@@ -313,25 +303,21 @@ def test_one_new_member_is_the_restart_of_only_one_member_that_left() -> None:
         member("rdkafka", number, id_=f"rdkafka-{number}")._replace(client_host="/10.0.0.1")
         for number in (0, 1)
     )
-    history = HistoryBuilder()
-    history.generation(one, two)
-    history.commits(one, until=MINUTE)
-    history.commits(two, until=MINUTE)
+    history = HistoryBuilder(one, two)
+    history.commits(one, two, until=MINUTE)
     history.generation(one._replace(member_id="rdkafka-9"), at=MINUTE + 500)
     found = {row.member_id: row.cause for row in explain(history.build()).exits}
     assert found == {"rdkafka-0": "RESTARTED", "rdkafka-1": "LEFT_CLEANLY"}
 
 
 def test_no_session_expires_in_a_generation_younger_than_the_session() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.generation(A_ALONE, at=40_000)  # b has not committed anything
     assert last_cause(history) == ("LEFT_CLEANLY", "medium")
 
 
 @pytest.mark.parametrize("assigned", [(), None])
 def test_the_exit_of_a_member_without_partitions_is_unknown(assigned: tuple[()] | None) -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE, B._replace(assigned=assigned))
+    history = HistoryBuilder(A_ALONE, B._replace(assigned=assigned))
     history.generation(A_ALONE, at=MINUTE)
     assert last_cause(history) == ("LEFT_UNKNOWN", "low")

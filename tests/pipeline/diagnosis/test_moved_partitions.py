@@ -22,8 +22,7 @@ def owner(member_: Member, *numbers: int) -> Member:
 
 
 def after(before: list[Member], now: list[Member], protocol: str = "range") -> Rebalance:
-    history = HistoryBuilder()
-    history.generation(*before, protocol=protocol)
+    history = HistoryBuilder(*before, protocol=protocol)
     history.generation(*now, at=MINUTE, protocol=protocol)
     return last_rebalance(history)
 
@@ -76,14 +75,12 @@ def test_an_eager_protocol_revokes_and_returns_all_partitions() -> None:
 
 
 def test_a_cooperative_protocol_may_revoke_and_return_a_partition() -> None:
-    history = HistoryBuilder()
-    history.generation(owner(A, 0, 1), B, protocol=COOPERATIVE)
+    history = HistoryBuilder(owner(A, 0, 1), B, protocol=COOPERATIVE)
     history.generation(owner(A, 0), B, C, at=MINUTE, protocol=COOPERATIVE)
     history.generation(owner(A, 0, 1), B, at=2 * MINUTE, protocol=COOPERATIVE)
     row = last_rebalance(history)
     assert row.revoked_then_returned == 0  # b owned it in between
-    history = HistoryBuilder()
-    history.generation(owner(A, 0, 1), protocol=COOPERATIVE)
+    history = HistoryBuilder(owner(A, 0, 1), protocol=COOPERATIVE)
     history.generation(owner(A, 0), C, at=MINUTE, protocol=COOPERATIVE)
     history.generation(owner(A, 0, 1), C, at=2 * MINUTE, protocol=COOPERATIVE)
     assert last_rebalance(history).revoked_then_returned == 1

@@ -19,8 +19,7 @@ def with_lag(history: HistoryBuilder, until: int, *numbers: int) -> None:
 
 
 def test_an_exit_pauses_the_others_for_a_heartbeat_interval() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE - 300_000)
     with_lag(history, 6 * MINUTE, 0, 1)
@@ -33,8 +32,7 @@ def test_an_exit_pauses_the_others_for_a_heartbeat_interval() -> None:
 
 def still_processing(c: Member) -> HistoryBuilder:
     """c joins at five minutes; a stops immediately, b processes for 55 s, commits and rejoins."""
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE + 55_000, every=55_000)
     with_lag(history, 7 * MINUTE, 0, 1, 2)
@@ -53,8 +51,7 @@ def test_a_rebalance_waits_for_a_member_that_is_processing() -> None:
 
 
 def test_an_idle_group_is_not_paused() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
     history.log_end(2 * MINUTE, 0, 0, 1)
     history.log_end(3 * MINUTE, 0, 0, 1)
@@ -64,8 +61,7 @@ def test_an_idle_group_is_not_paused() -> None:
 
 
 def test_an_idle_group_whose_static_member_was_replaced_is_not_paused() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
     replacement = A_ALONE._replace(member_id="a-again")
     history.generation(replacement, at=MINUTE, number=1)
@@ -77,8 +73,7 @@ def test_an_idle_group_whose_static_member_was_replaced_is_not_paused() -> None:
 
 
 def test_without_samples_the_pause_follows_from_commits() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
     history.generation(A, B, at=MINUTE + 1_000)
     history.commits(A, until=2 * MINUTE, since=MINUTE + 20_000)
@@ -86,16 +81,14 @@ def test_without_samples_the_pause_follows_from_commits() -> None:
 
 
 def test_the_pause_is_unknown_before_the_first_commit_of_a_generation() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
     history.generation(A, B, at=2 * MINUTE)
     assert last_rebalance(history).pause_ms is None
 
 
 def test_the_pause_is_unknown_where_commits_were_compacted() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
     history.activities[0] = history.activities[0]._replace(history_complete=False)
     history.generation(A, B, at=MINUTE + 1_000)
@@ -104,9 +97,8 @@ def test_the_pause_is_unknown_where_commits_were_compacted() -> None:
 
 
 def test_a_static_replacement_does_not_pause_the_group() -> None:
-    history = HistoryBuilder()
     static = member("s", 0, instance="s-1")
-    history.generation(static)
+    history = HistoryBuilder(static)
     history.commits(static, until=MINUTE)
     again = static._replace(member_id="s-2", assigned=partitions(0))
     history.generation(again, at=2 * MINUTE, number=1)
@@ -115,8 +107,7 @@ def test_a_static_replacement_does_not_pause_the_group() -> None:
 
 
 def test_an_offset_reset_of_an_empty_group_does_not_end_a_pause() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
     with_lag(history, 10 * MINUTE, 0, 1)
     history.generation(at=MINUTE + 1_000)

@@ -32,8 +32,7 @@ DAY = 24 * 60 * MINUTE
 def test_a_group_expired_if_it_was_empty_for_the_offsets_retention(
     empty_ms: int, cause: str
 ) -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=MINUTE)
     history.generation(at=2 * MINUTE)
     history.tombstone(at=2 * MINUTE + empty_ms)
@@ -41,8 +40,7 @@ def test_a_group_expired_if_it_was_empty_for_the_offsets_retention(
 
 
 def test_an_empty_group_without_offsets_was_deleted_or_expired() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(at=2 * MINUTE)
     history.tombstone(at=3 * MINUTE)
     assert last_cause(history)[0] == "GROUP_DELETED_OR_EXPIRED"
@@ -70,8 +68,7 @@ def test_a_tombstone_without_history_is_a_deletion_or_expiration() -> None:
 def test_a_first_record_is_a_creation_only_with_generation_0_or_1(
     number: int, members: tuple[Member, ...], cause: str
 ) -> None:
-    history = HistoryBuilder()
-    history.generation(*members, number=number)
+    history = HistoryBuilder(*members, number=number)
     assert last_cause(history) == (cause, "high")
     assert not last_rebalance(history).is_rebalance
 
@@ -85,8 +82,7 @@ def test_a_group_is_created_after_a_tombstone_with_any_generation() -> None:
 
 
 def test_a_lower_generation_is_a_new_group() -> None:
-    history = HistoryBuilder()
-    history.generation(A, number=8)
+    history = HistoryBuilder(A, number=8)
     history.generation(B, at=MINUTE, number=1)
     assert last_cause(history) == ("GROUP_CREATED", "high")
     assert [row.member_id for row in explain(history.build()).exits] == ["a-1"]
@@ -96,8 +92,7 @@ def test_a_lower_generation_is_a_new_group() -> None:
 
 
 def test_the_exit_of_the_last_member_explains_the_empty_group() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=5 * MINUTE)
     history.generation(at=5 * MINUTE + 100)
     assert last_cause(history) == ("GROUP_EMPTIED", "high")
@@ -107,8 +102,7 @@ def test_the_exit_of_the_last_member_explains_the_empty_group() -> None:
 
 
 def test_generation_0_without_members_is_not_an_emptied_group() -> None:
-    history = HistoryBuilder()
-    history.generation(number=0)
+    history = HistoryBuilder(number=0)
     history.generation(A, at=100)
     assert [row.cause for row in explain(history.build()).rebalances] == [
         "GROUP_CREATED",
@@ -122,8 +116,7 @@ S = member("s", 1, instance="s-1", id_="s-1-x")
 
 
 def test_a_static_member_replaced_in_the_same_generation_needs_no_rebalance() -> None:
-    history = HistoryBuilder()
-    history.generation(A, S)
+    history = HistoryBuilder(A, S)
     history.generation(A, S._replace(member_id="s-1-y"), at=MINUTE, number=1)
     row = last_rebalance(history)
     assert (row.cause, row.confidence, row.is_rebalance) == ("STATIC_REPLACED", "high", False)
@@ -132,8 +125,7 @@ def test_a_static_member_replaced_in_the_same_generation_needs_no_rebalance() ->
 
 
 def test_a_static_member_replaced_in_a_new_generation_caused_a_rebalance() -> None:
-    history = HistoryBuilder()
-    history.generation(A, S)
+    history = HistoryBuilder(A, S)
     history.generation(A, S._replace(member_id="s-1-y"), at=MINUTE)
     assert (last_rebalance(history).cause, last_rebalance(history).is_rebalance) == (
         "STATIC_REPLACED",
@@ -146,8 +138,7 @@ def test_a_dynamic_member_with_a_new_id_restarted() -> None:
 
 
 def test_a_repeated_record_of_a_generation_is_no_rebalance() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(A, at=MINUTE, number=1)
     assert (last_rebalance(history).cause, last_rebalance(history).is_rebalance) == (
         "SAME_MEMBERS_UNKNOWN",
@@ -159,16 +150,14 @@ def test_a_repeated_record_of_a_generation_is_no_rebalance() -> None:
 
 
 def test_a_changed_protocol_is_the_cause_even_if_members_joined_or_left() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B, protocol="range")
+    history = HistoryBuilder(A, B, protocol="range")
     history.generation(A_ALONE, at=MINUTE, protocol="cooperative-sticky")
     assert last_cause(history) == ("PROTOCOL_CHANGED", "high")
     assert "from range to cooperative-sticky" in last_rebalance(history).evidence
 
 
 def test_the_protocol_of_an_empty_group_does_not_change() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(at=MINUTE)
     history.generation(B, at=2 * MINUTE, protocol="sticky")
     assert last_cause(history) == ("MEMBER_JOINED", "high")
@@ -178,8 +167,7 @@ def test_the_protocol_of_an_empty_group_does_not_change() -> None:
 
 
 def test_an_additional_member_has_joined() -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE)
+    history = HistoryBuilder(A_ALONE)
     history.generation(A, B, at=MINUTE)
     row = last_rebalance(history)
     assert (row.cause, row.confidence, row.client_id) == ("MEMBER_JOINED", "high", "b")
@@ -203,8 +191,7 @@ def test_a_member_that_joins_within_15_minutes_of_its_exit_has_rejoined(
 
 
 def test_other_topics_are_a_changed_subscription() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.generation(A, B._replace(topics=("orders", "refunds")), at=MINUTE)
     row = last_rebalance(history)
     assert (row.cause, row.confidence, row.client_id) == ("SUBSCRIPTION_CHANGED", "high", "b")
@@ -212,16 +199,14 @@ def test_other_topics_are_a_changed_subscription() -> None:
 
 
 def test_the_order_of_topics_does_not_matter() -> None:
-    history = HistoryBuilder()
-    history.generation(A._replace(topics=("a", "b")))
+    history = HistoryBuilder(A._replace(topics=("a", "b")))
     history.generation(A._replace(topics=("b", "a")), at=MINUTE)
     assert last_cause(history) == ("SAME_MEMBERS_UNKNOWN", "low")
 
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
 def test_a_partition_assigned_for_the_first_time_was_added(protocol: str) -> None:
-    history = HistoryBuilder()
-    history.generation(A, B, protocol=protocol)
+    history = HistoryBuilder(A, B, protocol=protocol)
     history.generation(A, B._replace(assigned=partitions(1, 2)), at=MINUTE, protocol=protocol)
     assert last_cause(history) == ("PARTITIONS_ADDED", "medium")
 
@@ -233,8 +218,7 @@ def test_a_partition_assigned_for_the_first_time_was_added(protocol: str) -> Non
 def test_a_revoked_partition_is_assigned_in_the_second_phase_if_cooperative(
     protocol: str, cause: str
 ) -> None:
-    history = HistoryBuilder()
-    history.generation(A_ALONE, protocol=protocol)
+    history = HistoryBuilder(A_ALONE, protocol=protocol)
     history.generation(A, B._replace(assigned=()), at=MINUTE, protocol=protocol)
     history.generation(A, B, at=MINUTE + 100, protocol=protocol)
     rows = explain(history.build()).rebalances
@@ -242,9 +226,8 @@ def test_a_revoked_partition_is_assigned_in_the_second_phase_if_cooperative(
 
 
 def test_a_custom_assignor_is_cooperative_if_members_join_with_owned_partitions() -> None:
-    history = HistoryBuilder()
     a_alone = A_ALONE._replace(owned=partitions(0, 1))
-    history.generation(a_alone, number=4, protocol="custom")
+    history = HistoryBuilder(a_alone, number=4, protocol="custom")
     history.generation(
         a_alone._replace(assigned=partitions(0)),
         B._replace(assigned=()),
@@ -256,8 +239,7 @@ def test_a_custom_assignor_is_cooperative_if_members_join_with_owned_partitions(
 
 
 def test_owned_partitions_show_the_second_phase_where_the_log_begins() -> None:
-    history = HistoryBuilder()
-    history.generation(
+    history = HistoryBuilder(
         A._replace(owned=partitions(0, 1)), B._replace(assigned=()), number=9, protocol=COOPERATIVE
     )
     history.generation(A._replace(owned=partitions(0)), B, at=100, protocol=COOPERATIVE)
@@ -265,8 +247,7 @@ def test_owned_partitions_show_the_second_phase_where_the_log_begins() -> None:
 
 
 def test_without_a_visible_change_the_cause_is_unknown() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.generation(A, B, at=MINUTE)
     assert last_cause(history) == ("SAME_MEMBERS_UNKNOWN", "low")
 
@@ -300,8 +281,7 @@ def test_many_rebalances_of_the_same_members_are_explained_in_linear_time() -> N
 def test_missing_generations_are_lost_if_the_history_is_complete(
     number: int, complete: bool, lost: int | None
 ) -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(A, B, at=MINUTE, number=number, history_complete=complete)
     assert last_rebalance(history).lost_generations == lost
     assert ("never reached an assignment" in last_rebalance(history).evidence) == bool(lost)
@@ -312,9 +292,10 @@ def test_there_are_fifteen_rules_numbered_in_order() -> None:
 
 
 def test_a_revoked_partition_without_a_new_owner_still_has_a_second_phase() -> None:
-    history = HistoryBuilder()
     old = (*partitions(0), ("refunds", 0))
-    history.generation(A._replace(assigned=old, topics=("orders", "refunds")), protocol=COOPERATIVE)
+    history = HistoryBuilder(
+        A._replace(assigned=old, topics=("orders", "refunds")), protocol=COOPERATIVE
+    )
     history.generation(A._replace(owned=old), at=MINUTE, protocol=COOPERATIVE)
     history.generation(A._replace(owned=partitions(0)), at=MINUTE + 100, protocol=COOPERATIVE)
     causes = [row.cause for row in explain(history.build()).rebalances[1:]]

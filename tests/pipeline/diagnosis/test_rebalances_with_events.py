@@ -26,10 +26,8 @@ CLOSED = "the consumer is being closed"
 def joined_while_b_is_busy() -> HistoryBuilder:
     """c joins, a rejoins immediately, b does not and is removed after the rebalance timeout."""
     c = member("c", 2)
-    history = HistoryBuilder()
-    history.generation(A, B)
-    history.commits(A, until=MINUTE)
-    history.commits(B, until=MINUTE)
+    history = HistoryBuilder(A, B)
+    history.commits(A, B, until=MINUTE)
     at = MINUTE + 300_000
     history.event("member_joined", MINUTE, c)
     history.event("join_received", MINUTE + 2_000, A)
@@ -49,8 +47,7 @@ def test_the_cause_is_that_of_the_start_and_the_slowest_member_is_named() -> Non
 
 def test_the_last_member_to_rejoin_was_waited_for() -> None:
     c = member("c", 2)
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.generation(A, B, c, at=2 * MINUTE)
     history.event("join_received", MINUTE + 2_000, A)
     history.event("join_received", 2 * MINUTE, B)
@@ -60,8 +57,7 @@ def test_the_last_member_to_rejoin_was_waited_for() -> None:
 
 def test_a_rebalance_that_all_members_join_quickly_waited_for_none() -> None:
     c = member("c", 2)
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.generation(A, B, c, at=2 * MINUTE)
     history.event("join_received", 2 * MINUTE - 1_000, A)
     history.event("join_received", 2 * MINUTE, B)
@@ -92,8 +88,7 @@ def test_durations_are_those_of_the_events() -> None:
 def test_causes_without_a_change_of_members_are_refined_by_the_assignment(
     event_cause: str, grown: bool, cause: str
 ) -> None:
-    history = HistoryBuilder()
-    history.generation(A, B, protocol=COOPERATIVE)
+    history = HistoryBuilder(A, B, protocol=COOPERATIVE)
     now = B._replace(assigned=partitions(1, 2)) if grown else B
     history.generation(A, now, at=LEFT_AT_MS, protocol=COOPERATIVE)
     history.rebalance_events(event_cause, A)
@@ -110,8 +105,7 @@ def test_added_partitions_are_the_cause_even_if_a_member_leaves() -> None:
 
 
 def test_causes_evident_from_records_become_exact() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B, protocol="range")
+    history = HistoryBuilder(A, B, protocol="range")
     history.generation(A_ALONE, at=LEFT_AT_MS, protocol="sticky")
     history.rebalance_events("LEFT_CLEANLY", B)
     assert cause_and_confidence(last_rebalance(history)) == ("PROTOCOL_CHANGED", "exact")
@@ -119,17 +113,15 @@ def test_causes_evident_from_records_become_exact() -> None:
 
 
 def test_a_rebalance_with_a_static_replacement_may_have_another_cause() -> None:
-    history = HistoryBuilder()
     s = member("s", 1, instance="s-1")
-    history.generation(A, s)
+    history = HistoryBuilder(A, s)
     history.generation(A, s._replace(member_id="s-2"), at=LEFT_AT_MS)
     history.rebalance_events("SESSION_TIMEOUT", s)
     assert cause_and_confidence(last_rebalance(history)) == ("SESSION_TIMEOUT", "exact")
 
 
 def test_an_emptied_group_has_an_exact_cause() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.event("leave_received", LEFT_AT_MS, A, cause="LEFT_CLEANLY", reason=CLOSED)
     history.generation(at=LEFT_AT_MS)
     history.rebalance_events("LEFT_CLEANLY", A, took=0)
@@ -138,8 +130,7 @@ def test_an_emptied_group_has_an_exact_cause() -> None:
 
 
 def test_the_first_record_of_a_log_has_the_cause_of_its_events() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B, number=7, at=LEFT_AT_MS)
+    history = HistoryBuilder(A, B, number=7, at=LEFT_AT_MS)
     history.rebalance_events("MEMBER_JOINED", B)
     assert (
         *cause_and_confidence(last_rebalance(history)),
@@ -149,8 +140,7 @@ def test_the_first_record_of_a_log_has_the_cause_of_its_events() -> None:
 
 @pytest.mark.parametrize("cause", ["GROUP_DELETED", "GROUP_EXPIRED"])
 def test_the_event_shows_whether_a_group_was_deleted_or_expired(cause: str) -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(at=MINUTE)
     history.tombstone(at=2 * MINUTE)
     history.event("group_deleted", 2 * MINUTE, cause=cause)
@@ -172,8 +162,7 @@ def test_creation_and_static_replacement_are_exact() -> None:
 
 
 def test_lost_generations_are_listed_with_their_causes() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     for number, cause in ((2, "MEMBER_JOINED"), (3, "SYNC_TIMEOUT")):
         history.event("join_completed", number * 10_000, generation=number, cause=cause)
     history.generation(A, B, at=MINUTE, number=4)
@@ -204,8 +193,7 @@ def test_without_events_rejected_commits_are_unknown() -> None:
 
 
 def test_the_heartbeat_interval_is_estimated_from_the_time_to_rejoin() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     for count in range(5):
         at = (count + 1) * MINUTE
         history.event("join_received", at + 4_000, A)

@@ -29,25 +29,21 @@ def test_skew_is_computed_for_all_topics_and_by_topic() -> None:
 
 
 def test_an_even_assignment_has_no_skew() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     row = skews(history.build())[0]
     assert (row.imbalance, row.cv, row.idle_members, row.lag_skew) == (0.0, 0.0, 0, None)
 
 
 def test_lag_of_one_partition_skews_the_lag() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
-    history.commits(A, until=MINUTE)
-    history.commits(B, until=MINUTE)
+    history = HistoryBuilder(A, B)
+    history.commits(A, B, until=MINUTE)
     history.log_end(MINUTE, 0, 0)
     history.log_end(MINUTE, 100, 1)
     assert skews(history.build(as_of=2 * MINUTE))[0].lag_skew == 2.0
 
 
 def test_undecodable_assignments_have_no_skew() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B._replace(assigned=None))
+    history = HistoryBuilder(A, B._replace(assigned=None))
     assert skews(history.build()) == []
 
 
@@ -55,16 +51,14 @@ def test_undecodable_assignments_have_no_skew() -> None:
 
 
 def emptied() -> HistoryBuilder:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=MINUTE)
     history.generation(at=2 * MINUTE)
     return history
 
 
 def test_a_live_group_has_no_end() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=MINUTE)
     row = lifecycle(history.build())
     assert (row.first_seen, row.last_commit) == (START_MS, START_MS + MINUTE)
@@ -137,18 +131,15 @@ def test_a_tombstone_whose_event_has_another_cause_is_an_end_of_the_group() -> N
 
 
 def test_a_group_with_a_remaining_offset_is_live() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
-    history.commits(A, until=MINUTE)
-    history.commits(B, until=MINUTE)
+    history = HistoryBuilder(A, B)
+    history.commits(A, B, until=MINUTE)
     history.removals.append(Removal("orders", 0, 999, START_MS + 2 * MINUTE))
     assert lifecycle(history.build()).end_kind is None
 
 
 def test_a_group_with_members_is_live_without_offsets() -> None:
     """The topics of the group were deleted, for example."""
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.commits(A, until=MINUTE)
     history.removals.append(Removal("orders", 0, 999, START_MS + 2 * MINUTE))
     assert lifecycle(history.build()).deleted_at is None

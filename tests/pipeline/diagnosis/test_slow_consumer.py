@@ -81,8 +81,7 @@ def two_slow_clients(again_ms: int) -> HistoryBuilder:
     a, b, c = history.records[-1].members
     now = history.now + again_ms
     history.commits(b, until=now - 310_000, since=history.now)
-    for other in (a, c):
-        history.commits(other, until=now - 3_000, since=history.now)
+    history.commits(a, c, until=now - 3_000, since=history.now)
     history.generation(A_ALONE, c, at=now)
     return history
 
@@ -127,8 +126,7 @@ def test_members_that_own_partitions_when_they_join_are_cooperative_already() ->
 
 
 def test_a_member_that_delays_rebalances_is_a_slow_consumer() -> None:
-    history = HistoryBuilder()
-    history.generation(A, B)
+    history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE + 55_000, every=55_000)
     for at in range(0, 7 * MINUTE, 30_000):
@@ -143,9 +141,8 @@ def test_a_member_that_delays_rebalances_is_a_slow_consumer() -> None:
 
 
 def test_the_text_states_that_the_timeouts_are_ambiguous() -> None:
-    history = HistoryBuilder()
     b = B._replace(rebalance_timeout_ms=45_000)
-    history.generation(A, b)
+    history = HistoryBuilder(A, b)
     history.commits(A, until=5 * MINUTE)
     history.commits(b, until=4 * MINUTE + 10_000)
     history.generation(A_ALONE, at=5 * MINUTE)

@@ -13,8 +13,7 @@ C = member("c")
 
 def storms_of(*minutes: float, lost: int = 0, second: Member = B) -> list[Storm]:
     """Storms of a group whose second member joins and leaves at these minutes."""
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     number = 1
     for count, minute in enumerate(minutes):
         number += 1 + lost
@@ -47,8 +46,7 @@ def test_lost_generations_count_as_rebalances() -> None:
 
 
 def test_the_status_of_a_group_counts_rebalances_like_its_storms() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     history.generation(A, B, at=10 * MINUTE, number=4)  # two generations were lost
     history.generation(A, at=11 * MINUTE, number=5)
     rebalances, exits = explain(history.build())
@@ -64,8 +62,7 @@ def test_storms_less_than_five_minutes_apart_are_merged() -> None:
 
 
 def test_a_storm_is_extended_from_its_own_rebalances_and_divided_after_a_day() -> None:
-    history = HistoryBuilder()
-    history.generation(A)
+    history = HistoryBuilder(A)
     for number in range(1, 30 * 60, 2):
         history.generation(A, *[B] * (number % 4 == 1), at=number * MINUTE)
     rebalances, exits = explain(history.build())
@@ -80,9 +77,8 @@ def test_a_storm_is_extended_from_its_own_rebalances_and_divided_after_a_day() -
 
 
 def test_a_cooperative_second_phase_does_not_count() -> None:
-    history = HistoryBuilder()
     both = A._replace(assigned=(*(A.assigned or ()), *(B.assigned or ())))
-    history.generation(both, protocol=COOPERATIVE)
+    history = HistoryBuilder(both, protocol=COOPERATIVE)
     waiting = B._replace(assigned=())
     history.generation(A, waiting, at=MINUTE, protocol=COOPERATIVE)
     history.generation(A, B, at=MINUTE + 100, protocol=COOPERATIVE)
