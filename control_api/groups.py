@@ -62,8 +62,8 @@ def offsets(control: Control, group: Name) -> Json:
 
 
 def lag(control: Control, group: Name, *, topic: Name) -> Json:
-    """Return the group's lag, in total and per partition: log end offset minus committed offset. A
-    partition without a committed offset counts with all its records."""
+    """Return the group's lag, in total and per partition: log end offset minus committed offset. In
+    a partition without a committed offset, all records count."""
     found, partitions = control.kafka.group(group), find_topic(control, topic).partitions
     lags = [found.lag(topic, index) for index in range(partitions)]
     per_partition = [{"partition": index, "lag": lag} for index, lag in enumerate(lags)]

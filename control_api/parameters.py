@@ -12,7 +12,7 @@ PARAMETERS: Final = {
     "topic": "the name of the topic",
     "partition": "the number of the partition; the first is 0",
     "member": "a member id, an instance id or a client id",
-    "client_id": "only requests of this client id",
+    "client_id": "only requests with this client id",
     "api": "Kafka's name for the API, such as OffsetCommit",
     "node_id": "the number of the node; the first is 1",
     "hold": "the number of the hold",
@@ -60,7 +60,7 @@ PARAMETERS: Final = {
     "nth": "fire from the nth matching request on (default: 1)",
     "times": "how many times to fire (default: 1; null, or always in kohort ctl: without limit)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
-    "jitter_ms": "with latency, the maximum of the random deviation in milliseconds",
+    "jitter_ms": "with latency, the maximum random deviation in milliseconds",
     "bytes_per_second": "with limit_bandwidth, the rate of the responses",
     "after": "only requests after the request with this number (default: 0, all)",
 }
@@ -114,8 +114,8 @@ BY_PATH: Final = {
         "ms": _DURATION.format("milliseconds"),
         "group": "only requests of this group",
         "member": "only requests of this member, given by member id or client id",
-        "instance_id": "only requests of this group.instance.id",
-        "generation": "only requests of this generation or member epoch; in a "
+        "instance_id": "only requests with this group.instance.id",
+        "generation": "only requests with this generation or member epoch; in a "
         "ConsumerGroupHeartbeat, 0 means join, -1 leave, and -2 leave temporarily",
         "transactional_id": "only requests with this transactional id",
         "topic": "only requests with this topic",

@@ -80,7 +80,7 @@ def set_fault(
     probability: Probability | None = None,
     seed: Index = 0,
 ) -> Json:
-    """Set a fault on requests of one API; APIs and errors have Kafka's names: `{"action": "answer",
+    """Set a fault on requests of one API; APIs and errors use Kafka's names: `{"action": "answer",
     "api": "OffsetCommit", "error": "NOT_COORDINATOR"}`. If the fault does not fire, `POST
     /faults/check` fails."""
     how = _action_arguments(action, error, seconds, ms) | {
@@ -203,8 +203,8 @@ def requests(
     after: Offset = 0,
     limit: Limit = 100,
 ) -> Json:
-    """Return the last `limit` requests in order of arrival, filtered by `api` (such as
-    OffsetCommit), `group` and client, and only requests after the one with the number `after`."""
+    """Return the last `limit` requests that arrived after request number `after`, in order of
+    arrival, filtered by `api` (such as OffsetCommit), `group` and client."""
     name = None if api is None else find_api_name(api)
     found = [
         each
@@ -225,7 +225,7 @@ def wait_request(
     timeout: Timeout = TIMEOUT_SECONDS,
 ) -> Json:
     """Wait until `count` requests of this API have arrived, since the broker was created or after
-    the request with the number `after`. Return the last of them."""
+    request number `after`. Return the last one."""
     request = control.kafka.wait_request(
         api, group=group, client_id=client_id, after=after, count=count, timeout=timeout
     )

@@ -21,8 +21,8 @@ def create_topic(
     partitions: Partitions | None = None,
     config: dict[str, str] | None = None,
 ) -> Json:
-    """Create the topic with these topic configs, unless it exists. It is an error if it exists with
-    another number of partitions or other configs."""
+    """Create the topic with these topic configs, unless it exists. Fails if the topic exists with a
+    different number of partitions or different configs."""
     return _describe(control.kafka.topic(topic, partitions, config))
 
 
@@ -55,11 +55,11 @@ def produce(
     headers: dict[str, str | None] | None = None,
     encoding: Encoding = "text",
 ) -> Json:
-    """Append records to `partition`. By default, a record with a key goes to the partition of the
-    key's hash, and other records are distributed round-robin. If `keys` are given, there must be as
-    many as `values`. `headers` (`{"trace": "7"}`) apply to each record. Keys, values and header
-    values may be null; with encoding `base64`, they are bytes in base64. Returns the partition and
-    the offset of each record."""
+    """Append records to `partition`. By default, the hash of a record's key determines its
+    partition, and records without a key are distributed round-robin. If `keys` are given, there
+    must be as many as `values`. `headers` (`{"trace": "7"}`) apply to each record. Keys, values and
+    header values may be null; with encoding `base64`, they are bytes in base64. Returns the
+    partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")
     pairs = [

@@ -34,7 +34,7 @@ def compatibility() -> str:
         "",
         f"Played on {recorded['date']} with {', '.join(recorded['versions'])}.",
     ]
-    rows += ["", "## Not supported", "", "| client | missing |", "|---|---|"]
+    rows += ["", "## Not supported", "", "| client | limitations |", "|---|---|"]
     for client in recorded["clients"]:
         texts = [
             text.partition(": ")[2] for text in client["outcomes"].values() if text[:3] == "not"

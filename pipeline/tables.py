@@ -122,7 +122,7 @@ TABLES: Final[dict[str, Table]] = {
         "lag long, lag_ms long, group_empty bool!, history_complete bool!",
     ),
     "silver_generation": append(
-        "a GroupMetadata record; of a consumer group, a change of its epoch, members or assignment",
+        "a GroupMetadata record; for a consumer group, a change of epoch, members or assignment",
         OF_GROUP,
         """
         offsets_partition int!, log_offset long!,
@@ -168,7 +168,7 @@ TABLES: Final[dict[str, Table]] = {
     ),
     "gold_partition_status": current("a partition of a group", rows.PartitionStatus),
     "gold_group_status": current("a group", rows.GroupStatus),
-    "gold_rebalance": current("a rebalance, or another change of a group", rows.Rebalance),
+    "gold_rebalance": current("a rebalance, or another change to a group", rows.Rebalance),
     "gold_rebalance_storm": current("a rebalance storm", rows.Storm),
     "gold_member_exit": current("a member that left a group", rows.MemberExit),
     "gold_skew": current(

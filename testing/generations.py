@@ -45,7 +45,7 @@ class RecordedEvent:
 @dataclass(frozen=True, slots=True)
 class Generation:
     """A generation of a classic group (a completed rebalance and its result), or an epoch of a
-    consumer group (KIP-848: a change of the group and its consequences)."""
+    consumer group (KIP-848: a change to the group and its consequences)."""
 
     number: int
     at_ms: int

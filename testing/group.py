@@ -166,7 +166,7 @@ class Group(SuggestsAttributes):
         """Return the lag of a partition, or of all partitions of the topic: log end offset minus
         committed offset, as in `kafka-consumer-groups`.
 
-        A partition without a committed offset counts with all its records (`kafka-consumer-groups`
+        In a partition without a committed offset, all records count (`kafka-consumer-groups`
         shows `-`). Raises LookupError for an unknown topic or partition.
         """
         return self._written(lambda: sum(self._lags(topic, partition)))
@@ -197,7 +197,7 @@ class Group(SuggestsAttributes):
         self, epoch: int, member: str | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Self:
         """Wait until `member` has reached this member epoch; without `member`, until the group has
-        members, and all have reached it. In a classic group, it is the generation."""
+        members, and all have reached it. In a classic group, the epoch is the generation."""
         _check_number("epoch", epoch, 'wait_epoch(3, member="app-1")')
 
         def has_epoch() -> bool:
@@ -318,7 +318,7 @@ class Group(SuggestsAttributes):
 
     def hold_heartbeats(self) -> Hold:
         """Hold ConsumerGroupHeartbeat requests (KIP-848), with which members join, get and confirm
-        their assignments, and leave. Their session timeouts continue to run."""
+        their assignments, and leave. The members' session timeouts continue to run."""
         return Hold(self._host, "ConsumerGroupHeartbeat", self.group_id)
 
     def hold_assignment(self) -> AssignmentHold:

@@ -29,7 +29,7 @@ _REMOVED_BY_ADMIN = "member was removed by an admin: "
 
 
 class Hold(SuggestsAttributes):
-    """Holds the requests of one API of a group, and all later requests of their connections. The
+    """Holds a group's requests to one API, and all later requests on their connections. The
     coordinator receives them after `release`. Session timeouts continue to run. `with
     group.hold_syncs() as held:` releases the requests on exit."""
 
@@ -130,7 +130,7 @@ class AssignmentHold:
 
     @property
     def is_active(self) -> bool:
-        """Whether the hold has not ended."""
+        """Whether the hold is still in effect."""
 
         def is_held() -> bool:
             coordinator = coordinator_of(self._host.broker, self._group_id)
@@ -192,8 +192,8 @@ class Loading:
 
     @property
     def is_active(self) -> bool:
-        """Whether the coordinator is kept loading. A coordinator on another node, or of another
-        broker after a restart, is not."""
+        """Whether the coordinator is kept loading. False once the coordinator has moved to another
+        node or the broker has restarted."""
 
         def is_active() -> bool:
             groups = node_of(self._host.broker, self._group_id).coordinators

@@ -51,7 +51,7 @@ class Member:
     """Always false in a consumer group (KIP-848), which has no leader."""
     partitions: tuple[TopicPartition, ...]
     """The partitions that the member owns and need not revoke. In a classic group, the partitions
-    that the leader last assigned to it; () if the assignment has another format."""
+    that the leader last assigned to it; () if the assignment is in another format."""
     protocol: str = "classic"
     """`classic` or `consumer`; a consumer group may have members of both protocols."""
     epoch: int = -1

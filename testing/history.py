@@ -94,7 +94,7 @@ class Commit:
     topic: str
     partition: int
     before: int | None
-    """The previous committed offset; None if the history has none."""
+    """The previous committed offset; None if the history does not contain it."""
     offset: int
     wall_s: float = 0.0
     transactional_id: str | None = None
@@ -157,7 +157,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class TransactionChange:
-    """A decision about a transaction. States have Kafka's names: `Ongoing`, `PrepareCommit`, …"""
+    """A decision about a transaction. States use Kafka's names: `Ongoing`, `PrepareCommit`, …"""
 
     at_ms: int
     transactional_id: str

@@ -84,7 +84,7 @@ class Kafka(SuggestsAttributes):
             ...  # kafka.bootstrap_servers
 
     `nodes`: the number of nodes.
-    `preset`: `instant` (no rebalance waits for further members) or `kafka` (Kafka's own times).
+    `preset`: `instant` (no rebalance waits for more members) or `kafka` (Kafka's own times).
     `profile`: the Kafka release whose API versions the broker serves: `kafka-2.8`, `kafka-3.9` or
     `kafka-4.x`.
     `config`: Kafka's keys (docs/configuration.md), which override the preset, or a complete
@@ -94,7 +94,7 @@ class Kafka(SuggestsAttributes):
     `durability`: when the in-memory disk (`kafka.disk`) is synced, as in `kohort serve
     --durability`.
     `security`: how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
-    `users`: the password of each user, for SASL; `kafka.security` has the settings for clients.
+    `users`: the password of each user, for SASL; `kafka.security` provides the client settings.
     `loop`: an event loop thread that the broker shares with others.
     `host`, `port`: the address of the first node; port 0 selects free ports for all nodes.
 
@@ -193,15 +193,15 @@ class Kafka(SuggestsAttributes):
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop the broker. No socket is left, and no thread except a
-        shared `loop`. Does nothing if the broker is already stopped."""
+        """Close all connections and stop the broker. No socket or thread remains, except a shared
+        `loop`. Does nothing if the broker is already stopped."""
         running.discard(self)
         self._host.stop()
 
     def reset(self) -> None:
-        """Replace the broker with a new one at the same address, without topics, groups, history or
-        faults, even unused ones. Connections are closed; clients that are still open reconnect.
-        `client_checks.ignore` still applies."""
+        """Replace the broker with a new one at the same address, without topics, groups or history,
+        and remove all faults, even unused ones. Connections are closed; clients that are still open
+        reconnect. `client_checks.ignore` still applies."""
 
         def create() -> None:
             ignored = self.client_checks.ignored
@@ -280,18 +280,19 @@ class Kafka(SuggestsAttributes):
         members, for the clock, or for the test (a hold, a fault, a loading coordinator, a stopped
         node). Raises BarrierTimeout, and FakeMemberRejected with the broker's error if the member
         cannot join. With `may_be_rejected`, the error is added to the member's `errors` instead.
-        (Each new member causes a rebalance; members added `with group.hold_joins():` cause one.)
+        (Each new member causes a rebalance; members added `with group.hold_joins():` cause only
+        one.)
 
         `assignor` is one assignor, or several in order of preference, as objects or names
         (kohort.assignors.resolve; raises AssignorNotFound). The default is range, roundrobin,
         sticky and cooperative-sticky or, if all members of the group support some of these, only
-        those. The timeouts default to those of Java's consumer (session.timeout.ms,
+        those. The timeouts default to the Java consumer's (session.timeout.ms,
         max.poll.interval.ms). A member sends three heartbeats per session timeout, and
-        `clock.advance` stops at the first 10,000 of all members. A long session timeout makes
-        advances by days faster.
+        `clock.advance` stops at the first 10,000 heartbeats of all members. A long session timeout
+        speeds up advances by days.
         With `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is
         the name of a server assignor, and the broker sets the session timeout. For protocol_type
-        `connect`, `connectors` is the number of tasks of each connector. Raises ValueError for
+        `connect`, `connectors` maps each connector to its number of tasks. Raises ValueError for
         contradictory arguments."""
         members = self.fake_members
         client_id = client_id or members.new_client_id()
@@ -311,8 +312,8 @@ class Kafka(SuggestsAttributes):
         count: int = 1,
         timeout: float = TIMEOUT_SECONDS,
     ) -> RecordedRequest:
-        """Wait for `count` requests of this API (such as `OffsetCommit`), and return the last of
-        them. Requests count from the broker's creation, or after the one with number `after`."""
+        """Wait for `count` requests of this API (such as `OffsetCommit`), and return the last one.
+        Requests are counted from the broker's creation, or after request number `after`."""
         if count < 1:
             raise ValueError(f"count must be at least 1, not {count}")
         api = find_api_name(api)
@@ -412,8 +413,8 @@ class Kafka(SuggestsAttributes):
         self._host.restart()
 
     def snapshot(self) -> Snapshot:
-        """Wait until nothing is in progress, and return a copy of the disk. The copy has the groups
-        as the log stores them, so a rebalancing group is in its previous generation."""
+        """Wait until nothing is in progress, and return a copy of the disk. The copy contains the
+        groups as stored in the log, so a rebalancing group is in its previous generation."""
         return self._host.snapshot()
 
     def restore(self, snapshot: Snapshot) -> None:

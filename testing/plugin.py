@@ -243,7 +243,7 @@ def _kafka_loop() -> "Iterator[LoopThread]":
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, _kafka_loop: "LoopThread") -> "Iterator[Kafka]":
-    """A new broker for this test, on its own port, so that unclosed clients of other tests cannot
+    """A new broker for this test, on its own port, so that unclosed clients from other tests cannot
     reach it. With `--kafka-cluster` or KOHORT_TEST_BOOTSTRAP_SERVERS, it is a real cluster."""
     kafka = backend.kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
@@ -255,7 +255,7 @@ def async_kafka(
     request: pytest.FixtureRequest, _kafka_loop: "LoopThread"
 ) -> "Iterator[AsyncKafka]":
     """A new broker for an async test. Its waits are coroutines, so consumers on the test's loop
-    keep running. A test that also uses the fixture `kafka` has two brokers."""
+    keep running. A test that also uses the fixture `kafka` gets two brokers."""
     kafka = backend.async_kafka_for_test(loop=_kafka_loop, **_fixture_arguments(request))
     yield _start(request, kafka)
     _stop(request, kafka)

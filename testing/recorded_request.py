@@ -103,14 +103,15 @@ class RecordedRequest:
     """When the request arrived, in wall-clock seconds since the broker was created."""
     response_wall_s: float | None = None
     retained_bytes: int = 0
-    """The size of the request's records and of its response, for the limit of the history."""
+    """The size of the request's records and response, which counts toward the history's size
+    limit."""
     _decoded: tuple[bytes, Any] | None = field(default=None, init=False, repr=False)
     """The response frame that was decoded last, and its message."""
 
     @cached_property
     def message(self) -> Any:
         """kio's message, for fields without a property here. The message of an incremental Fetch
-        (KIP-227) has all partitions of its session."""
+        (KIP-227) contains all partitions of its session."""
         if not self.varying:
             return self.cached_message
         handler = import_module(f"..broker.handlers.{BY_KEY[self.api_key].handler}", __package__)
@@ -128,7 +129,7 @@ class RecordedRequest:
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """All groups in the request. OffsetFetch (since v8) and DescribeGroups may have several."""
+        """All groups in the request. OffsetFetch (since v8) and DescribeGroups may name several."""
         message = self.message
         if self.api == "FindCoordinator" and getattr(message, "key_type", 0) != 0:
             return ()
@@ -167,7 +168,7 @@ class RecordedRequest:
 
     @property
     def members(self) -> tuple[tuple[str | None, str | None], ...]:
-        """The (member id, instance id) of each member in the request. LeaveGroup may have
+        """The (member id, instance id) of each member in the request. LeaveGroup may name
         several."""
         leaving = _items(self.message, ("members",)) if self.api == "LeaveGroup" else ()
         members = tuple((each.member_id or None, each.group_instance_id) for each in leaving)
@@ -209,7 +210,7 @@ class RecordedRequest:
 
     @cached_property
     def transactional_ids(self) -> tuple[str, ...]:
-        """All transactional ids in the request. DescribeTransactions may have several."""
+        """All transactional ids in the request. DescribeTransactions may name several."""
         message = self.message
         is_lookup = self.api == "FindCoordinator"
         if is_lookup and getattr(message, "key_type", 0) != _TRANSACTION_KEY:
@@ -267,8 +268,8 @@ class RecordedRequest:
         }
 
     def by_partition(self, message: Any) -> Iterator[tuple[str, int, Any]]:
-        """Yield topic, partition and entry of each partition in `message`: the request or its
-        response, which may identify topics by id."""
+        """Yield the topic, number and entry of each partition in `message` (the request or its
+        response), which may identify topics by id."""
         for name, topic in self._topics(message):
             for each in _items(topic, PARTITION_FIELDS):
                 if isinstance(each, int):

@@ -64,9 +64,9 @@ class Topic(SuggestsAttributes):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> list[tuple[int, int]]:
-        """Append records, given as values or as (key, value). Without a `partition`, a record with
-        a key goes to the partition of the key's hash, as with Kafka's producer, and other records
-        are distributed round-robin. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the
+        """Append records, given as values or as (key, value) pairs. Without a `partition`, the hash
+        of a record's key determines its partition, as with Kafka's producer, and records without a
+        key are distributed round-robin. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the
         broker's time) apply to each record. Return the (partition, offset) of each record. Waiting
         fetches receive the records. Raises ValueError if the broker rejects a record, ApiError if
         its disk fails."""
@@ -113,7 +113,8 @@ class Topic(SuggestsAttributes):
     def delete(self) -> None:
         """Delete the topic and its committed offsets, and wait until its name can be reused, which
         includes waiting for coordinators that are loading. Raises ValueError for the coordinators'
-        topics, and if all nodes are down and there may be offsets; and OSError."""
+        topics, and if all nodes are down and the topic may have committed offsets; raises OSError
+        if the disk fails."""
 
         async def deleted() -> OSError | None:
             node, found = self._host.broker.node, self._changeable()

@@ -27,7 +27,8 @@ class Transaction:
     """The partitions of a transaction that has not ended, including partitions of
     `__consumer_offsets` if the transaction commits offsets."""
     age_ms: int | None
-    """The time since the current transaction began, by the broker's clock; None without one."""
+    """The time since the current transaction began, by the broker's clock; None if there is
+    none."""
     timeout_ms: int
     """The producer's transaction.timeout.ms."""
     updated_ms: int

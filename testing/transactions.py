@@ -47,7 +47,7 @@ class MarkerHold(SuggestsAttributes):
 
     @property
     def is_active(self) -> bool:
-        """Whether the hold has not ended."""
+        """Whether the hold is still in effect."""
         return self in self._host.marker_holds
 
     @property

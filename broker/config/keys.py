@@ -237,7 +237,7 @@ NETWORK: Final = (
     _list(
         "advertised.listeners",
         None,
-        "The addresses that clients receive; by default, those of `listeners`.",
+        "The addresses that clients receive; by default, the addresses in `listeners`.",
     ),
     _text(
         "listener.security.protocol.map",
@@ -288,7 +288,8 @@ NETWORK: Final = (
     _int(
         "max.connections.per.ip",
         INT_MAX,
-        "Maximum number of connections of an IP address. Others are closed immediately.",
+        "Maximum number of connections from an IP address. Further connections are closed "
+        "immediately.",
         at_least(0),
         dynamic=True,
     ),
@@ -310,7 +311,7 @@ NETWORK: Final = (
     _text(
         "inter.broker.listener.name",
         None,
-        "The listener to which limits of the whole node do not apply, if there are several "
+        "The listener to which node-wide limits do not apply, if there are several "
         "listeners. kohort's nodes do not send requests to each other. Default: PLAINTEXT.",
     ),
 )
@@ -444,7 +445,8 @@ TOPICS: Final = (
     _int(
         "fetch.max.bytes",
         57671680,
-        "Maximum number of bytes of records in a Fetch response. A larger first batch is returned.",
+        "Maximum number of bytes of records in a Fetch response. A larger first batch is still "
+        "returned.",
         at_least(1024),
     ),
     _int(
@@ -481,7 +483,7 @@ GROUPS: Final = (
     _int(
         "offset.metadata.max.bytes",
         4096,
-        "Maximum length of the metadata of an offset.",
+        "Maximum length of an offset's metadata.",
         at_least(0),
     ),
     _int(
@@ -596,7 +598,7 @@ CONSUMER_GROUPS: Final = (
     _list(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer", "streams"),
-        "The group protocols that are enabled. kohort has no share or streams groups.",
+        "The group protocols that are enabled. kohort does not support share or streams groups.",
         list_of("consumer", "classic", "share", "streams", may_be_empty=False),
     ),
     _group_default("group.consumer.session.timeout.ms"),
@@ -699,7 +701,7 @@ TLS: Final = (
     _text(
         "ssl.principal.mapping.rules",
         "DEFAULT",
-        "How the name of a principal is derived from the distinguished name of a certificate.",
+        "How a principal's name is derived from a certificate's distinguished name.",
     ),
 )
 
@@ -774,18 +776,18 @@ SASL: Final = (
 )
 
 QUOTAS: Final = (
-    _int("quota.window.num", 11, "Number of samples of the rates of client quotas.", at_least(1)),
-    _int("quota.window.size.seconds", 1, "Length of a sample of client quotas.", at_least(1)),
+    _int("quota.window.num", 11, "Number of samples for client quota rates.", at_least(1)),
+    _int("quota.window.size.seconds", 1, "Length of a sample for client quota rates.", at_least(1)),
     _int(
         "controller.quota.window.num",
         11,
-        "Number of samples of the rate of `controller_mutation_rate`.",
+        "Number of samples for the quota `controller_mutation_rate`.",
         at_least(1),
     ),
     _int(
         "controller.quota.window.size.seconds",
         1,
-        "Length of a sample of the quota `controller_mutation_rate`.",
+        "Length of a sample for the quota `controller_mutation_rate`.",
         at_least(1),
     ),
 )

@@ -65,7 +65,7 @@ def _missing(facts: Facts) -> Iterator[tuple[Send, str, int | None, Poll]]:
 
 
 def duplicates(facts: Facts) -> Iterator[Anomaly]:
-    """A record is at two offsets."""
+    """A record appears at two offsets."""
     for partition, offsets in facts.first_reads.items():
         seen: dict[str, tuple[int, Poll]] = {}
         for offset in sorted(offsets):

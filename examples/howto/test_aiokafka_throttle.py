@@ -1,11 +1,11 @@
 """What does a quota (a throttled client) look like to a consumer?
 
-With `throttle`, the broker handles the request, puts a throttle time into its response, and then
-stops reading from that connection for that long. A Fetch that is already waiting can still deliver
+With `throttle`, the broker handles the request, adds a throttle time to its response, and then
+stops reading from the connection for that time. A Fetch that is already waiting can still deliver
 records. librdkafka and kafka-python wait before they send the next request; aiokafka ignores the
 throttle time, and its next request waits at the broker. `fault.wait()` returns when a request has
 arrived, before it has a response. To see the response, wait for `request.response`. The fields of
-`message` and `response` have kio's names (snake_case; the throttle time is a timedelta,
+`message` and `response` use kio's names (snake_case; the throttle time is a timedelta,
 `throttle_time`).
 """
 

@@ -1,7 +1,7 @@
 """Does an async service commit its offset and its output in one transaction?
 
-The test uses aiokafka's consumer and producer. [transactions.md](transactions.md) has more about
-transactions.
+The test uses aiokafka's consumer and producer. [transactions.md](transactions.md) covers
+transactions in detail.
 """
 
 import pytest

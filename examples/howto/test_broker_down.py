@@ -1,6 +1,6 @@
 """Does the service survive a broker that is down for ten seconds?
 
-The service's connections are refused during that time. The test does not wait ten seconds, but
+The service's connections are refused during that time. Instead of waiting ten seconds, the test
 advances the broker's clock, which also determines when sessions expire.
 """
 

@@ -1,7 +1,7 @@
 """Does the deployment create its topics, and does a second run report that they already exist?
 
-An AdminClient is an ordinary client. `create_topics` returns one future per topic; the future's
-exception has Kafka's error code in `args[0].code()`.
+An AdminClient is an ordinary client. `create_topics` returns one future per topic; `args[0].code()`
+of the future's exception is Kafka's error code.
 """
 
 import pytest

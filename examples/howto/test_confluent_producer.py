@@ -1,6 +1,6 @@
 """Does an idempotent producer write a record once if the response is lost?
 
-The producer of confluent-kafka sends the batch again, and the broker recognizes it. `flush()`
+The confluent-kafka producer resends the batch, and the broker recognizes it. `flush()`
 returns how many records are still undelivered. Without this call, a test may end before the
 producer sends anything. `del producer` ends the producer's threads, so that it does not log
 "Connection refused" after the test.

@@ -1,6 +1,6 @@
 """Do the rebalance callbacks of a confluent-kafka consumer run, and what happens to a late commit?
 
-A consumer of confluent-kafka belongs to one thread: only that thread polls, commits and closes it,
+A confluent-kafka consumer belongs to one thread: only that thread polls, commits and closes it,
 and its callbacks run there, within `poll`. The test waits on the group and on plain data.
 `commit(asynchronous=False)` raises KafkaException, whose `args[0].code()` is Kafka's error code.
 """

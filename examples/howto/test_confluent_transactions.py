@@ -1,8 +1,8 @@
 """Does a service that consumes, transforms and produces write each result once, even if it fails?
 
-The result and the offset of its input are in one transaction. The first instance fails before it
+The result and its input's offset belong to one transaction. The first instance fails before it
 commits; the second one fences it, handles the same input, and commits. The test uses
-confluent-kafka. [transactions.md](transactions.md) has more about transactions.
+confluent-kafka. [transactions.md](transactions.md) covers transactions in detail.
 """
 
 from confluent_kafka import Consumer, Producer, TopicPartition

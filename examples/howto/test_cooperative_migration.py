@@ -1,7 +1,7 @@
 """Does a group switch from eager to cooperative rebalancing in two rolling deploys?
 
-The first deploy adds `cooperative-sticky` to the assignors of the members, and the second deploy
-removes the old assignor. The group uses an assignor that all members have in common.
+The first deploy adds `cooperative-sticky` to the members' assignors, and the second deploy removes
+the old assignor. The group uses an assignor that all members support.
 """
 
 

@@ -183,7 +183,7 @@ class Diagnosis(NamedTuple):
 
 
 class TimelineEntry(NamedTuple):
-    """A rebalance or another change of a group (gold_rebalance, silver_generation)."""
+    """A rebalance or another change to a group (gold_rebalance, silver_generation)."""
 
     group: str
     generation: int | None

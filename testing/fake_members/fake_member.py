@@ -80,8 +80,8 @@ class FakeMember(SuggestsAttributes):
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that the member believes it owns, sorted. A Connect worker has pairs
-        (connector, task) instead; task -1 is the connector itself."""
+        """The partitions that the member believes it owns, sorted. For a Connect worker,
+        (connector, task) pairs instead; task -1 is the connector itself."""
         return self._read(lambda: sorted(self._member.role.owned))
 
     @property
@@ -98,7 +98,7 @@ class FakeMember(SuggestsAttributes):
     @property
     def errors(self) -> list[RequestError]:
         """All errors that the member received, such as `("Heartbeat", "REBALANCE_IN_PROGRESS")`,
-        except MEMBER_ID_REQUIRED, which is a regular step of a join."""
+        except MEMBER_ID_REQUIRED, which is a normal step of a join."""
         return self._read(lambda: list(self._member.client.errors))
 
     def wait_owned(

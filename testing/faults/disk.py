@@ -95,7 +95,7 @@ class DiskFault:
 class Disk(SuggestsAttributes):
     """`kafka.disk`: disk faults. As with all faults (`kafka.faults`), the test fails if a disk
     fault does not fire. `topic` and `partition` restrict a fault to the files of that topic or
-    partition. The data of groups is in `__consumer_offsets`."""
+    partition. Group data is in `__consumer_offsets`."""
 
     _type = DiskFault
 

@@ -214,7 +214,7 @@ class Fault(SuggestsAttributes):
 
     def wait(self, times: int = 1, timeout: float = TIMEOUT_SECONDS) -> "Fault":
         """Wait until the fault has fired this many times. Raises BarrierTimeout, whose message
-        lists the near misses, and ValueError for more than the fault's own number of times."""
+        lists the near misses, and ValueError if `times` exceeds the fault's own."""
         if self.times is not None and times > self.times:
             raise ValueError(
                 f"The fault fires only {count_times(self.times)}: set it with times={times}"
@@ -344,7 +344,7 @@ F_co = TypeVar("F_co", bound=Fault, covariant=True)
 
 
 class Faults(SuggestsAttributes, Generic[F_co]):
-    """`kafka.faults`: faults of requests. Each method sets one fault and returns it.
+    """`kafka.faults`: request faults. Each method sets one fault and returns it.
 
     All methods accept filters for the requests: `group`, `member` (a member id or the client id of
     a member), `instance_id`, `generation` (or the member epoch; a member joins with 0, leaves with
@@ -356,7 +356,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
     Only the first fault that matches a request is applied to it, after the conditions (`latency`,
     `limit_bandwidth`, `network_partition`, `skew_clock`). A fault that fires fewer than `times`
     times fails the test (see `check`). `with kafka.faults.…:` removes the fault at the end of the
-    block, and raises UnusedFault in this case.
+    block, and raises UnusedFault if it has fired too few times.
     """
 
     _type: type[Any] = Fault
@@ -379,7 +379,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         return self._add(f"answered with {code.name.upper()}", action, name, filters)
 
     def delay(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
-        """Handle the request, and later requests of its connection, after a wall-clock delay."""
+        """Handle the request, and later requests on its connection, after a wall-clock delay."""
         delay_ms = _total_ms(seconds, ms)
         action = partial(actions.delay, ms=delay_ms)
         return self._add(f"delayed by {delay_ms} ms", action, api, filters)
@@ -478,7 +478,7 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         """Set the clock of a node forward (negative: backward) relative to the other nodes. The
         clock sets and validates the timestamps of produced records (`message.timestamp.type`,
         `message.timestamp.before.max.ms`). Durations, such as session timeouts, are not affected.
-        The fault fires with each Produce to the node."""
+        The fault fires on each Produce to the node."""
         skew_ms = round(seconds * 1000) + ms
         if not skew_ms:
             raise ValueError("skew_clock needs seconds or ms")
@@ -494,13 +494,13 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     @property
     def checked(self) -> list[F_co | DiskFault | MarkerHook]:
-        """All faults of requests and of the disk, and all marker holds: they fail a test if
-        they are unused."""
+        """All request faults, disk faults and marker holds, each of which fails the test if it is
+        unused."""
         return [*self.all, *self.disk.all, *self._host.marker_holds]
 
     def clear(self, but: Collection[Fault | DiskFault | MarkerHook] = ()) -> None:
-        """Remove all faults of requests and of the disk, and all marker holds, except those in
-        `but`, whether or not they have fired."""
+        """Remove all request faults, disk faults and marker holds except those in `but`, whether or
+        not they have fired."""
         removed = [each for each in self.checked if each not in but]
 
         def remove() -> None:
@@ -514,9 +514,9 @@ class Faults(SuggestsAttributes, Generic[F_co]):
             remove()
 
     def check(self, but: Collection[Fault | DiskFault | MarkerHook] = ()) -> None:
-        """Remove all faults of requests and of the disk, and release all markers. Raise UnusedFault
-        if a fault has fired fewer times than required, or a hold has not held back any markers.
-        Those in `but` are neither checked nor removed. The plugin calls this at the end of a test,
+        """Remove all request and disk faults, and release all markers. Raise UnusedFault if a fault
+        has fired fewer times than required, or a hold has not held back any markers. Faults and
+        holds in `but` are neither checked nor removed. The plugin calls this at the end of a test,
         and `with Kafka()` on exit."""
         checked = [each for each in self.checked if each not in but]
         unused = [each.report() for each in checked if each.is_unused]

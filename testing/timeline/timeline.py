@@ -48,8 +48,8 @@ _REDUNDANT_EVENTS = frozenset(
 
 
 def timeline(history: History, since_s: float = 0) -> list[str]:
-    """Return requests, events, failed connections, and changes of the clock and the broker by the
-    test, one per line, from `since_s` on (in seconds since the broker was created). Consecutive
+    """Return requests, events, failed connections, and the test's changes to the clock and the
+    broker, one per line, from `since_s` on (in seconds since the broker was created). Consecutive
     equal lines of one client are merged, even if they alternate with other clients' lines for the
     same API."""
     entries = (each for each in _entries(history) if each[0] >= since_s)

@@ -183,7 +183,7 @@ def pinned_rust(file: Path, library: str) -> str:
 # --- C: with the machine's librdkafka
 
 
-OLD_SCRAM = Difference("its exchange of SCRAM-SHA-512 is rejected", "SASL authentication error")
+OLD_SCRAM = Difference("its SCRAM-SHA-512 exchange is rejected", "SASL authentication error")
 
 
 def c() -> Client:

@@ -143,7 +143,7 @@ TOPIC_KEYS: Final = config_def(
             "message.timestamp.type",
             "CreateTime",
             one_of("CreateTime", "LogAppendTime"),
-            "Whether records have the producer's or the broker's timestamp.",
+            "Whether records carry the producer's or the broker's timestamp.",
         ),
         _long(
             "message.timestamp.before.max.ms",
