@@ -69,14 +69,6 @@ def stored(harness: RuntimeHarness) -> list[int]:
     ]
 
 
-def fetched(harness: RuntimeHarness) -> int | ErrorCode:
-    harness.results.pop("fetch", None)
-    harness.submit("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
-    harness.run_loop()
-    result = harness.results["fetch"]
-    return result.error_code or result.topics[0][1][0].committed_offset
-
-
 def check_rejection_and_recovery(
     fault: Fault, durability: Durability, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -89,17 +81,17 @@ def check_rejection_and_recovery(
         harness.run_loop()
     assert error_of(harness, "rejected") is ErrorCode.not_coordinator
     assert fault.message in caplog.text
-    assert fetched(harness) in (1, ErrorCode.not_coordinator)
+    assert harness.committed_offset() in (1, ErrorCode.not_coordinator)
     harness.files.heal()
     harness.timers.advance(RETRY_FAILED_MS)
-    assert fetched(harness) == 1
+    assert harness.committed_offset() == 1
     harness.commit("after", 3)
     harness.run_loop()
     assert error_of(harness, "after") is ErrorCode.none
     assert stored(harness) == [1, 3]
     if durability == "fsync":
         harness.files.crash(random.Random(0))
-    assert fetched(RuntimeHarness(durability, harness.files)) == 3
+    assert RuntimeHarness(durability, harness.files).committed_offset() == 3
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
@@ -136,9 +128,9 @@ def test_a_flush_of_several_batches_fails_as_a_whole(
     assert {error_of(harness, name) for name in ("first", "second")} == {ErrorCode.not_coordinator}
     harness.files.heal()
     harness.timers.advance(RETRY_FAILED_MS)
-    assert fetched(harness) == 1
+    assert harness.committed_offset() == 1
     assert set(stored(harness)) == {1}
-    assert fetched(RuntimeHarness(durability, harness.files)) == 1
+    assert RuntimeHarness(durability, harness.files).committed_offset() == 1
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -153,7 +145,7 @@ def test_after_a_power_failure_an_unsynced_commit_is_whole_or_missing(seed: int)
     assert "in flight" not in harness.results
     harness.files.crash(random.Random(seed) if seed else None)
     again = RuntimeHarness("fsync", harness.files)
-    assert fetched(again) == stored(again)[-1]
+    assert again.committed_offset() == stored(again)[-1]
     assert stored(again) in ([1], [1, 2])
     assert seed or stored(again) == [1]
 
@@ -170,7 +162,7 @@ def test_a_log_is_truncated_at_bit_rot_and_the_rest_is_saved(
     rest = bytes(content[size:])
     harness.files.contents[FIRST][size + 70] ^= 1
     again = RuntimeHarness("fsync", harness.files)
-    assert fetched(again) == 1
+    assert again.committed_offset() == 1
     assert f"{2 * size} bytes after offset 0: checksum" in caplog.text
     (aside,) = (name for name in harness.files.list(FOLDER) if name.endswith(".cut"))
     assert aside in caplog.text
@@ -199,10 +191,10 @@ def test_unknown_files_in_the_folder_are_left_unchanged() -> None:
     for name in unknown:
         harness.files.contents[FOLDER / name] = bytearray(b"content")
     again = RuntimeHarness("fsync", harness.files)
-    assert fetched(again) == 1
+    assert again.committed_offset() == 1
     again.commit("after", 2)
     again.run_loop()
-    assert fetched(RuntimeHarness("fsync", harness.files)) == 2
+    assert RuntimeHarness("fsync", harness.files).committed_offset() == 2
     assert {bytes(harness.files.contents[FOLDER / name]) for name in unknown} == {b"content"}
 
 
@@ -219,10 +211,10 @@ def test_an_unreadable_partition_responds_with_not_coordinator(
     again.run_loop()
     assert error_of(again, "rejected") is ErrorCode.not_coordinator
     assert "Failed to load partition 0 of __consumer_offsets: " in caplog.text
-    assert fetched(again) is ErrorCode.not_coordinator
+    assert again.committed_offset() is ErrorCode.not_coordinator
     harness.files.heal()
     again.timers.advance(RETRY_FAILED_MS)
-    assert fetched(again) == 1
+    assert again.committed_offset() == 1
     assert stored(again) == [1]
 
 

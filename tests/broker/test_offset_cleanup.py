@@ -12,7 +12,6 @@ from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime.context import CoordinatorState
 from kohort.broker.runtime.runtime import RETRY_FAILED_MS
-from kohort.coordinator.commands import OffsetFetch
 from kohort.coordinator.offsets import SLICE_TOMBSTONES
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
@@ -26,8 +25,6 @@ from kohort.topics.topic_deletion import SLICE_PARTITIONS
 from support.broker import batch
 from support.coordinator import offset_commit
 from support.runtime import DATA, RuntimeHarness
-
-FETCH = OffsetFetch("g", (("t", (0,)),), False, None, -1)
 
 
 class RuntimeWithTopics(RuntimeHarness):
@@ -112,12 +109,12 @@ def test_the_partition_fails_if_its_tombstones_cannot_be_written() -> None:
     harness.run_loop()  # returns, because the deletion is not retried forever
     assert deleted == [None]
     assert harness.context.state is CoordinatorState.FAILED
-    harness.submit("rejected", FETCH)
+    harness.fetch("rejected")
     assert harness.results["rejected"].error_code is ErrorCode.not_coordinator
     harness.files.heal()
     harness.create_topic()
     harness.timers.advance(RETRY_FAILED_MS)
-    harness.submit("early", FETCH)
+    harness.fetch("early")
     assert harness.results["early"].error_code is ErrorCode.coordinator_load_in_progress
     harness.run_loop()
     assert harness.committed_offset() == -1

@@ -14,16 +14,11 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
-from kohort.broker.network.connection import Connection
-from kohort.broker.network.outbox import Outbox, Turns
 from kohort.broker.network.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.network.request_cache import CACHE_BYTES_MAX, CachedRequest, RequestCache
-from kohort.broker.security.session import ClientSession
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
-from kohort.protocol.budgets import Budgets
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_field_locator, request_module
 from kohort.topics.acls import (
@@ -35,8 +30,8 @@ from kohort.topics.acls import (
     PatternType,
 )
 from kohort.topics.names import OFFSETS_TOPIC
-from support.broker import LISTENER, NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
-from support.connection import Transport
+from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
+from support.connection import Transport, new_connection
 from support.kio_messages import messages
 from support.wire import encode_frame, request_of
 
@@ -57,23 +52,12 @@ class CachingBroker(BrokerHarness):
         self.create_topic("t", 2)
         self.transport = Transport()
         self._joined: set[str] = set()
-        self.connection = Connection(
-            node=self.node,
-            client=ClientSession(LISTENER),
+        self.connection = new_connection(
+            *(self.transport, self.node, self.callbacks.append),
             quotas=self.node.security.quotas,
-            routes=Routes(),
-            inbox=memoryview(bytearray(100_000)),
-            outbox=Outbox(self.callbacks.append),
-            turns=Turns(self.callbacks.append, float("inf")),
-            frame_bytes_max=100_000,
-            budgets=Budgets(100_000),
-            watchdog=Watchdog(),
-            opened=lambda _: None,
-            closed=lambda _: None,
             cache=RequestCache() if caches_requests else None,
             interceptor=interceptor,
         )
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def receive(self, frames: list[bytes]) -> None:
         self.connection.data_received(b"".join(frames))

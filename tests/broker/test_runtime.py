@@ -34,13 +34,6 @@ def errors_of(result: Any) -> tuple[ErrorCode, ...]:
     return tuple(result.errors)
 
 
-def send_commit(broker: BrokerHarness, group_id: str) -> Any:
-    partitions = [{"partition_index": 0, "committed_offset": 7}]
-    topics = [{"name": "orders", "partitions": partitions}]
-    response = broker.call("OffsetCommit", 8, group_id=group_id, topics=topics)
-    return response.topics[0].partitions[0]
-
-
 def join(member_id: str = "") -> JoinGroup:
     return JoinGroup(
         "g",
@@ -71,7 +64,7 @@ def test_a_commit_gets_its_response_only_once_it_is_durable(durability: Durabili
 def test_a_fetch_waits_for_the_durability_of_earlier_commits() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("c1", 5)
-    harness.submit("fetch", OffsetFetch("g", (("t", (0,)),), False, None, -1))
+    harness.fetch("fetch")
     assert "fetch" not in harness.results
     harness.run_loop()
     assert harness.results["fetch"].topics[0][1][0].committed_offset == 5
@@ -184,7 +177,7 @@ def test_a_log_without_its_files_is_not_treated_as_empty(durability: Durability)
     harness.run_loop()
     for _ in range(2):
         harness.results.clear()
-        harness.submit("fetch", OffsetFetch("g", None, False, None, -1))
+        harness.fetch("fetch")
         assert harness.results["fetch"].error_code is ErrorCode.not_coordinator
         harness.timers.advance(RETRY_FAILED_MS)
 
@@ -303,7 +296,7 @@ def test_a_load_that_raises_is_repeated_later_and_others_continue(
     before.create_topic("orders")
     groups = {before.partition_of(name): name for name in map(str, range(100))}
     for group_id in groups.values():
-        assert send_commit(before, group_id).error_code is ErrorCode.none
+        before.commit(group_id, "orders", 0)
     harness = before.restart("os")
     original, calls = getattr(Coordinator, failing), count()
     fail = failing_sweep if failing == "delete_offsets_of_topics" else lambda *_: 1 / 0
@@ -317,7 +310,7 @@ def test_a_load_that_raises_is_repeated_later_and_others_continue(
     assert states == {CoordinatorState.FAILED: 1, CoordinatorState.ACTIVE: len(groups) - 1}
     harness.advance(RETRY_FAILED_MS)
     for group_id in groups.values():
-        assert send_commit(harness, group_id).error_code is ErrorCode.none
+        harness.commit(group_id, "orders", 0)
 
 
 def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
@@ -328,7 +321,7 @@ def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     before.commit("one more", 9, group_id="h")
     before.run_loop()
     harness = RuntimeHarness("os", before.files)
-    harness.submit("early", OffsetFetch("h", (("t", (0,)),), False, None, -1))
+    harness.fetch("early", "h")
     assert harness.results["early"].error_code is ErrorCode.coordinator_load_in_progress
     # Sessions do not expire during loading.
     harness.submit("heartbeat", Heartbeat("h", 1, "m", None))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.event_loop.watchdog import Watchdog
 from kohort.broker.network.connection import Connection
 from kohort.broker.network.outbox import Outbox, Turns
@@ -15,6 +14,7 @@ from kohort.broker.network.request_cache import RequestCache
 from kohort.broker.security.session import ClientSession
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.budgets import Budgets
+from support.virtual_broker import LISTENER
 
 
 class Transport:
@@ -64,8 +64,27 @@ def frame(correlation_id: int) -> bytes:
     return struct.pack(">i", len(header)) + header
 
 
-LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 BAD = struct.pack(">i", 1) + b"x"
+
+
+def new_connection(
+    transport: Transport, node: Any, call_soon: Callable[..., Any], **parts: Any
+) -> Connection:
+    defaults = {
+        "client": ClientSession(LISTENER),
+        "routes": Routes(),
+        "inbox": memoryview(bytearray(1)),
+        "outbox": Outbox(call_soon),
+        "turns": Turns(call_soon, float("inf")),
+        "frame_bytes_max": 1_000_000,
+        "budgets": Budgets(100_000),
+        "watchdog": Watchdog(),
+        "opened": lambda _: None,
+        "closed": lambda _: None,
+    }
+    connection = Connection(node=node, **{**defaults, **parts})
+    connection.connection_made(transport)
+    return connection
 
 
 class Peer:
@@ -89,24 +108,19 @@ class Peer:
         routes._routes[12, 0] = route
         self.transport = Transport()
         self.lost: list[Connection] = []
-        call_soon = asyncio.get_running_loop().call_soon
         self.watchdog = Watchdog()
-        self.connection = Connection(
-            node=SimpleNamespace(),
-            client=ClientSession(LISTENER),
+        self.connection = new_connection(
+            *(self.transport, SimpleNamespace(), asyncio.get_running_loop().call_soon),
             routes=routes,
             inbox=memoryview(bytearray(len(frame(1)))),
-            outbox=Outbox(call_soon),
-            turns=turns or Turns(call_soon, float("inf")),
             frame_bytes_max=1_000,
             budgets=Budgets(1_000),
             quotas=SimpleNamespace(is_active=False),
             watchdog=self.watchdog,
-            opened=lambda _: None,
             closed=self.lost.append,
             cache=RequestCache(),
+            **({} if turns is None else {"turns": turns}),
         )
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, *correlation_ids: int) -> None:
         self.connection.data_received(b"".join(map(frame, correlation_ids)))

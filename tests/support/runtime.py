@@ -246,11 +246,16 @@ class RuntimeHarness:
         self.deleted_topics.add(topic)
         self.runtime.topics_deleted()
 
-    def committed_offset(self, group_id: str = "g") -> int:
+    def fetch(self, name: str, group_id: str = "g") -> None:
+        self.submit(name, OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
+
+    def committed_offset(self, group_id: str = "g") -> int | ErrorCode:
+        """Return the committed offset, or the error."""
         self.results.pop("fetch", None)
-        self.submit("fetch", OffsetFetch(group_id, (("t", (0,)),), False, None, -1))
+        self.fetch("fetch", group_id)
         self.run_loop()
-        return int(self.results["fetch"].topics[0][1][0].committed_offset)
+        result = self.results["fetch"]
+        return result.error_code or result.topics[0][1][0].committed_offset
 
 
 # --- a running broker

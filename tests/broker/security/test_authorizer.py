@@ -7,7 +7,6 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.security.authorizer import LOGGED_PER_SECOND_MAX, Authorizer, Denial
 from kohort.broker.security.principal import INTERNAL, Principal, user
 from kohort.broker.security.session import ClientSession
@@ -22,8 +21,8 @@ from kohort.topics.acls import (
     PatternType,
     Resource,
 )
+from support.virtual_broker import LISTENER
 
-LISTENER = Listener("PLAINTEXT", "broker.test", 9092, SecurityProtocol.PLAINTEXT)
 NAMES = ("a", "ab", "abc", "b", "*", "a*")
 USERS = ("alice", "bob", "*")
 HOSTS = ("10.0.0.1", "10.0.0.2", "*")

@@ -8,14 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.listeners import Listener, SecurityProtocol
-from kohort.broker.event_loop.watchdog import Watchdog
-from kohort.broker.network.connection import Connection
-from kohort.broker.network.outbox import Outbox, Turns
-from kohort.broker.network.request import RequestContext, Route, Routes
+from kohort.broker.network.request import RequestContext, Route
 from kohort.protocol.apis import BY_KEY
-from kohort.protocol.budgets import Budgets
 from support.broker import BrokerHarness
-from support.connection import Transport
+from support.connection import Transport, new_connection
 from support.sasl import ScramClient, bearer, plain_token
 from support.wire import encode_frame, request_of
 
@@ -84,22 +80,12 @@ class Client:
         self.interceptor = RecordingInterceptor()
         self.transport = Transport()
         node = self.broker.node
-        self.connection = Connection(
-            node=node,
+        self.connection = new_connection(
+            *(self.transport, node, self.broker.callbacks.append),
             client=node.security.new_session(LISTENER, node.clock),
-            routes=Routes(),
-            inbox=memoryview(bytearray(1)),
-            outbox=Outbox(self.broker.callbacks.append),
-            turns=Turns(self.broker.callbacks.append, float("inf")),
-            frame_bytes_max=1_000_000,
-            budgets=Budgets(100_000),
             quotas=node.security.quotas,
-            watchdog=Watchdog(),
-            opened=lambda _: None,
-            closed=lambda _: None,
             interceptor=self.interceptor,
         )
-        self.connection.connection_made(self.transport)  # type: ignore[arg-type]
 
     def send(self, data: bytes) -> None:
         if not self.transport.is_closed:
