@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from kohort.broker.security import quotas
-from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.log import codecs
 from kohort.log.batch import HEADER_BYTES, assemble, read_header
 from kohort.log.codecs import compress
@@ -18,7 +17,7 @@ from kohort.protocol.budgets import (
     REGEX_MATCHES_MAX,
 )
 from support.broker import BrokerHarness, batch
-from support.coordinator import FixedTopics
+from support.coordinator import FixedTopics, consumer_heartbeat
 from support.runtime import RuntimeHarness
 
 GZIP = 1
@@ -78,8 +77,8 @@ def test_regular_expressions_are_matched_for_a_few_groups_at_a_time(
     harness = RuntimeHarness()
     groups = [f"group-{number}" for number in range(REGEX_MATCHES_MAX + 1)]
     for group in groups:
-        join = (group, "a", 0, None, None, 1, None, "ord.*", None, (), "c", "/h", None, True)
-        harness.submit(group, ConsumerGroupHeartbeat(*join))
+        join = consumer_heartbeat("a", 0, (), group_id=group, regex="ord.*", rebalance_ms=1)
+        harness.submit(group, join)
     harness.run_loop()
     harness.timers.advance(0)
     harness.run_loop()

@@ -14,7 +14,6 @@ from kohort.coordinator import offsets as coordinator_offsets
 from kohort.coordinator.commands import (
     DescribeGroup,
     Heartbeat,
-    JoinGroup,
     OffsetCommit,
     OffsetFetch,
     SyncGroup,
@@ -23,7 +22,7 @@ from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
-from support.coordinator import offset_commit
+from support.coordinator import join_group, offset_commit
 from support.runtime import LOADING, call, call_until_loaded, running_broker, until_durable
 
 OFFSETS_PARTITIONS = 3
@@ -91,11 +90,7 @@ def commit(offset: int) -> OffsetCommit:
 FETCH = OffsetFetch(GROUP, (("orders", (0,)),), False, None, -1)
 
 
-def join(member_id: str = "") -> JoinGroup:
-    protocols = (("range", b"metadata"),)
-    return JoinGroup(
-        GROUP, member_id, None, "c", "/h", 10_000, 60_000, "consumer", protocols, False, True, None
-    )
+JOIN = join_group(group_id=GROUP, version=3)
 
 
 def sync(member_id: str, generation_id: int, assignment: bytes) -> SyncGroup:
@@ -140,7 +135,7 @@ async def test_leaders_are_spread_over_the_nodes(three: ThreeNodes) -> None:
 async def test_a_moved_group_keeps_offsets_members_and_generation(
     three: ThreeNodes,
 ) -> None:
-    joined = await three.call(join())
+    joined = await three.call(JOIN)
     synced = await three.call(sync(joined.member_id, joined.generation_id, b"assigned"))
     assert synced.assignment == b"assigned"
     assert (await three.call(commit_of(joined, 7))).errors == (ErrorCode.none,)
@@ -168,9 +163,9 @@ def commit_of(joined: Any, offset: int) -> OffsetCommit:
 async def test_waiting_requests_at_the_old_coordinator_fail(
     three: ThreeNodes,
 ) -> None:
-    leader = await three.call(join())
+    leader = await three.call(JOIN)
     await three.call(sync(leader.member_id, leader.generation_id, b"assigned"))
-    waiting = three.submit(join())
+    waiting = three.submit(JOIN)
     assert not waiting.done()
     three.move(three.others[0])
     assert (await waiting).error_code is ErrorCode.not_coordinator

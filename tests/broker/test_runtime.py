@@ -24,7 +24,7 @@ from kohort.log.log import LogConfig
 from kohort.log.tasks import CooperativeTask
 from kohort.protocol.errors import ErrorCode
 from support.broker import BrokerHarness
-from support.coordinator import offset_commit
+from support.coordinator import join_group, offset_commit
 from support.runtime import RuntimeHarness
 
 DURABILITIES: list[Durability] = ["fsync", "os"]
@@ -34,21 +34,8 @@ def errors_of(result: Any) -> tuple[ErrorCode, ...]:
     return tuple(result.errors)
 
 
-def join(member_id: str = "") -> JoinGroup:
-    return JoinGroup(
-        "g",
-        member_id,
-        None,
-        "c",
-        "/h",
-        10_000,
-        60_000,
-        "consumer",
-        (("range", b""),),
-        False,
-        False,
-        "",
-    )
+def join() -> JoinGroup:
+    return join_group(group_id="g", version=3)
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)

@@ -1,24 +1,13 @@
 """Records that exceed max.message.bytes: the replacement decision and the rollback."""
 
-from typing import Any
-
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, SyncGroup
+from kohort.coordinator.commands import LeaveGroup, LeavingMember, SyncGroup
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, RANGE, CoordinatorHarness, offset_commit
+from support.coordinator import GROUP, CoordinatorHarness, join_group, offset_commit
 
 E = ErrorCode
 TOO_LARGE = E.unknown_server_error
-TICKET = 1_000
-
-
-def fail_append(harness: CoordinatorHarness, command: Any) -> Any:
-    """Return the result of a command whose records the log rejects."""
-    outcome = harness.coordinator.handle(command, TICKET, harness.now)
-    assert outcome.records
-    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
-    return harness.results[TICKET]
 
 
 def leader_sync(leader: str, generation: int) -> SyncGroup:
@@ -28,7 +17,7 @@ def leader_sync(leader: str, generation: int) -> SyncGroup:
 def test_a_commit_that_is_too_large_fails_for_all_its_partitions(
     harness: CoordinatorHarness,
 ) -> None:
-    done = fail_append(harness, offset_commit(GROUP, [("t", 0, 1), ("t", 1, 2)]))
+    done = harness.fail_append(offset_commit(GROUP, [("t", 0, 1), ("t", 1, 2)]))
     assert done.errors == (TOO_LARGE, TOO_LARGE)
     assert harness.fetch().topics == ()
 
@@ -39,7 +28,7 @@ def test_an_assignment_that_is_too_large_fails_all_syncs_and_starts_a_rebalance(
     a, b = harness.stable_group(None, None)
     harness.join(a), harness.join(b)
     waiting = harness.sync(b, 2)
-    assert fail_append(harness, leader_sync(a, 2)).error_code is TOO_LARGE
+    assert harness.fail_append(leader_sync(a, 2)).error_code is TOO_LARGE
     assert harness.results[waiting].error_code is TOO_LARGE
     assert harness.state is State.PREPARING_REBALANCE
     assert harness.causes()[-1] == Cause.ASSIGNMENT_TOO_LARGE.value
@@ -51,10 +40,7 @@ def test_a_static_member_whose_new_id_is_too_large_keeps_its_old_id(
     harness: CoordinatorHarness,
 ) -> None:
     a, _ = harness.stable_group("i1", None)
-    rejoin = JoinGroup(
-        GROUP, "", "i1", "c", "/h", 10_000, 60_000, "consumer", RANGE, True, True, None
-    )
-    joined = fail_append(harness, rejoin)
+    joined = harness.fail_append(join_group(instance="i1"))
     assert (joined.error_code, joined.generation_id, joined.member_id) == (TOO_LARGE, 1, "")
     assert harness.group.static_members == {"i1": a}
     assert harness.heartbeat(a, 1, instance="i1") is E.none
@@ -64,6 +50,6 @@ def test_members_leave_even_if_the_record_of_the_empty_group_is_too_large(
     harness: CoordinatorHarness,
 ) -> None:
     (a,) = harness.stable_group(None)
-    left = fail_append(harness, LeaveGroup(GROUP, (LeavingMember(a, None, None),)))
+    left = harness.fail_append(LeaveGroup(GROUP, (LeavingMember(a, None, None),)))
     assert left.error_code is E.none
     assert harness.state is State.EMPTY

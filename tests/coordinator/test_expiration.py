@@ -45,20 +45,14 @@ def exists(harness: CoordinatorHarness, group_id: str = GROUP) -> bool:
     return any(each.group_id == group_id for each in harness.list_groups())
 
 
-def advance(harness: CoordinatorHarness, ms: int) -> None:
-    """Advance the clock, then run a sweep."""
-    harness.sweep_ms = harness.now + ms
-    harness.advance(ms)
-
-
 def advance_with_heartbeats(
     harness: CoordinatorHarness, member_id: str, ms: int, generation: int = 1
 ) -> None:
     """Advance the clock while the member sends heartbeats."""
     for _ in range(ms // 5_000):
-        advance(harness, 5_000)
+        harness.advance_and_sweep(5_000)
         assert harness.heartbeat(member_id, generation) is E.none
-    advance(harness, ms % 5_000)
+    harness.advance_and_sweep(ms % 5_000)
     assert harness.heartbeat(member_id, generation) is E.none
 
 
@@ -69,27 +63,27 @@ def test_offsets_without_members_expire_by_their_commit_time(
     harness: CoordinatorHarness,
 ) -> None:
     harness.commit(("a", 0, 1))
-    advance(harness, 1_000)
+    harness.advance_and_sweep(1_000)
     harness.commit(("b", 1, 1))
-    advance(harness, RETENTION_MS - 1_001)
+    harness.advance_and_sweep(RETENTION_MS - 1_001)
     assert committed(harness) == ["a-0", "b-1"]
     written = len(harness.log)
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert harness.log[written:] == [OffsetTombstone(GROUP, "a", 0)]
-    advance(harness, 999)
+    harness.advance_and_sweep(999)
     assert committed(harness) == ["b-1"]
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert harness.log[written + 1 :] == [OffsetTombstone(GROUP, "b", 1), GroupTombstone(GROUP)]
     assert not exists(harness)
 
 
 def test_a_later_commit_restarts_the_retention(harness: CoordinatorHarness) -> None:
     harness.commit()
-    advance(harness, RETENTION_MS - 1)
+    harness.advance_and_sweep(RETENTION_MS - 1)
     harness.commit()
-    advance(harness, RETENTION_MS - 1)
+    harness.advance_and_sweep(RETENTION_MS - 1)
     assert committed(harness) == ["t-0"]
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not committed(harness)
 
 
@@ -97,10 +91,10 @@ def test_describing_a_group_does_not_delay_its_expiration(
     harness: CoordinatorHarness,
 ) -> None:
     harness.commit()
-    advance(harness, RETENTION_MS - 1)
+    harness.advance_and_sweep(RETENTION_MS - 1)
     harness.describe()
     harness.request_member_id()  # a pending member creates the group object
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not committed(harness)
 
 
@@ -114,11 +108,11 @@ def test_offsets_of_an_empty_group_expire_after_its_last_member_left(
     harness.commit(("t", 0, 1), ("other", 0, 1), member_id=a, generation=1)
     advance_with_heartbeats(harness, a, 30_000)
     harness.leave(a)
-    advance(harness, RETENTION_MS - 1)
+    harness.advance_and_sweep(RETENTION_MS - 1)
     assert committed(harness) == ["other-0", "t-0"]
     harness.commit(("late", 0, 1))  # by a standalone consumer
     written = len(harness.log)
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert harness.log[written:] == [
         OffsetTombstone(GROUP, "t", 0),
         OffsetTombstone(GROUP, "other", 0),
@@ -133,11 +127,11 @@ def test_the_time_a_group_became_empty_survives_a_restart(harness: CoordinatorHa
     harness.commit(member_id=a, generation=1)
     advance_with_heartbeats(harness, a, 30_000)
     harness.leave(a)
-    advance(harness, 20_000)
+    harness.advance_and_sweep(20_000)
     harness.restart()
-    advance(harness, RETENTION_MS - 20_001)
+    harness.advance_and_sweep(RETENTION_MS - 20_001)
     assert committed(harness) == ["t-0"]
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not exists(harness)
 
 
@@ -150,9 +144,9 @@ def test_without_a_state_timestamp_the_commit_time_counts(
     ]
     harness.log.extend(records)
     harness.restart()
-    advance(harness, RETENTION_MS - 10_001)
+    harness.advance_and_sweep(RETENTION_MS - 10_001)
     assert committed(harness) == ["t-0"]
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not exists(harness)
 
 
@@ -161,14 +155,14 @@ def test_an_empty_group_without_offsets_is_deleted_by_the_next_sweep(
 ) -> None:
     harness.leave(*harness.stable_group(None))
     written = len(harness.log)
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert harness.log[written:] == [GroupTombstone(GROUP)]
     assert not exists(harness)
 
 
 def test_a_group_with_only_a_pending_member_expires(harness: CoordinatorHarness) -> None:
     pending = harness.request_member_id()
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not exists(harness)
     assert harness.results[harness.join(pending)].error_code is E.unknown_member_id
 
@@ -184,7 +178,7 @@ def test_offsets_of_subscribed_topics_do_not_expire(
     advance_with_heartbeats(harness, a, RETENTION_MS - 1)
     assert committed(harness) == ["t-0", "u-0"]
     written = len(harness.log)
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert harness.log[written:] == [OffsetTombstone(GROUP, "u", 0)]
     advance_with_heartbeats(harness, a, 2 * RETENTION_MS)
     assert committed(harness) == ["t-0"]
@@ -223,14 +217,14 @@ def test_nothing_expires_during_a_rebalance(harness: CoordinatorHarness) -> None
     harness.commit(("u", 0, 1), member_id=a, generation=1)
     harness.join_dynamic(protocols=consumer_protocols("t"), session_ms=300_000)
     assert harness.state is State.PREPARING_REBALANCE
-    advance(harness, 2 * RETENTION_MS)
+    harness.advance_and_sweep(2 * RETENTION_MS)
     assert committed(harness) == ["u-0"]
     harness.join(a, protocols=consumer_protocols("t"), session_ms=300_000, rebalance_ms=300_000)
     assert harness.state is State.COMPLETING_REBALANCE
-    advance(harness, 1_000)
+    harness.advance_and_sweep(1_000)
     assert committed(harness) == ["u-0"]
     harness.sync_all(list(harness.group.members), 2)
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not committed(harness)
 
 
@@ -240,13 +234,13 @@ def test_nothing_expires_during_a_rebalance(harness: CoordinatorHarness) -> None
 def test_a_commit_may_have_its_own_retention_time(harness: CoordinatorHarness) -> None:
     harness.commit(("short", 0, 1), retention_ms=5_000)
     harness.commit(("long", 0, 1), retention_ms=3 * RETENTION_MS)
-    advance(harness, 4_999)
+    harness.advance_and_sweep(4_999)
     assert committed(harness) == ["long-0", "short-0"]
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert committed(harness) == ["long-0"]
-    advance(harness, 3 * RETENTION_MS - 5_001)
+    harness.advance_and_sweep(3 * RETENTION_MS - 5_001)
     assert committed(harness) == ["long-0"]
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not exists(harness)
 
 
@@ -258,7 +252,7 @@ def test_an_own_retention_time_counts_from_the_commit(
     advance_with_heartbeats(harness, a, 10_000)
     assert committed(harness) == ["t-0"], "subscribed"
     harness.leave(a)
-    advance(harness, 1)
+    harness.advance_and_sweep(1)
     assert not exists(harness)
 
 

@@ -97,10 +97,7 @@ def test_a_group_tombstone_removes_the_group_and_its_timers(
     harness.stable_group(None)
     harness.commit(("t", 0, 1), group_id="other")
     harness.request_member_id()
-    for record in (GroupTombstone(GROUP), GroupTombstone("unknown")):
-        harness.log.append(record)
-        harness.coordinator.apply(record)
-    harness.check()
+    harness.append(GroupTombstone(GROUP), GroupTombstone("unknown"))
     assert not harness.coordinator.deadlines
     assert harness.heartbeat("m", 1) is E.unknown_member_id
     assert harness.fetch(group_id="other").topics

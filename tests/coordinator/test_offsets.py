@@ -70,18 +70,12 @@ def test_fetching_all_returns_topics_in_the_order_of_their_first_commit(
 
 def test_a_group_exists_after_its_last_offset_was_deleted(harness: CoordinatorHarness) -> None:
     harness.commit(("t", 0, 1))
-    tombstone = OffsetTombstone(GROUP, "t", 0)
-    harness.log.append(tombstone)
-    harness.coordinator.apply(tombstone)
-    harness.check()
+    harness.append(OffsetTombstone(GROUP, "t", 0))
     assert harness.fetch().topics == ()
     assert harness.commit(member_id="m", generation=1) is E.unknown_member_id
 
 
 def test_a_tombstone_deletes_one_offset(harness: CoordinatorHarness) -> None:
     harness.commit(("t", 0, 1), ("t", 1, 2))
-    tombstone = OffsetTombstone(GROUP, "t", 0)
-    harness.log.append(tombstone)
-    harness.coordinator.apply(tombstone)
-    harness.check()
+    harness.append(OffsetTombstone(GROUP, "t", 0))
     assert [p.committed_offset for p in harness.fetch(("t", (0, 1))).topics[0][1]] == [-1, 2]

@@ -2,7 +2,6 @@
 listing. Their responses are compared with Kafka's responses in tests/kafka_folder."""
 
 import pytest
-from kohort.coordinator.commands import JoinGroup
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import (
@@ -14,7 +13,7 @@ from kohort.offsets.records import (
     UnknownRecord,
 )
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, RANGE, CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness, join_group
 from support.coordinator import pending_offset as pending
 
 E = ErrorCode
@@ -48,11 +47,6 @@ def harness() -> CoordinatorHarness:
 def load(harness: CoordinatorHarness, *kinds: int) -> None:
     for kind in kinds:
         harness.coordinator.apply(record_of(kind, b"\0\0"))
-
-
-def sweep(harness: CoordinatorHarness, ms: int) -> None:
-    harness.sweep_ms = harness.now + ms
-    harness.advance(ms)
 
 
 def types(harness: CoordinatorHarness, *types_filter: str) -> dict[str, str]:
@@ -118,12 +112,7 @@ def test_a_join_whose_records_are_too_large_does_not_convert_the_group(
     harness: CoordinatorHarness,
 ) -> None:
     load(harness, *STREAMS)
-    join = JoinGroup(
-        GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", RANGE, False, False, None
-    )
-    outcome = harness.coordinator.handle(join, 1_000, harness.now)
-    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
-    assert harness.results[1_000].error_code is E.unknown_server_error
+    assert harness.fail_append(join_group(version=3)).error_code is E.unknown_server_error
     assert types(harness) == {GROUP: "streams"}
     assert not harness.coordinator.groups
 
@@ -142,7 +131,7 @@ def test_groups_without_offsets_expire_except_share_groups(
     harness: CoordinatorHarness, kinds: tuple[int, ...], expires: bool
 ) -> None:
     load(harness, *kinds)
-    sweep(harness, 1)
+    harness.advance_and_sweep(1)
     assert (types(harness) == {}) is expires
     assert bool(tombstones_of(harness)) is expires
 
@@ -150,9 +139,9 @@ def test_groups_without_offsets_expire_except_share_groups(
 def test_a_group_expires_with_its_last_offset(harness: CoordinatorHarness) -> None:
     load(harness, *STREAMS)
     harness.commit(("t", 0, 42))
-    sweep(harness, RETENTION_MS - 1)
+    harness.advance_and_sweep(RETENTION_MS - 1)
     assert types(harness) == {GROUP: "streams"}
-    sweep(harness, 1)
+    harness.advance_and_sweep(1)
     assert types(harness) == {}
 
 
@@ -161,10 +150,10 @@ def test_nothing_of_a_group_expires_while_a_transaction_is_open(
 ) -> None:
     harness.commit(("t", 0, 42))
     harness.coordinator.apply(pending(GROUP, 1))
-    sweep(harness, RETENTION_MS)
+    harness.advance_and_sweep(RETENTION_MS)
     assert types(harness) == {GROUP: "classic"}
     harness.coordinator.apply(TransactionEnd(7, 0, 0, is_commit=False))
-    sweep(harness, 1)
+    harness.advance_and_sweep(1)
     assert types(harness) == {}
 
 

@@ -36,10 +36,7 @@ def commit(
 
 def end(harness: CoordinatorHarness, *, is_commit: bool, producer: int = PRODUCER) -> None:
     """Do what the runtime does after it has appended a marker."""
-    record = TransactionEnd(producer, 0, 0, is_commit)
-    harness.log.append(record)
-    harness.coordinator.apply(record)
-    harness.check()
+    harness.append(TransactionEnd(producer, 0, 0, is_commit))
 
 
 def fetched(harness: CoordinatorHarness, *, stable: bool = False, partition: int = 0) -> Any:

@@ -128,6 +128,67 @@ def offset_commit(
     )
 
 
+def join_group(
+    member_id: str = "",
+    *,
+    group_id: str = GROUP,
+    instance: str | None = None,
+    client: str | None = "client",
+    protocols: tuple[tuple[str, bytes], ...] = RANGE,
+    protocol_type: str = "consumer",
+    session_ms: int = 10_000,
+    rebalance_ms: int = 60_000,
+    version: int = 9,
+    reason: str | None = None,
+) -> JoinGroup:
+    return JoinGroup(
+        group_id,
+        member_id,
+        instance,
+        client,
+        "/127.0.0.1",
+        session_ms,
+        rebalance_ms,
+        protocol_type,
+        protocols,
+        version >= 4,
+        version >= 9,
+        reason,
+    )
+
+
+def consumer_heartbeat(
+    member_id: str,
+    epoch: int,
+    owned: Iterable[TopicPartitions] | None = None,
+    *,
+    group_id: str = GROUP,
+    topics: Sequence[str] | None = None,
+    regex: str | None = None,
+    instance: str | None = None,
+    rack: str | None = None,
+    assignor: str | None = None,
+    rebalance_ms: int = -1,
+    client: str | None = "client",
+) -> ConsumerGroupHeartbeat:
+    return ConsumerGroupHeartbeat(
+        group_id,
+        member_id,
+        epoch,
+        instance,
+        rack,
+        rebalance_ms,
+        None if topics is None else tuple(topics),
+        regex,
+        assignor,
+        None if owned is None else tuple(owned),
+        client,
+        "/127.0.0.1",
+        None,
+        True,
+    )
+
+
 class FixedTopics:
     """Topics of a coordinator on its own (coordinator/decision.py: TopicMetadata). Patterns have
     Python's syntax."""
@@ -270,6 +331,26 @@ class CoordinatorHarness:
         """Return the result of a command that completes immediately."""
         return self.results[self.submit(command)]
 
+    def fail_append(self, command: Any) -> Any:
+        """Return the result of a command whose records the log rejects."""
+        self._ticket += 1
+        outcome = self.coordinator.handle(command, self._ticket, self.now)
+        assert outcome.records
+        self._apply_outcome(self.coordinator.append_failed(outcome, self.now))
+        return self.results[self._ticket]
+
+    def append(self, *records: OffsetsRecord) -> None:
+        """Append records that are not the coordinator's, and apply them."""
+        for record in records:
+            self.log.append(record)
+            self.coordinator.apply(record)
+        self.check()
+
+    def advance_and_sweep(self, ms: int) -> None:
+        """Advance the clock; a sweep runs at the end."""
+        self.sweep_ms = self.now + ms
+        self.advance(ms)
+
     def advance(self, ms: int) -> None:
         """Advance the clock, stopping at every deadline."""
         until = self.now + ms
@@ -340,36 +421,8 @@ class CoordinatorHarness:
 
     # --- requests with defaults
 
-    def join(
-        self,
-        member_id: str = "",
-        *,
-        group_id: str = GROUP,
-        instance: str | None = None,
-        client: str | None = "client",
-        protocols: tuple[tuple[str, bytes], ...] = RANGE,
-        protocol_type: str = "consumer",
-        session_ms: int = 10_000,
-        rebalance_ms: int = 60_000,
-        version: int = 9,
-        reason: str | None = None,
-    ) -> int:
-        return self.submit(
-            JoinGroup(
-                group_id,
-                member_id,
-                instance,
-                client,
-                "/127.0.0.1",
-                session_ms,
-                rebalance_ms,
-                protocol_type,
-                protocols,
-                version >= 4,
-                version >= 9,
-                reason,
-            )
-        )
+    def join(self, member_id: str = "", **values: Any) -> int:
+        return self.submit(join_group(member_id, **values))
 
     def request_member_id(self, **more: Any) -> str:
         """Send the first JoinGroup of a dynamic member and return the new member id (KIP-394)."""
@@ -444,41 +497,16 @@ class CoordinatorHarness:
         member_id: str,
         epoch: int,
         owned: Mapping[str, Iterable[int]] | None = None,
-        *,
-        group_id: str = GROUP,
-        topics: Sequence[str] | None = None,
-        regex: str | None = None,
-        instance: str | None = None,
-        rack: str | None = None,
-        assignor: str | None = None,
-        rebalance_ms: int = -1,
-        client: str | None = "client",
+        **values: Any,
     ) -> ConsumerHeartbeatResult:
         """Send a ConsumerGroupHeartbeat. `owned`: partitions by topic; None: not sent."""
         listed = None
         if owned is not None:
-            listed = tuple(
+            listed = [
                 TopicPartitions(self.topics.id_of(topic) or topic, tuple(partitions))
                 for topic, partitions in owned.items()
-            )
-        result = self.call(
-            ConsumerGroupHeartbeat(
-                group_id,
-                member_id,
-                epoch,
-                instance,
-                rack,
-                rebalance_ms,
-                None if topics is None else tuple(topics),
-                regex,
-                assignor,
-                listed,
-                client,
-                "/127.0.0.1",
-                None,
-                True,
-            )
-        )
+            ]
+        result = self.call(consumer_heartbeat(member_id, epoch, listed, **values))
         assert isinstance(result, ConsumerHeartbeatResult)
         return result
 

@@ -3,17 +3,14 @@
 import pytest
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import (
-    ConsumerGroupHeartbeat,
-    JoinGroup,
     LeaveGroup,
     LeaveResult,
     LeavingMember,
 )
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
-from kohort.offsets.records import GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, RANGE, CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness, consumer_heartbeat, join_group
 from support.mixed_groups import consumer_protocols, mixed_group, rejoin
 
 E = ErrorCode
@@ -23,12 +20,6 @@ def with_mixed_group(**config: object) -> CoordinatorHarness:
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, **config)
     mixed_group(harness, "ic")
     return harness
-
-
-def leaving_heartbeat(member_id: str = "c") -> ConsumerGroupHeartbeat:
-    return ConsumerGroupHeartbeat(
-        GROUP, member_id, -1, None, None, -1, None, None, None, None, "c", "/h", None, True
-    )
 
 
 @pytest.mark.parametrize("how", ["heartbeat", "leave", "session"])
@@ -133,10 +124,8 @@ def test_a_classic_successor_with_another_subscription_rebalances() -> None:
 
 def test_a_downgrade_that_is_too_large_leaves_the_group_as_it_was() -> None:
     harness = with_mixed_group()
-    outcome = harness.coordinator.handle(leaving_heartbeat(), 1_000, harness.now)
-    assert any(isinstance(record, GroupMetadataRecord) for record in outcome.records)
-    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
-    assert harness.results[1_000].error_code is E.unknown_server_error
+    left = harness.fail_append(consumer_heartbeat("c", -1))
+    assert left.error_code is E.unknown_server_error
     assert not harness.coordinator.groups
     assert set(harness.consumers.members) == {"a", "c"}
     assert harness.consumer("c", 3).error_code is E.none
@@ -161,10 +150,7 @@ def test_a_member_whose_removal_is_too_large_expires_again() -> None:
 def test_a_leave_that_is_too_large_removes_nobody() -> None:
     harness = with_mixed_group()
     harness.consumer_join("d")
-    command = LeaveGroup(GROUP, (LeavingMember("a", None, None),))
-    outcome = harness.coordinator.handle(command, 1_000, harness.now)
-    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
-    left = harness.results[1_000]
+    left = harness.fail_append(LeaveGroup(GROUP, (LeavingMember("a", None, None),)))
     assert (left.error_code, left.members) == (E.unknown_server_error, ())
     assert set(harness.consumers.members) == {"a", "c", "d"}
 
@@ -173,14 +159,8 @@ def test_a_join_is_answered_if_the_records_of_its_downgrade_are_too_large() -> N
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=3_000)
     harness.consumer_join("c")
     harness.consumer("c", -1)
-    join = JoinGroup(
-        GROUP, "", None, "c", "/h", 10_000, 60_000, "consumer", RANGE, False, False, None
-    )
-    outcome = harness.coordinator.handle(join, 1_000, harness.now)
-    assert outcome.records
-    assert not outcome.replies
-    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
-    assert harness.results[1_000].error_code is E.unknown_server_error
+    joined = harness.fail_append(join_group(version=3))
+    assert joined.error_code is E.unknown_server_error
     assert not harness.coordinator.groups
     assert not harness.consumers.members
 
@@ -188,9 +168,7 @@ def test_a_join_is_answered_if_the_records_of_its_downgrade_are_too_large() -> N
 def test_an_upgrade_that_is_too_large_leaves_the_classic_group(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None, protocols=consumer_protocols())
     harness.group.members[a].assignment = b""
-    command = leaving_heartbeat("c")._replace(
-        member_epoch=0, subscribed_topic_names=("orders",), owned=(), rebalance_timeout_ms=1
-    )
+    command = consumer_heartbeat("c", 0, (), topics=("orders",), rebalance_ms=1)
     outcome = harness.coordinator.handle(command, 1_000, harness.now)
     assert outcome.replies[0][1].error_code is E.none
     harness._publish(outcome)

@@ -1,11 +1,10 @@
 """Subscriptions by regular expression. A timer that is due at once resolves them together."""
 
-from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.coordinator.outcome import NOTHING, EventType
 from kohort.log.tasks import run_synchronously
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, CoordinatorHarness
+from support.coordinator import CoordinatorHarness, consumer_heartbeat
 
 E = ErrorCode
 ALL = {"orders": (0, 1, 2, 3)}
@@ -184,12 +183,8 @@ def test_a_deleted_group_resolves_nothing(harness: CoordinatorHarness) -> None:
 def test_a_group_whose_creation_was_not_stored_resolves_nothing(
     harness: CoordinatorHarness,
 ) -> None:
-    command = ConsumerGroupHeartbeat(
-        GROUP, "a", 0, None, None, 1, None, "ord.*", None, (), "c", "/h", None, True
-    )
-    outcome = harness.coordinator.handle(command, 1_000, harness.now)
     harness.is_checking = False  # a deadline remains
-    harness._apply_outcome(harness.coordinator.append_failed(outcome, harness.now))
+    harness.fail_append(consumer_heartbeat("a", 0, (), regex="ord.*", rebalance_ms=1))
     harness.advance(0)
     assert not harness.coordinator.consumer_groups
     assert not harness.log

@@ -3,10 +3,9 @@
 from uuid import UUID
 
 import pytest
-from kohort.coordinator.commands import ConsumerGroupHeartbeat
 from kohort.offsets.records import ConsumerGroupRecord, ConsumerRecordType
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, ConsumerConfig, CoordinatorHarness
+from support.coordinator import ConsumerConfig, CoordinatorHarness, consumer_heartbeat
 
 TYPE = ConsumerRecordType
 
@@ -143,16 +142,8 @@ def test_an_epoch_whose_records_were_not_stored_is_bumped_again(
     harness.consumer_join("a")
     harness.topics.put("orders", 8)
     command_log = len(harness.log)
-    outcome = harness.coordinator.handle(_heartbeat("a", 2), 1_000, harness.now)
-    assert outcome.records  # the records are lost
-    failed = harness.coordinator.append_failed(outcome, harness.now)
-    assert [each.error_code.name for _, each in failed.replies] == ["unknown_server_error"]
+    failed = harness.fail_append(consumer_heartbeat("a", 2, ()))
+    assert failed.error_code is ErrorCode.unknown_server_error
     assert len(harness.log) == command_log
     assert harness.consumer("a", 2, {}).member_epoch == 3
     assert harness.consumers.epoch == 3
-
-
-def _heartbeat(member_id: str, epoch: int) -> ConsumerGroupHeartbeat:
-    return ConsumerGroupHeartbeat(
-        GROUP, member_id, epoch, None, None, -1, None, None, None, (), "c", "/h", None, True
-    )
