@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kohort.log.segment import segment_name
 from kohort.pipeline.inputs import Inputs, LogMismatch, share_records
 from kohort.pipeline.lake.manifest import Manifest
-from kohort.pipeline.source.source import SourceError
 from offset_logs import NOW_MS, batch_of, commit
 
 ALL = 1_000_000
@@ -103,8 +102,3 @@ def test_the_cluster_id_is_in_meta_properties_or_the_name_of_the_folder(data: Pa
     (data / "meta.properties").write_text("version=1\ncluster.id=abc-DEF\nnode.id=0\n")
     assert Inputs({"path": str(data)}).cluster == "abc-DEF"
     assert Inputs({"path": str(data)}, cluster="east").cluster == "east"
-
-
-def test_a_folder_without_an_offsets_log_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="pass a data folder"):
-        Inputs({"path": str(tmp_path)}).plan(Manifest(), ALL)

@@ -16,7 +16,7 @@ from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import Diagnosis, GroupStatus
 from kohort.pipeline.diagnosis.status import CurrentGroup, group_status, partition_status
-from offset_logs import RECORDS, newest
+from offset_logs import newest
 
 NOW = 1_000_000
 STABLE, EMPTY = ConsumerGroup("Stable", 2), ConsumerGroup("Empty", 0)
@@ -59,10 +59,6 @@ def test_without_an_epoch_record_there_is_no_group() -> None:
 def test_members_are_counted_if_values_are_undecodable(kind: int) -> None:
     records = [(key, b"\x00\x63" if key[1] == kind else value) for key, value in newest("up-g")]
     assert consumer_group([*records, (b"\x00\x05\x00", b"")]) == ConsumerGroup("Unknown", 2)
-
-
-def test_the_recorded_records_have_all_types() -> None:
-    assert {record.type for record in RECORDS} == {1, 2, 3, 5, 6, 8}
 
 
 # --- rules

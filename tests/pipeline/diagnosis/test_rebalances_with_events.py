@@ -188,10 +188,6 @@ def test_a_rejected_commit_counts_in_one_rebalance_only() -> None:
     assert [row.rejected_commits for row in explain(history.build()).rebalances] == [0, 1, 0]
 
 
-def test_without_events_rejected_commits_are_unknown() -> None:
-    assert last_rebalance(without_b(60_000)).rejected_commits is None
-
-
 def test_the_heartbeat_interval_is_estimated_from_the_time_to_rejoin() -> None:
     history = HistoryBuilder(A, B)
     for count in range(5):

@@ -102,20 +102,6 @@ def test_violations_are_counted_and_some_rows_dropped(tmp_path: Path) -> None:
     assert lake.read("bronze_group")["log_offset"].to_pylist() == [7]
 
 
-def test_an_interrupted_write_leaves_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parquet_tasks, "ROW_GROUP_ROWS", 1)
-
-    def interrupted() -> Iterator[pa.RecordBatch]:
-        yield from batches(COMMIT)
-        raise OSError("the disk is gone")
-
-    with Writer(tmp_path / "lake") as writer, pytest.raises(OSError, match="gone"):
-        bronze.write_records(writer, interrupted(), ORIGIN)
-    assert list((tmp_path / "lake").glob("bronze_*/*/*.parquet")) == []
-
-
 def test_a_write_that_fails_at_its_end_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

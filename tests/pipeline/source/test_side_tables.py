@@ -94,12 +94,6 @@ def test_a_stream_reads_only_the_log() -> None:
         source.streamReader(source.schema())
 
 
-def test_the_cluster_id_of_a_folder_is_in_meta_properties_or_its_name(tmp_path: Path) -> None:
-    assert open_source({"path": str(tmp_path)}).cluster_id() == tmp_path.name
-    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
-    assert open_source({"path": str(tmp_path)}).cluster_id() == "abc"
-
-
 @pytest.mark.spark
 def test_spark_reads_the_log_and_log_ends_from_a_broker(
     spark: "SparkSession", tmp_path: Path
