@@ -102,10 +102,6 @@ def test_commit_is_encoded_in_version_4_with_the_topic_id() -> None:
     assert decode_commit_value(VALUE_V4) == OffsetAndMetadata(42, 7, "m", NOW_MS, None, TOPIC_ID)
 
 
-def test_commit_of_version_3_is_decoded() -> None:
-    assert decode_commit_value(VALUE_V3) == OffsetAndMetadata(42, 7, "m", NOW_MS, None)
-
-
 def test_commit_with_an_expiry_time_is_encoded_in_version_1() -> None:
     assert encode_commit_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
     assert decode_commit_value(VALUE_V1) == OffsetAndMetadata(42, -1, "m", NOW_MS, NOW_MS + 600_000)

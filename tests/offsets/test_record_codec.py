@@ -1,8 +1,6 @@
-"""Encoding and decoding of records: round trips, malformed bytes, the fast path of commits."""
+"""Encoding and decoding of records: round trips and malformed bytes."""
 
-from types import SimpleNamespace
 from typing import Any
-from uuid import UUID
 
 import pytest
 from hypothesis import example, given
@@ -29,7 +27,6 @@ from kohort.offsets.records import (
     GroupMetadataRecord,
     GroupTombstone,
     MemberMetadata,
-    OffsetAndMetadata,
     OffsetCommitRecord,
     OffsetsRecord,
     OffsetTombstone,
@@ -45,8 +42,6 @@ from kohort.offsets.records import (
     UnknownRecord,
 )
 from kohort.offsets.transaction_codec import decode_transaction, encode_transaction
-from kohort.protocol.decoder import compile_decoder
-from kohort.protocol.encoder import compile_body_encoder
 
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -140,16 +135,6 @@ def test_record_round_trip(record: OffsetsRecord) -> None:
     decoded = decode_record(*encode_record(record))
     assert decoded == record
     assert type(decoded) is type(record)
-
-
-@given(int64s, int32s, texts, int64s)
-def test_commit_value_round_trip(
-    offset: int, leader_epoch: int, metadata: str, timestamp_ms: int
-) -> None:
-    value = encode_commit_value(offset, leader_epoch, metadata, timestamp_ms)
-    assert decode_commit_value(value) == OffsetAndMetadata(
-        offset, leader_epoch, metadata, timestamp_ms
-    )
 
 
 @given(texts, st.lists(st.tuples(topics, int32s), min_size=1), st.lists(int64s, min_size=1))
@@ -369,79 +354,6 @@ def test_cache_of_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         record = OffsetCommitRecord("g", "t", number, encode_commit_value(7, -1, "", 0))
         assert decode_record(*encode_records([record])[0]) == record
         assert len(record_codec._keys) <= 8
-
-
-# --- the fast path of commits compared with the generated decoders and encoders
-
-
-@given(
-    st.integers(0, 4),
-    int64s,
-    int32s,
-    st.just("") | texts,
-    int64s,
-    st.just(-1) | int64s,
-    st.none() | st.uuids(),
-    st.binary(max_size=3),
-)
-def test_fast_path_decodes_commits_like_the_schema(
-    version: int,
-    offset: int,
-    leader_epoch: int,
-    metadata: str,
-    commit_ms: int,
-    expire_ms: int,
-    topic_id: UUID | None,
-    trailing: bytes,
-) -> None:
-    schema = RECORD_SPECS[1].value.schema(version)
-    message = SimpleNamespace(
-        offset=offset,
-        leader_epoch=leader_epoch,
-        metadata=metadata,
-        commit_timestamp_ms=commit_ms,
-        expire_timestamp_ms=expire_ms,
-        topic_id=topic_id,
-    )
-    body = compile_body_encoder(schema, UnencodableRecord)(message) + trailing
-    committed = decode_commit_value(version.to_bytes(2, "big") + body)
-    expected = compile_decoder(schema, UndecodableRecord)(body, 0, len(body))
-    if expected.expire_timestamp_ms == -1:
-        expected = expected._replace(expire_timestamp_ms=None)
-    if expected.topic_id is not None:
-        expected = expected._replace(topic_id=expected.topic_id.bytes)
-    assert committed == expected
-
-
-@given(
-    int64s,
-    int32s,
-    st.none() | texts | st.text("ü", min_size=62, max_size=65),
-    int64s,
-    st.none() | int64s,
-    st.none() | st.uuids(),
-)
-def test_fast_path_encodes_commits_like_the_schema(
-    offset: int,
-    leader_epoch: int,
-    metadata: str | None,
-    commit_ms: int,
-    expire_ms: int | None,
-    topic_id: UUID | None,
-) -> None:
-    version = 4 if expire_ms is None else 1
-    encode = compile_body_encoder(RECORD_SPECS[1].value.schema(version), UnencodableRecord)
-    message = SimpleNamespace(
-        offset=offset,
-        leader_epoch=leader_epoch,
-        metadata=metadata or "",
-        commit_timestamp_ms=commit_ms,
-        expire_timestamp_ms=expire_ms,
-        topic_id=topic_id,
-    )
-    id_bytes = None if topic_id is None else topic_id.bytes
-    value = encode_commit_value(offset, leader_epoch, metadata, commit_ms, expire_ms, id_bytes)
-    assert value == version.to_bytes(2, "big") + encode(message)
 
 
 def test_a_key_of_the_transaction_log_that_cannot_be_decoded_is_an_error() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from kohort.log.files import File
 from kohort.offsets.record_codec import decode_commit_value, encode_commit_value
-from kohort.offsets.records import OffsetAndMetadata, OffsetCommitRecord, OffsetTombstone
+from kohort.offsets.records import OffsetCommitRecord, OffsetTombstone
 from kohort.offsets.snapshot import SnapshotWriter, open_snapshot
 from kohort.offsets.table import OffsetsTable
 from kohort.testing.faults.files import FaultyFiles
@@ -136,37 +136,6 @@ class TableAgainstADict(RuleBasedStateMachine):
 
 
 TestTableAgainstADict = TableAgainstADict.TestCase
-
-
-def test_a_topic_whose_name_ends_like_a_partition_is_another_topic() -> None:
-    table = OffsetsTable()
-    table.put(OffsetCommitRecord("g", "t", 1, encode_commit_value(1, -1, "", 0)))
-    table.put(OffsetCommitRecord("g", "t-1", 1, encode_commit_value(2, -1, "", 0)))
-    assert table.of_group("g") == {
-        "t": {1: OffsetAndMetadata(1, -1, "", 0)},
-        "t-1": {1: OffsetAndMetadata(2, -1, "", 0)},
-    }
-
-
-def test_removing_an_offset_that_was_never_committed_changes_nothing() -> None:
-    table = OffsetsTable()
-    table.remove(OffsetTombstone("g", "t", 1))
-    assert not table.has_group("g")
-    table.put(OffsetCommitRecord("g", "t", 2, encode_commit_value(1, -1, "", 0)))
-    table.remove(OffsetTombstone("g", "t", 1))
-    assert list(table.of_group("g")) == ["t"]
-
-
-def test_a_group_is_removed_with_its_last_offset() -> None:
-    table = OffsetsTable()
-    for partition in (0, 1):
-        table.put(OffsetCommitRecord("g", "t", partition, encode_commit_value(1, -1, "", 0)))
-    table.remove(OffsetTombstone("g", "t", 0))
-    assert table.has_group("g")
-    table.remove(OffsetTombstone("g", "t", 1))
-    assert not table.has_group("g")
-    assert list(table.groups()) == []
-    assert len(table) == 0
 
 
 @pytest.mark.interpreted

@@ -135,10 +135,20 @@ texts = st.text(max_size=200)
 versions = st.sampled_from(ALL)
 
 
-@given(versions, int64s, int32s, texts, int64s, int64s, st.none() | st.uuids())
-@example(3, 42, 7, "", 1_700_000_000_000, 0, None)
-@example(4, 42, 7, "", 1_700_000_000_000, 0, None)
-@example(4, 42, 7, "", 1_700_000_000_000, 0, uuid.UUID(int=1))
+@given(
+    versions,
+    int64s,
+    int32s,
+    st.just("") | texts,
+    int64s,
+    st.just(-1) | int64s,
+    st.none() | st.uuids(),
+    st.binary(max_size=3),
+)
+@example(3, 42, 7, "", 1_700_000_000_000, 0, None, b"")
+@example(4, 42, 7, "", 1_700_000_000_000, 0, None, b"")
+@example(4, 42, 7, "", 1_700_000_000_000, 0, uuid.UUID(int=1), b"")
+@example(4, 42, 7, "", 1_700_000_000_000, 0, uuid.UUID(int=1), b"x")
 def test_commits_of_every_version_are_decoded(
     version: int,
     offset: int,
@@ -147,7 +157,9 @@ def test_commits_of_every_version_are_decoded(
     commit_timestamp_ms: int,
     expire_timestamp_ms: int,
     topic_id: uuid.UUID | None,
+    trailing: bytes,
 ) -> None:
+    """Typical values are decoded on a fast path. Trailing bytes are ignored."""
     fields: dict[str, Any] = {
         "offset": offset,
         "leader_epoch": leader_epoch,
@@ -158,7 +170,7 @@ def test_commits_of_every_version_are_decoded(
     }
     entity_type = commit_entity(version)
     known = {name: fields[name] for name in entity_type.__dataclass_fields__}
-    committed = decode_commit_value(encoded(entity_type(**known)))
+    committed = decode_commit_value(encoded(entity_type(**known)) + trailing)
     expires = version == 1 and expire_timestamp_ms != -1
     assert committed == (
         offset,
@@ -236,11 +248,18 @@ def test_group_is_encoded_in_version_3_as_by_kio(group: GroupMetadata) -> None:
     assert encode_group_value(group) == encoded(as_entity(group, 3))
 
 
-@given(int64s, int32s, texts, int64s, st.none() | int64s, st.none() | st.uuids())
+@given(
+    int64s,
+    int32s,
+    st.none() | texts | st.text("ü", min_size=62, max_size=65),
+    int64s,
+    st.none() | int64s,
+    st.none() | st.uuids(),
+)
 def test_encoded_commit_is_decoded_by_kio(
     offset: int,
     leader_epoch: int,
-    metadata: str,
+    metadata: str | None,
     timestamp_ms: int,
     expire_ms: int | None,
     topic_id: uuid.UUID | None,
@@ -251,7 +270,7 @@ def test_encoded_commit_is_decoded_by_kio(
     assert value[:2] == version.to_bytes(2, "big")
     message, size = entity_reader(commit_entity(version))(value, 2)
     assert size == len(value) - 2
-    assert (message.offset, message.metadata) == (offset, metadata)
+    assert (message.offset, message.metadata) == (offset, metadata or "")
     assert message.commit_timestamp == timestamp_ms
     if expire_ms is None:
         assert (message.leader_epoch, message.topic_id) == (leader_epoch, topic_id)
