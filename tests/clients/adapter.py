@@ -113,6 +113,8 @@ class Consumer(Protocol):
 
     rebalances: int
     """The number of assignments since the consumer subscribed."""
+    rebalance_calls: list[tuple[str, list[Partition]]]
+    """Calls of its rebalance listener (assigned, revoked or lost) with their partitions, if any."""
 
     def subscribe(self, *topics: str) -> None: ...
 
@@ -142,6 +144,13 @@ class Consumer(Protocol):
 
     def close(self) -> None:
         """Close the library's consumer. A dynamic member leaves its group."""
+
+
+def note_rebalance(consumer: Consumer, call: str, partitions: Iterable[Any]) -> None:
+    """`call`: assigned, revoked or lost; `partitions`: of the library's type."""
+    consumer.rebalances += call == "assigned"
+    if found := sorted(Partition(each.topic, each.partition) for each in partitions):
+        consumer.rebalance_calls.append((call, found))
 
 
 class Admin(Protocol):
@@ -236,28 +245,32 @@ class Client:
 # --- kafka-python and aiokafka, whose classes have the same methods
 
 
-class RebalanceCounter:
-    """A rebalance listener for either library."""
+class RebalanceListener:
+    """For either library. aiokafka does not call on_partitions_lost."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
 
-    def on_partitions_assigned(self, _assigned: object) -> None:
-        self._consumer.rebalances += 1
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        note_rebalance(self._consumer, "assigned", assigned)
 
-    def on_partitions_revoked(self, _revoked: object) -> None:
-        pass
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        note_rebalance(self._consumer, "revoked", revoked)
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        note_rebalance(self._consumer, "lost", lost)
 
 
 class PythonConsumer(Consumer):
     """`call("seek", …)` calls a method of the library's consumer. `partition_type` and
-    `listener_type` are the library's TopicPartition, and a RebalanceCounter that it accepts."""
+    `listener_type` are the library's TopicPartition, and a RebalanceListener that it accepts."""
 
     partition_type: Callable[[str, int], Any]
     listener_type: Callable[[Consumer], object]
 
     def __init__(self) -> None:
         self.rebalances = 0
+        self.rebalance_calls = []
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
         raise NotImplementedError

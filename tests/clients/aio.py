@@ -26,7 +26,7 @@ from .adapter import (
     Message,
     Partition,
     PythonConsumer,
-    RebalanceCounter,
+    RebalanceListener,
     Record,
     TransactionalProducer,
     committed_of,
@@ -57,7 +57,7 @@ ASSIGNORS = {
 }
 
 
-class Listener(RebalanceCounter, ConsumerRebalanceListener):
+class Listener(RebalanceListener, ConsumerRebalanceListener):
     pass
 
 

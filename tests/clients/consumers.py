@@ -112,6 +112,10 @@ class BackgroundConsumer:
         return self._consumer.rebalances
 
     @property
+    def rebalance_calls(self) -> list[tuple[str, list[Partition]]]:
+        return self._consumer.rebalance_calls
+
+    @property
     def error_code(self) -> int | None:
         """The code of the broker's error that ended the polling."""
         code = getattr(self.failure, "code", None) or getattr(self.failure, "errno", None)

@@ -37,7 +37,7 @@ from .adapter import (
     Message,
     Partition,
     PythonConsumer,
-    RebalanceCounter,
+    RebalanceListener,
     Record,
     TransactionalProducer,
     committed_of,
@@ -62,7 +62,7 @@ ASSIGNORS = {
 }
 
 
-class Listener(RebalanceCounter, ConsumerRebalanceListener):
+class Listener(RebalanceListener, ConsumerRebalanceListener):
     pass
 
 

@@ -32,6 +32,7 @@ from .adapter import (
     Partition,
     Record,
     TransactionalProducer,
+    note_rebalance,
 )
 from .consumers import until
 
@@ -91,13 +92,16 @@ class LibrdkafkaConsumer(Consumer):
         if settings.isolation_level is not None:
             options["isolation.level"] = settings.isolation_level
         self.rebalances = 0
+        self.rebalance_calls = []
         self._consumer = confluent_kafka.Consumer(options, logger=LOGGER)
 
     def subscribe(self, *topics: str) -> None:
-        self._consumer.subscribe(list(topics), on_assign=self._count)
-
-    def _count(self, _consumer: confluent_kafka.Consumer, _assigned: list[TopicPartition]) -> None:
-        self.rebalances += 1
+        self._consumer.subscribe(
+            list(topics),
+            on_assign=lambda _, partitions: note_rebalance(self, "assigned", partitions),
+            on_revoke=lambda _, partitions: note_rebalance(self, "revoked", partitions),
+            on_lost=lambda _, partitions: note_rebalance(self, "lost", partitions),
+        )
 
     def subscribe_pattern(self, pattern: str) -> None:
         self._consumer.subscribe([pattern])

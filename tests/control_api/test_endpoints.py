@@ -6,52 +6,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from kohort.control_api import groups, transactions
 from kohort.control_api.control import Control
 from kohort.control_api.server import ControlServer
 from kohort.testing import Kafka
 from kohort.testing.faults.faults import UnusedFault
 
+from ..testing.conftest import Service
 from .conftest import ApiClient
-
-
-class Service:
-    """A consumer in its own thread, which reads and commits."""
-
-    def __init__(self, kafka: Kafka) -> None:
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": "billing",
-                "client.id": "service",
-                "auto.offset.reset": "earliest",
-                "heartbeat.interval.ms": 50,
-                "auto.commit.interval.ms": 20,
-                "reconnect.backoff.ms": 1,
-                "retry.backoff.ms": 10,
-                "log_level": 0,
-            }
-        )
-        self._consumer.subscribe(["orders"])
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._is_over.is_set():
-            self._consumer.poll(0.05)
-
-    def close(self) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self._consumer.close()
 
 
 @pytest.fixture
 def service(api: ApiClient, kafka: Kafka) -> Iterator[Service]:
     assert api("POST", "/topics/orders", partitions=1).status == 200
-    service = Service(kafka)
+    service = Service(kafka, "billing", "orders")
     yield service
     service.close()
 

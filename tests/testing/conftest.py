@@ -86,6 +86,12 @@ class Service:
         self._consumer.close()
 
 
+NewCommitter = Callable[..., Committer]
+"""The fixture `new_committer`; with a broker as its first argument, `committer_of`."""
+NewService = Callable[..., Service]
+"""The fixture `new_service`."""
+
+
 @pytest.fixture(params=["classic", "consumer"])
 def protocol(request: pytest.FixtureRequest) -> str:
     """The group protocol, for tests of what is the same for both."""
@@ -93,18 +99,18 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def committer(kafka: Kafka, committer_of: Callable[..., Committer]) -> Committer:
+def committer(kafka: Kafka, committer_of: NewCommitter) -> Committer:
     return committer_of(kafka)
 
 
 @pytest.fixture
-def new_committer(kafka: Kafka, committer_of: Callable[..., Committer]) -> Callable[..., Committer]:
+def new_committer(kafka: Kafka, committer_of: NewCommitter) -> NewCommitter:
     kafka.topic("orders", partitions=2)
     return partial(committer_of, kafka)
 
 
 @pytest.fixture
-def committer_of() -> Iterator[Callable[..., Committer]]:
+def committer_of() -> Iterator[NewCommitter]:
     """For brokers that a test creates itself."""
     created: list[Committer] = []
 
@@ -136,7 +142,7 @@ def service(kafka: Kafka) -> Iterator[Service]:
 
 
 @pytest.fixture
-def new_service(kafka: Kafka) -> Iterator[Callable[..., Service]]:
+def new_service(kafka: Kafka) -> Iterator[NewService]:
     kafka.topic("orders", partitions=2)
     created: list[Service] = []
 

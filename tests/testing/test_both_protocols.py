@@ -1,16 +1,12 @@
 """What is the same for groups of the classic and of the consumer protocol (KIP-848): state, waits,
 history and checks, with librdkafka's consumers as members."""
 
-from collections.abc import Callable
-
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
 
-from .conftest import Service
+from .conftest import NewService
 
 pytestmark = pytest.mark.clients
-
-NewService = Callable[..., Service]
 
 
 def test_members_are_described_with_their_partitions(

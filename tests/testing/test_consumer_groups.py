@@ -2,17 +2,14 @@
 wait for, control by a test, faults by member epoch, and mixed groups."""
 
 import re
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 from kohort.testing import BarrierTimeout, Kafka, UnusedFault
 
-from .conftest import Service
+from .conftest import NewService
 
 pytestmark = pytest.mark.clients
-
-NewService = Callable[..., Service]
 
 
 @pytest.fixture

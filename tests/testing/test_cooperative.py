@@ -1,12 +1,11 @@
 """Cooperative groups rebalance twice: in between they are Stable, but not done."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
 
-from .conftest import Service
+from .conftest import NewService
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -14,7 +13,7 @@ COOPERATIVE = "cooperative-sticky"
 @pytest.mark.clients
 @pytest.mark.parametrize("strategy", [COOPERATIVE, "range"])
 def test_wait_stable_includes_the_second_cooperative_rebalance(
-    kafka: Kafka, new_service: Callable[..., Service], strategy: str
+    kafka: Kafka, new_service: NewService, strategy: str
 ) -> None:
     group = kafka.group("billing")
     for members, client_id in enumerate(["one", "two"], start=1):

@@ -1,6 +1,5 @@
 """Disks that are full, fail, tear writes or lose data: the responses, and the state afterwards."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,10 +8,10 @@ from confluent_kafka import KafkaError, Producer
 from kohort.protocol.errors import ApiError
 from kohort.testing import BarrierTimeout, Kafka, UnusedFault
 
+from .conftest import Committer, NewCommitter
+
 pytestmark = pytest.mark.clients
 
-NewCommitter = Callable[..., Any]
-"""Committer of conftest.py"""
 GROUPS = "__consumer_offsets"
 
 
@@ -131,7 +130,7 @@ def test_produce_raises_if_the_disk_is_full(kafka: Kafka) -> None:
     assert kafka.topic("orders").records() == []
 
 
-def test_lost_partitions_are_empty_after_a_restart(kafka: Kafka, committer: Any) -> None:
+def test_lost_partitions_are_empty_after_a_restart(kafka: Kafka, committer: Committer) -> None:
     kafka.topic("orders").produce(["a"], partition=1)
     committer.commit(1)
     with pytest.raises(LookupError, match="The disk has no folder of order"):

@@ -1,15 +1,12 @@
 """Explanations: repeated requests, held requests, members abandoned because of faults."""
 
-import asyncio
-import contextlib
 import re
 from collections.abc import Callable
+from contextlib import closing
 
 import confluent_kafka
 import pytest
-from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
-from kafka import KafkaConsumer
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.explanation.explanation import LAST_REQUESTS
 from kohort.testing.fake_members.fake_member import GroupProtocol
@@ -17,11 +14,11 @@ from kohort.testing.timeline.timeline import deduplicate
 from support.member import Member, only_member
 from support.wire import Client
 
-from .conftest import Service
+from ..clients.adapter import ConsumerSettings, Partition
+from ..clients.member import LIBRARIES, load
+from .conftest import NewService, Service
 
 pytestmark = pytest.mark.clients
-
-NewService = Callable[..., Service]
 
 
 def test_equal_lines_of_one_api_are_merged() -> None:
@@ -143,47 +140,22 @@ def test_a_timeline_does_not_repeat_the_name_of_an_event(kafka: Kafka) -> None:
 # --- hints
 
 
-def poll_kafka_python(kafka: Kafka, topic: str, *, group: str | None = "billing") -> None:
-    consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=kafka.bootstrap_servers,
-        client_id="till",
-        group_id=group,
-        metadata_max_age_ms=100,
+def poll_until_it_fetches(
+    kafka: Kafka, library: str, topic: str, *, group: str | None = "billing"
+) -> None:
+    """With another topic than `orders`, until the client has metadata of it."""
+    settings = ConsumerSettings(
+        group, client_id="till", auto_offset_reset="latest", creates_topics=True
     )
-    try:
-        # kafka-python 3.0 sometimes hangs if a short poll ends during a rebalance.
-        kafka.wait(lambda: consumer.poll(200) or fetches_or_unknown_topic(kafka))
-    finally:
-        consumer.close()
-
-
-def poll_librdkafka(kafka: Kafka, topic: str, *, group: str | None = "billing") -> None:
-    config = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till", "log_level": 0}
-    consumer = confluent_kafka.Consumer({**config, "group.id": group or "unused"})
-    if group is None:
-        consumer.assign([confluent_kafka.TopicPartition(topic, 0, confluent_kafka.OFFSET_END)])
-    else:
-        consumer.subscribe([topic])
-    try:
-        kafka.wait(lambda: consumer.poll(0.01) or fetches_or_unknown_topic(kafka))
-    finally:
-        consumer.close()
-
-
-def poll_aiokafka(kafka: Kafka, topic: str, *, group: str | None = "billing") -> None:
-    async def poll() -> None:
-        consumer = AIOKafkaConsumer(
-            topic, bootstrap_servers=kafka.bootstrap_servers, client_id="till", group_id=group
-        )
-        await consumer.start()
-        try:
-            while not fetches_or_unknown_topic(kafka):
-                await consumer.getmany(timeout_ms=10)
-        finally:
-            await consumer.stop()
-
-    asyncio.run(poll())
+    with (
+        closing(load(library)(kafka.bootstrap_servers)) as client,
+        closing(client.consumer(settings)) as consumer,
+    ):
+        if group is None:
+            consumer.assign(Partition(topic, 0))
+        else:
+            consumer.subscribe(topic)
+        kafka.wait(lambda: consumer.poll() or fetches_or_unknown_topic(kafka))
 
 
 def fetches_or_unknown_topic(kafka: Kafka) -> bool:
@@ -195,16 +167,13 @@ def fetches_or_unknown_topic(kafka: Kafka) -> bool:
     )
 
 
-POLLS = [poll_kafka_python, poll_librdkafka, poll_aiokafka]
-
-
-@pytest.mark.parametrize("poll", POLLS)
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("group", ["billing", None])
 def test_a_consumer_that_started_at_the_end_is_named(
-    kafka: Kafka, poll: Callable[..., None], group: str | None
+    kafka: Kafka, library: str, group: str | None
 ) -> None:
     kafka.topic("orders", partitions=1).produce(["one", "two"])
-    poll(kafka, "orders", group=group)
+    poll_until_it_fetches(kafka, library, "orders", group=group)
     hint = (
         "Consumer till started at the end of orders-0 (latest), after 2 records. To read them, set "
         "auto.offset.reset of the client to earliest, or produce after the assignment."
@@ -216,13 +185,11 @@ def test_a_consumer_that_started_at_the_end_is_named(
 
 
 # aiokafka itself raises UnknownTopicOrPartitionError.
-@pytest.mark.parametrize("poll", [poll_kafka_python, poll_librdkafka])
+@pytest.mark.parametrize("library", ["kafka-python", "librdkafka"])
 @pytest.mark.kafka(config={"auto.create.topics.enable": "false"})
-def test_a_mistyped_topic_is_named_with_a_similar_one(
-    kafka: Kafka, poll: Callable[..., None]
-) -> None:
+def test_a_mistyped_topic_is_named_with_a_similar_one(kafka: Kafka, library: str) -> None:
     kafka.topic("orders", partitions=1).produce(["one"])
-    poll(kafka, "oders")
+    poll_until_it_fetches(kafka, library, "oders")
     with pytest.raises(
         BarrierTimeout, match=r"Topic oders, .* till.*, does not exist: did you mean orders"
     ):
@@ -230,12 +197,10 @@ def test_a_mistyped_topic_is_named_with_a_similar_one(
 
 
 # librdkafka's consumer does not create topics (allow.auto.create.topics).
-@pytest.mark.parametrize("poll", [poll_kafka_python, poll_aiokafka])
-def test_a_topic_that_a_mistyped_name_has_created_is_named(
-    kafka: Kafka, poll: Callable[..., None]
-) -> None:
+@pytest.mark.parametrize("library", ["kafka-python", "aiokafka"])
+def test_a_topic_that_a_mistyped_name_has_created_is_named(kafka: Kafka, library: str) -> None:
     kafka.topic("orders", partitions=1).produce(["one"])
-    poll(kafka, "oders")
+    poll_until_it_fetches(kafka, library, "oders")
     hint = (
         "Topic oders did not exist until till requested it (auto.create.topics.enable), and has no "
         "records: did you mean orders?"
@@ -394,7 +359,7 @@ def test_the_age_of_a_request_does_not_depend_on_the_clock_of_the_broker(kafka: 
 def test_a_consumer_that_has_sought_back_is_no_longer_at_the_end(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1).produce(["a", "b"])
     config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"}
-    with contextlib.closing(Consumer({**config, "auto.offset.reset": "latest"})) as consumer:
+    with closing(Consumer({**config, "auto.offset.reset": "latest"})) as consumer:
         consumer.subscribe(["orders"])
         kafka.wait(lambda: consumer.poll(0.02) or consumer.assignment())
         kafka.wait(lambda: consumer.poll(0.02) or "started at the end" in explain(kafka))

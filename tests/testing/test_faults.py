@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,7 +14,10 @@ from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults.faults import NEAR_MISSES_MAX
 from support.wire import Client
 
-from .conftest import Committer
+from ..clients.adapter import ConsumerSettings, Partition
+from ..clients.consumers import until
+from ..clients.member import LIBRARIES, load
+from .conftest import Committer, NewCommitter
 
 pytestmark = pytest.mark.clients
 
@@ -152,7 +155,7 @@ def test_a_client_retries_after_half_a_response_or_a_corrupt_one(
 
 
 def test_a_fault_applies_only_to_matching_requests(
-    kafka: Kafka, new_committer: Callable[..., Committer]
+    kafka: Kafka, new_committer: NewCommitter
 ) -> None:
     mine, other = new_committer(client_id="mine"), new_committer(client_id="other")
     fault = kafka.faults.answer(
@@ -170,6 +173,22 @@ def test_a_fault_applies_only_to_matching_requests(
         mine.commit(4, partition=1)
     mine.commit(5, partition=1)
     assert [each.offsets for each in fault.fired] == [{("orders", 1): 4}]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_client_id_filter_matches_all_connections_of_one_client(
+    kafka: Kafka, library: str
+) -> None:
+    kafka.topic("orders", partitions=1).produce(["tea"])
+    fault = kafka.faults.drop("Fetch", client_id="till-1", times=2)
+    with closing(load(library)(kafka.bootstrap_servers)) as client:
+        for client_id in ("till-2", "till-1", "till-11"):
+            with closing(client.consumer(ConsumerSettings(client_id=client_id))) as consumer:
+                consumer.assign(Partition("orders", 0))
+                until(consumer.poll, f"{client_id} reads the record")
+    assert [each.client_id for each in fault.fired] == ["till-1", "till-1"]
+    # The client reconnects after each fault.
+    assert fault.fired[0].connection != fault.fired[1].connection
 
 
 def test_probability_with_a_seed_is_deterministic(kafka: Kafka, committer: Committer) -> None:

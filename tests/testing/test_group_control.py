@@ -14,11 +14,9 @@ from kohort.testing.group_control import Loading, evict
 from kohort.testing.loop_thread import TIMEOUT_SECONDS, iterations
 from support.wire import Client
 
-from .conftest import Committer, Service
+from .conftest import Committer, NewService, Service
 
 pytestmark = pytest.mark.clients
-
-NewService = Callable[..., Service]
 
 
 def test_rebalance_begins_a_rebalance(kafka: Kafka, service: Service) -> None:

@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import aiokafka
 import pytest
@@ -14,12 +13,9 @@ from kafka.structs import OffsetAndMetadata
 from kohort.testing import Kafka
 from support.wire import is_refused
 
-from .conftest import serving
+from .conftest import Committer, NewCommitter, NewService, Service, serving
 
 pytestmark = pytest.mark.clients
-
-NewCommitter = Callable[..., Any]
-"""Committer of conftest.py"""
 
 
 def events(kafka: Kafka) -> list[str]:
@@ -29,7 +25,7 @@ def events(kafka: Kafka) -> list[str]:
 # --- nodes
 
 
-def test_a_commit_succeeds_after_broker_down(kafka: Kafka, committer: Any) -> None:
+def test_a_commit_succeeds_after_broker_down(kafka: Kafka, committer: Committer) -> None:
     committer.commit(1)
     with ThreadPoolExecutor(1) as pool, kafka.broker_down():
         assert [node.is_up for node in kafka.nodes] == [False]
@@ -139,7 +135,7 @@ def test_the_address_of_a_node_may_be_ipv6() -> None:
 # --- crash and replay
 
 
-def test_the_state_after_a_crash_is_that_of_the_log(kafka: Kafka, service: Any) -> None:
+def test_the_state_after_a_crash_is_that_of_the_log(kafka: Kafka, service: Service) -> None:
     group = kafka.group("billing").wait_stable(members=1)
     group.wait_committed("orders", 0, 3)
     members, generation = group.members, group.generation
@@ -215,7 +211,7 @@ def test_a_restart_keeps_everything_with_each_durability(committer_of: NewCommit
             assert events(kafka) == ["restarted"]
 
 
-def test_a_frozen_clock_stays_frozen_across_a_crash(kafka: Kafka, service: Any) -> None:
+def test_a_frozen_clock_stays_frozen_across_a_crash(kafka: Kafka, service: Service) -> None:
     group = kafka.group("billing").wait_stable(members=1)
     assert service is not None
     kafka.clock.freeze()
@@ -261,7 +257,7 @@ def test_a_hold_continues_across_a_crash(kafka: Kafka) -> None:
         group.wait_stable(members=1)
 
 
-def test_a_crash_ends_the_loading_of_a_coordinator(kafka: Kafka, committer: Any) -> None:
+def test_a_crash_ends_the_loading_of_a_coordinator(kafka: Kafka, committer: Committer) -> None:
     committer.commit(1)
     with kafka.group("billing").loading():
         kafka.crash()
@@ -280,7 +276,7 @@ def test_the_nodes_of_a_reset_cluster_keep_their_addresses(committer_of: NewComm
 # --- snapshot, restore, fork
 
 
-def test_a_snapshot_can_be_restored_several_times(kafka: Kafka, committer: Any) -> None:
+def test_a_snapshot_can_be_restored_several_times(kafka: Kafka, committer: Committer) -> None:
     committer.commit(1)
     snapshot = kafka.snapshot()
     for _ in range(3):
@@ -293,7 +289,7 @@ def test_a_snapshot_can_be_restored_several_times(kafka: Kafka, committer: Any) 
 
 
 def test_members_rejoin_after_their_group_was_restored(
-    kafka: Kafka, new_service: Callable[..., Any]
+    kafka: Kafka, new_service: NewService
 ) -> None:
     new_service("first")
     group = kafka.group("billing").wait_stable(members=1)
@@ -310,7 +306,9 @@ def test_members_rejoin_after_their_group_was_restored(
     group.wait_stable(members=1)
 
 
-def test_a_fork_is_independent(kafka: Kafka, committer: Any, committer_of: NewCommitter) -> None:
+def test_a_fork_is_independent(
+    kafka: Kafka, committer: Committer, committer_of: NewCommitter
+) -> None:
     committer.commit(1)
     kafka.clock.advance(days=1)
     with kafka.fork() as other:

@@ -15,7 +15,7 @@ from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults.faults import Fault
 from support.wire import Client
 
-from .conftest import Committer, Service
+from .conftest import Committer, NewCommitter, NewService
 
 pytestmark = pytest.mark.clients
 
@@ -28,7 +28,7 @@ def taking(at_least_ms: int) -> Iterator[None]:
 
 
 def test_latency_delays_every_request_of_a_client_and_other_faults_apply_as_well(
-    kafka: Kafka, new_committer: Callable[..., Committer]
+    kafka: Kafka, new_committer: NewCommitter
 ) -> None:
     near, far = new_committer(client_id="near"), new_committer(client_id="far")
     latency = kafka.faults.latency(ms=40, jitter_ms=10, client_id="far")
@@ -151,7 +151,7 @@ def test_a_throttled_connection_is_not_read_for_the_throttle_time(kafka: Kafka) 
 
 
 def test_a_partitioned_consumer_is_removed_and_rejoins_when_the_network_is_back(
-    kafka: Kafka, new_service: Callable[..., Service]
+    kafka: Kafka, new_service: NewService
 ) -> None:
     new_service("near", session_timeout_ms=45_000)
     new_service("far", session_timeout_ms=45_000)
@@ -184,7 +184,7 @@ def test_the_response_to_an_earlier_request_is_withheld_as_well(kafka: Kafka) ->
 
 
 def test_a_client_that_is_cut_off_from_one_node_reaches_the_others(
-    committer_of: Callable[..., Committer],
+    committer_of: NewCommitter,
 ) -> None:
     with Kafka(nodes=2) as kafka:
         committer = committer_of(kafka)
@@ -198,7 +198,7 @@ def test_a_client_that_is_cut_off_from_one_node_reaches_the_others(
 
 
 def test_a_slow_sync_delays_the_response_to_a_commit(
-    committer_of: Callable[..., Committer],
+    committer_of: NewCommitter,
 ) -> None:
     with Kafka(durability="fsync") as kafka:
         committer = committer_of(kafka)

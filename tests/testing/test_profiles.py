@@ -3,77 +3,30 @@ requests that these did not know are rejected as they did."""
 
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 
-import confluent_kafka
 import pytest
-from aiokafka import AIOKafkaConsumer
-from kafka import KafkaConsumer, TopicPartition
 from kohort.protocol.apis import NEWEST, PROFILES
-from kohort.testing import AsyncKafka, Kafka
+from kohort.testing import Kafka
+
+from ..clients.adapter import ConsumerSettings, Partition
+from ..clients.consumers import until
+from ..clients.member import LIBRARIES, load
 
 pytestmark = pytest.mark.clients
 
 
-def with_kafka_python(kafka: Kafka) -> bytes:
-    consumer = KafkaConsumer(
-        "orders",
-        bootstrap_servers=kafka.bootstrap_servers,
-        group_id="billing",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
-    try:
-        record = next(consumer)
-        consumer.commit()
-        assert consumer.committed(TopicPartition("orders", 0)) == 1
-        return bytes(record.value)
-    finally:
-        consumer.close()
-
-
-def with_librdkafka(kafka: Kafka) -> bytes:
-    servers = {"bootstrap.servers": kafka.bootstrap_servers}
-    consumer = confluent_kafka.Consumer(
-        {**servers, "group.id": "billing", "auto.offset.reset": "earliest"}
-    )
-    try:
-        consumer.subscribe(["orders"])
-        message = consumer.poll(20)
-        assert message is not None
-        consumer.commit(message, asynchronous=False)
-        return bytes(message.value() or b"")
-    finally:
-        consumer.close()
-
-
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("consume", [with_kafka_python, with_librdkafka])
-def test_a_client_consumes_and_commits(profile: str, consume: Callable[[Kafka], bytes]) -> None:
-    with Kafka(profile=profile) as kafka:
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_client_consumes_and_commits(profile: str, library: str) -> None:
+    with Kafka(profile=profile) as kafka, closing(load(library)(kafka.bootstrap_servers)) as client:
         kafka.topic("orders", partitions=1).produce(["a"])
-        assert consume(kafka) == b"a"
-        assert kafka.group("billing").committed("orders", 0) == 1
-        check_versions(kafka, profile)
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-async def test_an_async_client_consumes_and_commits(profile: str) -> None:
-    async with AsyncKafka(profile=profile) as kafka:
-        kafka.topic("orders", partitions=1).produce(["a"])
-        consumer = AIOKafkaConsumer(
-            "orders",
-            bootstrap_servers=kafka.bootstrap_servers,
-            group_id="billing",
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-        )
-        await consumer.start()
-        try:
-            assert (await consumer.getone()).value == b"a"
-            await consumer.commit()
-        finally:
-            await consumer.stop()
+        with closing(client.consumer(ConsumerSettings("billing"))) as consumer:
+            consumer.subscribe("orders")
+            until(lambda: [each.value for each in consumer.poll()] == [b"a"], "it reads the record")
+            consumer.commit()
+            assert consumer.committed(Partition("orders", 0)) == 1
         assert kafka.group("billing").committed("orders", 0) == 1
         check_versions(kafka, profile)
 

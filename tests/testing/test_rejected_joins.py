@@ -1,16 +1,14 @@
 """Clients whose join is rejected are explained, with librdkafka's consumers."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
 
-from .conftest import Service
+from .conftest import NewService, Service
 
 pytestmark = pytest.mark.clients
-
-NewService = Callable[..., Service]
 
 
 @pytest.fixture
