@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +18,7 @@ from kohort.testing.recorded_request import RecordedRequest
 from kohort.testing.timeline.timeline import LINE_LENGTH_MAX, format_duration, timeline
 from support.wire import Client
 
-from .conftest import Committer, Service
+from .conftest import NewCommitter, NewService
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -142,7 +141,7 @@ def test_a_duration_is_formatted_in_its_largest_unit(ms: int, text: str) -> None
 
 @pytest.mark.clients
 def test_a_rejected_commit_has_its_error_and_whether_a_fault_did_it(
-    kafka: Kafka, new_committer: Callable[..., Committer]
+    kafka: Kafka, new_committer: NewCommitter
 ) -> None:
     kafka.faults.answer("OffsetCommit", error="GROUP_AUTHORIZATION_FAILED")
     with pytest.raises(KafkaException):
@@ -170,7 +169,6 @@ def test_requests_to_move_replicas_and_describe_the_quorum_have_partitions(kafka
     assert described.partitions == (("__cluster_metadata", 0),)
 
 
-@pytest.mark.clients
 def sample(schema: Schema) -> SimpleNamespace:
     """Return a message with one item in each array."""
     values: dict[str, Any] = {}
@@ -203,8 +201,9 @@ def test_topics_and_partitions_of_every_message_are_found(api: Api) -> None:
             assert found <= {("orders", 7)}
 
 
+@pytest.mark.clients
 def test_a_generation_has_the_assignment_of_its_leader(
-    kafka: Kafka, new_service: Callable[..., Service]
+    kafka: Kafka, new_service: NewService
 ) -> None:
     group = kafka.group("billing")
     new_service("one")
@@ -240,7 +239,6 @@ def test_generations_and_assignments_continue_when_the_coordinator_moves(protoco
         assert [each.until_ms for each in group.assignments][-1] is None
 
 
-@pytest.mark.clients
 def test_changes_of_the_clock_are_in_the_timeline(kafka: Kafka) -> None:
     kafka.clock.freeze()
     kafka.clock.advance(minutes=5)
@@ -277,12 +275,9 @@ FAILING = """
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize("options", [(), ("-n1",)], ids=["one process", "xdist"])
-def test_a_failed_test_has_a_report_of_its_broker(
-    pytester: pytest.Pytester, options: tuple[str, ...]
-) -> None:
+def test_a_failed_test_has_a_report_of_its_broker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(FAILING)
-    result = run(pytester, *options)
+    result = run(pytester)
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [

@@ -74,13 +74,15 @@ class Content(HTMLParser):
 
 
 @pytest.mark.parametrize("options", [(), ("-n1",)], ids=["one process", "xdist"])
-def test_a_run_is_one_page_with_failed_tests_first(
+def test_a_run_is_one_page_with_failed_tests_first_and_their_reports_are_printed(
     pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:
     pytester.makepyfile(TESTS)
     result = run(pytester, "--kafka-timeline=reports/timeline.html", *options)
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["timeline of 2 tests: *timeline.html"])
+    result.stdout.fnmatch_lines(
+        ["*- kafka -*", "Group shipping is Stable *", "timeline of 2 tests: *timeline.html"]
+    )
     html = Path(pytester.path, "reports", "timeline.html").read_text()
     content = Content(html)
     assert (content.open, content.references) == ([], [])

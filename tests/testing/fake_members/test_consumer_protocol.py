@@ -1,15 +1,12 @@
 """Fake members of the consumer protocol (KIP-848), also beside a real consumer."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from kohort.testing import BarrierTimeout, FakeMemberRejected, Kafka
 from support.wire import Client
 
-from ..conftest import Service
-
-NewService = Callable[..., Service]
+from ..conftest import NewService
 
 
 @pytest.fixture
@@ -94,6 +91,7 @@ def test_a_fenced_member_joins_again_with_its_id(orders: Kafka) -> None:
 
 
 def test_a_fenced_member_is_explained_before_and_after_its_next_heartbeat(orders: Kafka) -> None:
+    orders.clock.freeze()
     member = orders.fake_member("billing", ["orders"], protocol="consumer", client_id="app")
     member.wait_owned(4)
     member_id = member.member_id
