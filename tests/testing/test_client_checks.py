@@ -1,7 +1,6 @@
 """Findings of the client checks, no findings for correct clients, and how they are reported."""
 
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from kafka import KafkaConsumer
 from kohort.testing import ClientCheckError, Kafka
 from support.member import TOPIC, Member, only_member, rebalance
 
-from .conftest import Service
+from .conftest import NewService
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -233,7 +232,7 @@ def test_a_commit_ahead_of_delivery_is_a_finding(kafka: Kafka, offset: int, is_a
 
 @pytest.mark.clients
 def test_the_checks_and_filters_work_after_a_topic_was_deleted(
-    kafka: Kafka, new_service: Callable[..., Service]
+    kafka: Kafka, new_service: NewService
 ) -> None:
     """Fetches have topic ids, whose names must remain the same."""
     new_service("reader")
@@ -260,27 +259,6 @@ def test_a_client_may_commit_the_offset_it_seeks_to(kafka: Kafka) -> None:
         one.fetch(100)
         one.commit_offset(100)
     assert found(kafka) == []
-
-
-@pytest.mark.clients
-def test_members_that_join_work_and_leave_have_no_findings(
-    kafka: Kafka, new_service: Callable[..., Service]
-) -> None:
-    topic = kafka.topic("orders", partitions=2)
-    group = kafka.group("billing")
-    new_service("one")
-    group.wait_stable(members=1)
-    topic.produce(["a"] * 20)
-    two = new_service("two")
-    group.wait_stable(members=2)
-    topic.produce(["a"] * 20)
-    two.close()
-    group.wait_stable(members=1)
-    topic.produce(["a"] * 20)
-    for partition in (0, 1):
-        group.wait_committed("orders", partition, 30)
-    assert kafka.client_checks.findings == []
-    kafka.client_checks.check()
 
 
 def test_only_a_client_left_open_is_a_finding(kafka: Kafka) -> None:

@@ -26,16 +26,6 @@ def test_a_test_waits_for_a_consumer_and_inspects_it(kafka: Kafka, service: Serv
     assert commit.errors == ()
 
 
-@pytest.mark.clients
-def test_advancing_the_clock_expires_a_session(kafka: Kafka, service: Service) -> None:
-    group = kafka.group("billing").wait_stable(members=1)
-    first = group.members[0].member_id
-    kafka.clock.advance(minutes=5)
-    assert [g.cause for g in group.generations] == ["member joined", "session expired"]
-    group.wait_stable(members=1)  # it is informed by its next heartbeat, and rejoins
-    assert group.members[0].member_id != first
-
-
 def test_a_barrier_timeout_explains_the_group(kafka: Kafka) -> None:
     with pytest.raises(BarrierTimeout) as raised:
         kafka.group("billing").wait_stable(members=1, timeout=0.01)
@@ -267,13 +257,6 @@ def test_a_reset_broker_is_empty(kafka: Kafka) -> None:
     assert kafka.bootstrap_servers == before
     assert kafka.topic("orders", partitions=3).records() == []
     assert kafka.groups == []
-
-
-def test_a_reset_cluster_keeps_its_addresses() -> None:
-    with Kafka(nodes=3) as kafka:
-        before = kafka.bootstrap_servers
-        kafka.reset()
-        assert kafka.bootstrap_servers == before
 
 
 def test_a_wait_continues_across_a_reset(kafka: Kafka) -> None:

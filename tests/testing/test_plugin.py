@@ -17,27 +17,6 @@ def run(pytester: pytest.Pytester, *options: str, more: str = "") -> pytest.RunR
     return pytester.runpytest_inprocess("-p", "no:randomly", *options, *quiet)
 
 
-def test_an_unused_fault_fails_its_test_only(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        def test_with_a_typing_error_in_its_group(kafka):
-            kafka.faults.answer("OffsetCommit", error="NOT_COORDINATOR", group="biling")
-
-        def test_with_a_typing_error_in_its_transactional_id(kafka):
-            kafka.transactions.hold_markers("biling-1")
-
-        def test_of_something_else(kafka):
-            assert kafka.faults.all == []
-        """
-    )
-    result = run(pytester)
-    result.assert_outcomes(failed=2, passed=1)
-    result.stdout.fnmatch_lines(
-        ["unused fault at the end of the test", "OffsetCommit (group biling)*"]
-    )
-    result.stdout.fnmatch_lines(["markers (transactional_id biling-1): held back, fired 0"])
-
-
 @pytest.mark.parametrize(
     ("ini", "options", "origin"),
     [

@@ -209,14 +209,6 @@ def test_a_transaction_times_out_by_the_clock(kafka: Kafka, new_producer: NewPro
     assert prepared.at_ms == began_ms + TRANSACTION_TIMEOUT_MS
 
 
-def test_run_until_stops_when_a_transaction_has_timed_out(
-    kafka: Kafka, new_producer: NewProducer
-) -> None:
-    begin(new_producer())
-    kafka.clock.run_until(lambda: kafka.transactions.describe("billing-1").age_ms is None)
-    assert kafka.transactions.describe("billing-1").state == "CompleteAbort"
-
-
 def test_abort_ends_a_transaction_and_fences_its_producer(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
@@ -454,20 +446,6 @@ def test_markers_are_held_after_a_crash_as_well(kafka: Kafka, new_producer: NewP
         assert held.wait() == ["billing-1"]
         assert kafka.transactions.describe("billing-1").state == "PrepareCommit"
     kafka.transactions.wait("billing-1", "committed")
-
-
-def test_a_group_explains_that_its_consumer_waits_for_a_transaction(
-    kafka: Kafka, new_producer: NewProducer, reader: Consumer
-) -> None:
-    begin(new_producer())
-    poll_until_fetched(kafka, reader)
-    kafka.clock.freeze()
-    age_ms = kafka.transactions.describe("billing-1").age_ms or 0
-    kafka.clock.advance(ms=12_000 - age_ms)
-    assert (
-        " Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 "
-        "has been open for 12 s (timeout 1 min)."
-    ) in kafka.group("ledger").explain()
 
 
 def test_a_report_does_not_repeat_the_sentences_of_the_failed_wait(

@@ -58,16 +58,6 @@ def test_a_commit_without_a_response_is_a_network_exception(kafka: Kafka) -> Non
     assert fake.commit("orders", 7, 3) == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def test_holds_apply_to_fake_members(kafka: Kafka) -> None:
-    kafka.topic("orders", partitions=1)
-    group = kafka.group("billing")
-    with group.hold_syncs() as held:
-        fake = kafka.fake_member("billing", topics=["orders"])
-        held.wait()
-        assert (fake.owned, fake.generation) == ([], 1)
-    fake.wait_owned(1)
-
-
 def test_an_evicted_fake_member_rejoins_with_another_id(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     fake = kafka.fake_member("billing", topics=["orders"])

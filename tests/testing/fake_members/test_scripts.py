@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from kohort.assignors.resolve import AssignorNotFound
 from kohort.testing import BarrierTimeout, Kafka
-from kohort.testing.aio import AsyncKafka
 
 
 def test_fake_members_share_a_topic(kafka: Kafka) -> None:
@@ -262,21 +261,6 @@ def test_a_new_subscription_rebalances_the_group(kafka: Kafka) -> None:
     assert kafka.group("billing").generations[-1].cause == "subscription changed"
 
 
-def test_connect_workers_wait_for_the_scheduled_rebalance_delay(kafka: Kafka) -> None:
-    kafka.clock.freeze()
-    worker = {"protocol_type": "connect", "connectors": {"sink": 1, "source": 1}}
-    first = kafka.fake_member("connect-cluster", **worker)
-    second = kafka.fake_member("connect-cluster", **worker)
-    first.wait_owned(2)
-    second.wait_owned(2)
-    second.kill()
-    kafka.clock.advance(minutes=4)  # past the session, not past scheduled.rebalance.max.delay
-    assert len(first.owned) == 2
-    kafka.clock.advance(minutes=4)
-    assert len(first.owned) == 4
-    assert first.owned == [("sink", -1), ("sink", 0), ("source", -1), ("source", 0)]
-
-
 def test_a_hundred_fake_members_join_within_few_rebalances(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=100)
     group = kafka.group("billing")
@@ -322,9 +306,3 @@ def test_evict_disconnected_applies_to_fake_members() -> None:
         kafka.group("billing").wait_stable(members=2)
         killed.kill()
         other.wait_owned(2)
-
-
-async def test_an_async_fake_member_is_awaited(async_kafka: AsyncKafka) -> None:
-    async_kafka.topic("orders", partitions=2)
-    fake = await async_kafka.fake_member("billing", topics=["orders"])
-    assert await fake.wait_owned(2) == [("orders", 0), ("orders", 1)]
