@@ -1,6 +1,7 @@
-"""Logs with a write-ahead log on a faulty disk, and a thread pool that is run step by step."""
+"""Logs with a group commit on a faulty disk, and a thread pool that is run step by step."""
 
 import errno
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -46,7 +47,9 @@ class Pooled:
 
 
 class Broker:
-    """One run of the storage layer. `pool` contains the pending work of the thread pool."""
+    """One run of the storage layer. `pool` contains the pending work of the thread pool, and
+    `results` the values whose callbacks were called, in order. With `sync_seconds`, the next sync
+    goes to the pool; with 0, that of a single log runs inline."""
 
     def __init__(
         self,
@@ -55,34 +58,40 @@ class Broker:
         durability: Durability = "fsync",
         bytes_max: int = 1 << 20,
         segment_bytes: int = 1 << 20,
+        has_write_ahead: bool = True,
+        sync_seconds: float = 1,
     ) -> None:
         self.files = files
         self.due: list[Callable[[], None]] = []
         self.pool: list[Pooled] = []
         self.ahead = WriteAheadLog(DATA, files, bytes_max)
-        self.seconds = 0.0
+        seconds = itertools.count(step=sync_seconds)
+        write_ahead = self.ahead if has_write_ahead else None
         self.group_commit = GroupCommit(
             durability=durability,
             call_soon=self.due.append,
             sync_all=lambda syncs, done: self.pool.append(Pooled(syncs, done)),
-            write_ahead=self.ahead,
-            seconds=self._next_second,
+            write_ahead=write_ahead,
+            seconds=lambda: next(seconds),
         )
         config = LogConfig(segment_bytes=segment_bytes, sync_at_open=durability == "fsync")
         self.logs = {
-            name: Log.open(DATA / name, files, config, write_ahead=self.ahead) for name in NAMES
+            name: Log.open(DATA / name, files, config, write_ahead=write_ahead) for name in NAMES
         }
         self.results: dict[str, OSError | None] = {}
-
-    def _next_second(self) -> float:
-        # Each sync is slow enough that the next one goes to the pool.
-        self.seconds += 1
-        return self.seconds
 
     def append(self, name: str, value: str) -> None:
         log = self.logs[name]
         self.group_commit.append(log, [(b"key", value.encode())], 1_000)
-        self.group_commit.on_durable(log, lambda error: self.results.update({value: error}))
+        self.group_commit.on_durable(log, self.record(value))
+
+    def record(self, value: str) -> Callable[[OSError | None], None]:
+        """Return a callback that stores its result; a second call is stored as `VALUE, again`."""
+
+        def called(error: OSError | None) -> None:
+            self.results[f"{value}, again" if value in self.results else value] = error
+
+        return called
 
     def run_due(self) -> None:
         due = self.due.copy()
@@ -90,11 +99,16 @@ class Broker:
         for callback in due:
             callback()
 
+    def finish_syncs(self) -> None:
+        pool = self.pool.copy()
+        self.pool.clear()
+        for each in pool:
+            each.finish()
+
     def iterate(self) -> None:
         while self.due or self.pool:
             self.run_due()
-            while self.pool:
-                self.pool.pop(0).finish()
+            self.finish_syncs()
 
     def flush(self, value: str, names: Sequence[str] = NAMES) -> None:
         """Append to several logs and finish the flush."""
