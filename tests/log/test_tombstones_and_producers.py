@@ -3,37 +3,23 @@ markers."""
 
 from __future__ import annotations
 
-import struct
 import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from kohort.log.batch import TRANSACTIONAL, BatchHeader
 from kohort.log.cleaner import OffsetMap
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
-from kohort.log.producer_state import ProducerStates
+from kohort.log.producer_state import ABORT, COMMIT, ProducerStates
 from kohort.log.records import records
-from support.log import DAY_MS, NOW_MS, TERMS, NewRecord, build, compact, content, headers, put
+from support.log import DAY_MS, NOW_MS, TERMS, compact, content, headers, put, put_marker
 
 from .test_cleaner import FOLDER, opened
 
 LATER = TERMS._replace(now_ms=NOW_MS + DAY_MS // 2)
 TOO_LATE = TERMS._replace(now_ms=NOW_MS + DAY_MS)
-COMMIT, ABORT = 1, 0
-
-
-def marker(log: Log, producer_id: int, kind: int, epoch: int = 0) -> int:
-    return log.append(
-        build(
-            [NewRecord(struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0), NOW_MS)],
-            base_offset=log.end_offset,
-            attributes=TRANSACTIONAL | CONTROL,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-        )
-    )
 
 
 def by_offset(log: Log) -> dict[int, BatchHeader]:
@@ -112,9 +98,9 @@ def test_an_aborted_transaction_is_ignored_and_removed() -> None:
     put(log, [("a", "1"), ("b", "1")])
     transaction = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     put(log, [("a", "never")], base_sequence=0, **transaction)
-    marker(log, 7, ABORT)
+    put_marker(log, 7, ABORT)
     put(log, [("b", "2")], base_sequence=1, **transaction)
-    end = marker(log, 7, COMMIT)
+    end = put_marker(log, 7, COMMIT)
     put(log, [("c", "1")])
     log.roll()
     compact(log)
@@ -146,7 +132,7 @@ def test_compaction_ends_at_an_open_transaction() -> None:
     assert done.end_offset == first
     assert [offset for offset, _, _ in content(log)] == [1, 2, 3]
     assert compact(log, first).end_offset == first
-    marker(log, 7, ABORT)
+    put_marker(log, 7, ABORT)
     log.roll()
     assert compact(log, first).end_offset == log.end_offset
     assert [offset for offset, _, _ in content(log)] == [3]
@@ -155,7 +141,7 @@ def test_compaction_ends_at_an_open_transaction() -> None:
 def test_a_marker_alone_keeps_the_epoch_of_its_producer() -> None:
     log = opened(MemoryFiles())
     put(log, [("a", "1")])
-    at = marker(log, 7, COMMIT, epoch=4)
+    at = put_marker(log, 7, COMMIT, epoch=4)
     put(log, [("b", "1")])
     log.roll()
     for terms in (TERMS, LATER):

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kohort.log.batch import TRANSACTIONAL
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.log.producer_state import ABORT, COMMIT, EndMarker, encode_marker
+from kohort.log.producer_state import ABORT, COMMIT
 from kohort.testing.faults.files import FaultyFiles
-from support.log import NOW_MS, TERMS, NewRecord, build, compact
+from support.log import TERMS, compact, put, put_marker
 
 FOLDER = Path("/data/orders-0")
-TRANSACTIONAL, CONTROL = 0x10, 0x20
 ENTRY = struct.Struct(">hqqqq")
 SEGMENT_BYTES = 400
 
@@ -32,23 +32,9 @@ def open_log(files: FaultyFiles) -> Log:
     return Log.open(FOLDER, files, LogConfig(segment_bytes=SEGMENT_BYTES))
 
 
-def send(log: Log, producer_id: int, key: str = "k") -> None:
-    record = NewRecord(key.encode(), b"v", NOW_MS)
+def send(log: Log, producer_id: int) -> None:
     settings = {"producer_id": producer_id, "producer_epoch": 0, "attributes": TRANSACTIONAL}
-    log.append(build([record], base_offset=log.end_offset, **settings))
-
-
-def end(log: Log, producer_id: int, kind: int) -> None:
-    key, value = encode_marker(EndMarker(kind, 0))
-    log.append(
-        build(
-            [NewRecord(key, value, NOW_MS)],
-            base_offset=log.end_offset,
-            producer_id=producer_id,
-            producer_epoch=0,
-            attributes=TRANSACTIONAL | CONTROL,
-        )
-    )
+    put(log, [("k", "v")], **settings)
 
 
 def fill(log: Log) -> None:
@@ -56,8 +42,8 @@ def fill(log: Log) -> None:
     for _ in range(4):
         send(log, 1)
         send(log, 2)
-        end(log, 1, ABORT)
-        end(log, 2, COMMIT)
+        put_marker(log, 1, ABORT)
+        put_marker(log, 2, COMMIT)
 
 
 def stored(files: FaultyFiles) -> dict[int, list[Entry]]:
@@ -94,7 +80,7 @@ def test_each_aborted_transaction_is_in_the_index_of_its_marker(files: FaultyFil
 def test_committed_transactions_need_no_index(files: FaultyFiles) -> None:
     log = open_log(files)
     send(log, 1)
-    end(log, 1, COMMIT)
+    put_marker(log, 1, COMMIT)
     assert not stored(files)
 
 
@@ -171,7 +157,7 @@ def test_an_index_that_cannot_be_written_does_not_fail_the_append(
     log = open_log(files)
     send(log, 1)
     files.fail("append", after=1)
-    end(log, 1, ABORT)
+    put_marker(log, 1, ABORT)
     assert "Failed to write" in caplog.text
     assert log.end_offset == 2
     log.close()

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kohort.log.batch import check
+from kohort.log.batch import CONTROL, TRANSACTIONAL, check
 from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
+from kohort.log.producer_state import ABORT, COMMIT
 from kohort.offsets.pending import PendingOffsets
 from kohort.offsets.record_codec import encode_commit_value, encode_record
 from kohort.offsets.records import (
@@ -21,10 +22,8 @@ from kohort.offsets.records import (
     TransactionEnd,
 )
 from kohort.offsets.store import decode_batch
-from support.log import TERMS, NewRecord, build, compact
+from support.log import TERMS, NewRecord, build, compact, marker
 
-TRANSACTIONAL, CONTROL = 0x10, 0x20
-ABORT, COMMIT = 0, 1
 NOW_MS = 1_700_000_000_000
 
 
@@ -44,9 +43,7 @@ def batch_of(offset: int, step: Step) -> bytes:
         settings |= {"producer_id": step.producer, "producer_epoch": 0}
         settings |= {"attributes": TRANSACTIONAL}
     if step.marker is not None:
-        key, value = bytes((0, 0, 0, step.marker)), bytes(6)
-        settings |= {"attributes": TRANSACTIONAL | CONTROL}
-        return build([NewRecord(key, value, NOW_MS)], **settings)
+        return marker(step.marker, step.producer, base_offset=offset)
     if step.is_tombstone:
         key_value = encode_record(OffsetTombstone("g", "t", step.partition))
     else:
@@ -90,10 +87,10 @@ def replayed_by_upstream(steps: Iterable[Step]) -> tuple[dict[int, int], set[int
     """Return the same values by the rules of OffsetMetadataManager."""
     committed: dict[int, int] = {}
     pending: dict[int, dict[int, int]] = {}
-    for offset, (producer, partition, marker, is_tombstone) in enumerate(steps):
-        if marker is not None:
+    for offset, (producer, partition, ended_by, is_tombstone) in enumerate(steps):
+        if ended_by is not None:
             ended = pending.pop(producer, {})
-            for each, at in ended.items() if marker == COMMIT else ():
+            for each, at in ended.items() if ended_by == COMMIT else ():
                 if at > committed.get(each, -1):
                     committed[each] = at
         elif is_tombstone:

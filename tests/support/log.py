@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kohort.conformance.records import NewRecord, build
-from kohort.log.batch import BatchHeader
+from kohort.log.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from kohort.log.cleaner import CleanerConfig, CleaningResult, clean
 from kohort.log.errors import CleaningStopped
 from kohort.log.log import Log
+from kohort.log.producer_state import EndMarker, encode_marker
 from kohort.log.records import records
 from kohort.log.tasks import CooperativeTask, run_synchronously
 from kohort.protocol.budgets import ConcurrencyLimit
@@ -81,6 +82,21 @@ def put(log: Log, pairs: Iterable[Pair], at_ms: int = NOW_MS, **options: int) ->
             **options,
         )
     )
+
+
+def marker(kind: int, producer_id: int, *, base_offset: int = 0, epoch: int = 0) -> bytes:
+    """Return the batch that ends a transaction. `kind`: COMMIT or ABORT."""
+    return build(
+        [NewRecord(*encode_marker(EndMarker(kind, 0)), NOW_MS)],
+        base_offset=base_offset,
+        attributes=TRANSACTIONAL | CONTROL,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )
+
+
+def put_marker(log: Log, producer_id: int, kind: int, epoch: int = 0) -> int:
+    return log.append(marker(kind, producer_id, base_offset=log.end_offset, epoch=epoch))
 
 
 def compact(log: Log, first_dirty: int = 0, terms: CleanerConfig = TERMS) -> CleaningResult:

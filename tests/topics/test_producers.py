@@ -4,17 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
-from kohort.log.batch import CONTROL, TRANSACTIONAL, read_header, with_base_offset
+from kohort.log.batch import TRANSACTIONAL, read_header, with_base_offset
 from kohort.log.errors import InvalidProducerEpoch, InvalidTransaction, OutOfOrderSequence
-from kohort.log.producer_state import (
-    COMMIT,
-    UNDECIDED_MAX,
-    EndMarker,
-    ProducerStates,
-    encode_marker,
-)
+from kohort.log.producer_state import COMMIT, UNDECIDED_MAX, ProducerStates
 from support.broker import NOW_MS, BrokerHarness
-from support.log import NewRecord, build
+from support.log import NewRecord, build, marker
 
 DAY_MS = 86_400_000
 SEQUENCE_MAX = 2**31 - 1
@@ -184,14 +178,6 @@ def transactional(sequence: int = 0, *, epoch: int = 0, offset: int = 0) -> byte
     return with_base_offset(batch, offset, 0)
 
 
-def marker(*, epoch: int = 0, offset: int = 0) -> bytes:
-    key, value = encode_marker(EndMarker(COMMIT, 0))
-    record = [NewRecord(key, value, NOW_MS)]
-    control = TRANSACTIONAL | CONTROL
-    batch = build(record, attributes=control, producer_id=7, producer_epoch=epoch)
-    return with_base_offset(batch, offset, 0)
-
-
 def append(producers: ProducerStates, batch: bytes) -> None:
     producers.on_batch(read_header(batch), batch, NOW_MS)
 
@@ -202,7 +188,7 @@ def test_a_verification_ends_with_the_transaction() -> None:
         producers.validate(header, "orders-0")
     late = producers.begin_verification(header, "orders-0", adds=False)
     producers.validate(header, "orders-0", late)
-    append(producers, marker())
+    append(producers, marker(COMMIT, 7))
     with pytest.raises(InvalidTransaction):
         producers.validate(header, "orders-0", late)
     current = producers.begin_verification(header, "orders-0", adds=False)
@@ -211,7 +197,7 @@ def test_a_verification_ends_with_the_transaction() -> None:
     producers.validate(header, "orders-0", current)
     append(producers, transactional())
     producers.validate(read_header(transactional(1)), "orders-0")
-    append(producers, marker())
+    append(producers, marker(COMMIT, 7))
     with pytest.raises(InvalidTransaction):
         producers.validate(read_header(transactional(1)), "orders-0", current)
 
@@ -229,7 +215,7 @@ def test_transactions_that_nobody_reads_take_bounded_memory() -> None:
     count = UNDECIDED_MAX + 10
     for number in range(count):
         append(producers, transactional(number, offset=2 * number))
-        append(producers, marker(offset=2 * number + 1))
+        append(producers, marker(COMMIT, 7, base_offset=2 * number + 1))
     assert len(producers._undecided) == UNDECIDED_MAX
     assert producers.first_unstable_offset(0) == 0
     assert producers.first_unstable_offset(2 * count - 1) == 2 * count - 2
