@@ -459,18 +459,26 @@ class CoordinatorRuntime:
 
         self.on_log_read(context.partition, resume)
 
-    def _activate(self, context: CoordinatorContext) -> None:
-        now = self._clock.now_ms()
+    def _activate(self, context: CoordinatorContext) -> CooperativeTask[None]:
+        coordinator = context.coordinator
         try:
-            outcome = context.coordinator.loaded(now)
+            for place, outcome in enumerate(coordinator.loaded(self._clock.now_ms)):
+                if place:
+                    yield None
+                    is_closed = context.state is CoordinatorState.CLOSED
+                    if is_closed or context.coordinator is not coordinator:
+                        return
+                self._publish_all(context, outcome)
+                self._carry_out(context, outcome._replace(events=()), self._clock.now_ms())
         except Exception as error:
-            self._fail(context, error)
+            if context.coordinator is coordinator:
+                self._fail(context, error)
             return
         context.state = CoordinatorState.ACTIVE
-        self._publish_all(context, outcome)
-        self._carry_out(context, outcome._replace(events=()), now)
         self._schedule_expiration(context)
         self._check_snapshot(context)
+        if self._deleted_topics.due(context.partition):  # deleted during the steps
+            self._clean_up(context)
 
     # --- failures
 
@@ -582,7 +590,7 @@ class CoordinatorRuntime:
         self._deliver(outcome.replies)
 
     def _publish_all(self, context: CoordinatorContext, outcome: Outcome) -> None:
-        """Publish the events of all groups of a partition."""
+        """Publish the events of many groups."""
         task = context.publisher.publish_in_steps(outcome.events)
         self._scheduler.spawn(task, eager=True)
 
@@ -659,7 +667,8 @@ class CoordinatorRuntime:
             self._clean_up(context)
             return
         if context.state is CoordinatorState.LOADING:
-            self._activate(context)
+            # Eager, so that a partition with few groups becomes active immediately.
+            self._scheduler.spawn(self._activate(context), eager=True)
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[None]:
