@@ -171,6 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command in ("acls", "ctl", "groups", "transactions"):
         args.parser.check_encoding()
     try:
+        args.check(args)  # before imports that may take a second
         with hypothesis_hidden():
             module = import_module(f".{_module(args)}", __package__)
         code: int = module.run(args)
@@ -260,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
         pipeline_arguments.add_query_flags(command, name)
     summary = "query and control a broker started with --control-port"
     ctl_commands.add_commands(_add(commands, "ctl", summary, ctl_commands.HELP))
-    top.set_defaults(commands=list(commands.choices))
+    top.set_defaults(commands=list(commands.choices), check=lambda _args: None)
     return top
 
 

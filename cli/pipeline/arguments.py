@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..errors import UserError
 from ..output import FORMATS
 
 HELP: Final = """\
@@ -103,6 +104,7 @@ def _add_format(command: argparse.ArgumentParser) -> None:
 
 
 def _add_run_flags(command: argparse.ArgumentParser) -> None:
+    command.set_defaults(check=_check_run_flags)
     add = command.add_argument
     source = command.add_mutually_exclusive_group(required=True)
     source.add_argument("--log", metavar="DIR", type=Path, help="a data folder; it may be in use")
@@ -131,6 +133,15 @@ def _add_run_flags(command: argparse.ArgumentParser) -> None:
     add("--master", metavar="URL", help=text)
     text = "a Spark setting, such as spark.driver.memory=4g; repeatable"
     add("--conf", metavar="KEY=VALUE", type=_pair, action="append", default=[], help=text)
+
+
+def _check_run_flags(args: argparse.Namespace) -> None:
+    if args.every is not None and not args.follow:
+        args.parser.error("--every requires --follow")
+    if args.command_config is not None and args.log is not None:
+        args.parser.error("--command-config requires --bootstrap-server")
+    if args.log is not None and not args.log.is_dir():
+        raise UserError(f"{args.log} is not a folder: pass a data folder.")
 
 
 def _seconds(text: str) -> float:

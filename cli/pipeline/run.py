@@ -29,18 +29,12 @@ EVERY_S = 30.0
 def run(args: argparse.Namespace) -> int:
     """Return 0, or 130 if interrupted before the end of the log without --follow. Raises
     UserError."""
-    if args.every is not None and not args.follow:
-        args.parser.error("--every requires --follow")
-    if args.command_config is not None and args.log is not None:
-        args.parser.error("--command-config requires --bootstrap-server")
     spark_log = args.lake / SPARK_LOG
     with user_errors(args.lake, spark_log):
         options = {"bootstrapServers": args.bootstrap_server}
         if args.command_config is not None:
             options["commandConfig"] = str(args.command_config.absolute())
         if args.log is not None:
-            if not args.log.is_dir():
-                raise UserError(f"{args.log} is not a folder: pass a data folder.")
             options = {"path": str(args.log.absolute())}
         minutes = args.offsets_retention_minutes
         inputs = Inputs(

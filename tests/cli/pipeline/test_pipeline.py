@@ -1,9 +1,11 @@
 """`kohort pipeline` without Spark: status, compact, and errors of run."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,6 +140,26 @@ def test_unreadable_inputs_of_run_are_errors_that_leave_nothing(
     assert message in error
     assert len(error.splitlines()) == 1
     assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--log", ".", "--every", "5s"], "--every requires --follow"),
+        (["--log", ".", "--command-config", "f"], "--command-config requires --bootstrap-server"),
+        (["--log", "missing"], "missing is not a folder: pass a data folder."),
+    ],
+)
+def test_flags_are_checked_before_slow_imports(
+    flags: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "kohort.cli.pipeline.run", None)  # not importable
+    with contextlib.suppress(SystemExit):
+        main(["pipeline", "run", *flags, "--lake", "lake"])
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("more", [[], ["--follow"], ["--cluster", "east"]])
