@@ -24,4 +24,4 @@ The package needs the extra `control` (msgspec, Starlette, uvicorn).
 from typing import Final
 
 TOKEN_VARIABLE: Final = "KOHORT_CONTROL_TOKEN"  # noqa: S105 (its name)
-"""The environment variable with the token of the control API."""
+"""The environment variable that contains the control API token."""

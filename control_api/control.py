@@ -20,8 +20,8 @@ E = TypeVar("E", AssignmentHold, Loading, MarkerHold)  # may end before it is re
 
 
 class Control:
-    """The state of the control API. Several threads use it, one for each request. The numbers of
-    objects are never reused."""
+    """The state of the control API. Several threads use it, one for each request. Object numbers
+    are never reused."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.kafka = kafka
@@ -37,7 +37,7 @@ class Control:
         self.loadings: dict[str, Loading] = {}
         """Loading coordinators by group id."""
         self.assignment_holds: dict[str, AssignmentHold] = {}
-        """Holds of assignments by group id."""
+        """Assignment holds by group id."""
         self.marker_holds: dict[str, MarkerHold] = {}
         """Marker holds by transactional id."""
         self.fake_members: dict[int, FakeMember] = {}
@@ -62,8 +62,8 @@ class Control:
     def add_named(
         self, objects: dict[str, E], name: str, create: Callable[[], E], taken: str
     ) -> None:
-        """Create an object under a name. Raises ValueError(taken) if the name has an object that
-        has not ended."""
+        """Create an object under a name. Raises ValueError(taken) if the name refers to an object
+        that has not ended."""
         with self.lock:
             if name in objects and objects[name].is_active:
                 raise ValueError(taken)

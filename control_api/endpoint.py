@@ -1,8 +1,8 @@
 """An endpoint: method, path and function.
 
-A request has the parameters of the function. msgspec validates them, and describes them for
-OpenAPI. Parameters named in the path are taken from the path, others from the query of a GET or
-from the JSON object in the body. The docstring of the function describes the endpoint.
+A request takes the function's parameters, which msgspec validates and describes for OpenAPI.
+Parameters named in the path are taken from the path, others from the query of a GET or from the
+JSON object in the body. The docstring of the function describes the endpoint.
 """
 
 import re
@@ -17,9 +17,9 @@ from msgspec import Meta
 from ..suggestions import did_you_mean
 from .parameters import describe
 
-# Kafka's topic names have at most 249 characters; client and group ids may be longer.
+# Kafka limits topic names to 249 characters; client and group ids may be longer.
 NAME_LENGTH_MAX: Final = 1000
-# The longest timeout of a request.
+# The maximum request timeout.
 TIMEOUT_SECONDS_MAX: Final = 600
 # An in-memory broker creates this many partitions within a second.
 PARTITIONS_MAX: Final = 10_000

@@ -1,4 +1,4 @@
-"""The endpoint functions for fake members: scripted members with which a test needs only one real
+"""The endpoint functions for fake members: scripted members, so that a test needs only one real
 consumer."""
 
 from typing import Literal

@@ -43,8 +43,8 @@ def groups(control: Control) -> Json:
 
 
 def group(control: Control, group: Name) -> Json:
-    """Return the state, generation, coordinator and members of the group with their partitions, and
-    an explanation of what the group is waiting for. A group that was deleted is Dead, as in Kafka.
+    """Return the group's state, generation, coordinator and members (with their partitions), and an
+    explanation of what the group is waiting for. A group that was deleted is Dead, as in Kafka.
     """
     return group_json(find_group(control, group))
 

@@ -47,14 +47,14 @@ def document() -> Json:
         },
         "tags": [{"name": section} for section in SECTIONS],
         "paths": paths,
-        # Both, because a server without a token needs none.
+        # Both, because a server may run without a token.
         "security": [{}, {"token": []}],
         "components": {
             "securitySchemes": {
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "the token of the server, if it has one (--control-token)",
+                    "description": "the server's token, if one is set (--control-token)",
                 }
             },
             "schemas": {
@@ -131,8 +131,8 @@ p { margin: .2rem 0; } ul { margin: .2rem 0; padding-left: 1.2rem; }
 def page(bootstrap_servers: str, *, has_token: bool) -> str:
     """Return HTML without scripts or external resources."""
     access = (
-        "Each request needs the header <code>Authorization: Bearer TOKEN</code>, with the token "
-        "with which the server was started."
+        "Each request needs the header <code>Authorization: Bearer TOKEN</code>, where TOKEN "
+        "is the server's token."
         if has_token
         else "The server has no token, and can be reached from this machine only."
     )

@@ -10,11 +10,11 @@ PARAMETERS: Final = {
     "group": "the group id",
     "transactional_id": "the transactional.id of the producer",
     "topic": "the name of the topic",
-    "partition": "the number of the partition; the first is 0",
+    "partition": "the partition number, starting at 0",
     "member": "a member id, an instance id or a client id",
     "client_id": "only requests with this client id",
     "api": "Kafka's name for the API, such as OffsetCommit",
-    "node_id": "the number of the node; the first is 1",
+    "node_id": "the node number, starting at 1",
     "hold": "the number of the hold",
     "fault": "the number of the fault",
     "fake_member": "the number of the fake member",
@@ -30,38 +30,38 @@ PARAMETERS: Final = {
     "partitions": "the number of partitions (default: num.partitions of the broker)",
     "config": "topic configs, such as retention.ms=1000",
     "total": "the new number of partitions",
-    "values": "the values of the records",
-    "keys": "the keys of the records, as many as values (default: null)",
+    "values": "the record values",
+    "keys": "the record keys, one per value (default: null)",
     "headers": "headers of each record, such as trace=7",
     "encoding": "the encoding of keys, values and header values: text or base64 (default: text)",
-    "limit": "the largest number of records to return (default: 1000)",
+    "limit": "the maximum number of records to return (default: 1000)",
     "until": "stable (with this number of `members`, all with their assignment), generation (this "
     "`generation` or a later one), epoch (every member, or this `member`, has this member `epoch` "
     "or a later one), owner (`topic` and `partition` are assigned to `member`), "
-    "committed (of `topic` and `partition`, this `offset` or a later one), empty or gone",
+    "committed (this `offset` or a later one for `topic` and `partition`), empty or gone",
     "members": "with until=stable, the number of members (default: any)",
     "generation": "with until=generation, the generation id or the group epoch",
     "epoch": "with until=epoch, the member epoch of `member` (default: of every member); with "
     "until=owner, the member epoch of the owner (default: any)",
     "protocol": "the member's group protocol: classic or consumer (default: classic)",
     "offset": "with until=committed, the offset (default: any)",
-    "reason": "the reason that logs and events show (default: requested by a test)",
+    "reason": "the reason shown in logs and events (default: requested by a test)",
     "count": "the number of requests to wait for (default: 1)",
-    "topics": "the topics of the member's subscription",
-    "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the members of "
-    "the group support); in the consumer protocol, uniform or range",
+    "topics": "the topics to which the member subscribes",
+    "assignor": "range, roundrobin, sticky or cooperative-sticky (default: all that the group's "
+    "members support); in the consumer protocol, uniform or range",
     "session_timeout_ms": "the member's session.timeout.ms (default: 45000)",
     "read_committed": "only records that a consumer with this isolation level reads",
     "rebalance_timeout_ms": "the member's max.poll.interval.ms (default: 300000)",
     "may_be_rejected": "succeed even if the member cannot join",
     "power": "also lose unsynced data, as in a power failure",
-    "seed": "the seed of the random numbers (default: 0)",
+    "seed": "the random seed (default: 0)",
     "error": "with action=answer, Kafka's name for the error, such as NOT_COORDINATOR",
     "nth": "fire from the nth matching request on (default: 1)",
     "times": "how many times to fire (default: 1; null, or always in kohort ctl: without limit)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
     "jitter_ms": "with latency, the maximum random deviation in milliseconds",
-    "bytes_per_second": "with limit_bandwidth, the rate of the responses",
+    "bytes_per_second": "with limit_bandwidth, the response rate",
     "after": "only requests after the request with this number (default: 0, all)",
 }
 
@@ -87,7 +87,7 @@ BY_PATH: Final = {
     },
     "/groups/{group}/holds": {"api": "JoinGroup, SyncGroup or ConsumerGroupHeartbeat"},
     "/groups/{group}/fake-members": {
-        "client_id": "the member's client id (default: fake-member- and a number)",
+        "client_id": "the member's client id (default: fake-member- followed by a number)",
         "instance_id": "the member's group.instance.id (default: a dynamic member)",
     },
     "/fake-members/{fake_member}/wait": {
@@ -121,7 +121,7 @@ BY_PATH: Final = {
         "topic": "only requests with this topic",
         "partition": "only requests with this partition",
         "node": "only requests to this node; the first is 1",
-        "seed": "the seed of the random numbers for the probability (default: 0)",
+        "seed": "the random seed for the probability (default: 0)",
     },
     "/conditions": {
         "condition": "latency of each request; limit_bandwidth of responses; network_partition "
@@ -140,14 +140,14 @@ BY_PATH: Final = {
     "/requests": {
         "api": "only requests of this API (Kafka's name), such as OffsetCommit",
         "group": "only requests of this group",
-        "limit": "the largest number of requests to return (default: 100)",
+        "limit": "the maximum number of requests to return (default: 100)",
     },
     "/requests/wait": {
         "group": "only requests of this group",
     },
     "/events": {
         "group": "only events of this group",
-        "limit": "the largest number of events to return (default: 100)",
+        "limit": "the maximum number of events to return (default: 100)",
     },
 }
 """Descriptions that differ from those in PARAMETERS, by path."""

@@ -235,7 +235,7 @@ def wait_request(
 def events(control: Control, *, group: Name | None = None, limit: Limit = 100) -> Json:
     """Return the last `limit` coordinator events of one group, or of all groups and transactions,
     with the columns of the event log (docs/events.md). As with `kohort.events=all`, accepted
-    commits and all changes of transactions are included. `seq` counts from 0."""
+    commits and all transaction changes are included. `seq` counts from 0."""
     history = control.kafka.history
     changes = map(_recorded, history.transaction_changes())
     found = [

@@ -1,7 +1,7 @@
 """A schema registry for tests: the part of Confluent's REST API that serializers use, in memory.
 
 Its URL is `…/schema-registry` on the control port. Schemas are not checked for compatibility (the
-level is NONE). Errors have Confluent's codes. A deletion is soft until it is repeated with
+level is NONE). Errors use Confluent's codes. A deletion is soft until it is repeated with
 `permanent=true`; `deleted=true` includes soft-deleted versions.
 """
 
@@ -19,7 +19,7 @@ TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
 LEVEL: Final = "NONE"
 # A test with more schemas probably registers one for each record by mistake.
 SCHEMAS_MAX: Final = 10_000
-# Python refuses to convert texts of more than 4,300 digits.
+# Python refuses to convert strings of more than 4,300 digits.
 NUMBER_LENGTH_MAX: Final = 10
 
 
@@ -114,7 +114,7 @@ class SchemaRegistry:
             answer = self._use_subjects if parts[0] == "subjects" else self._use_others
             content = answer(method, parts, body)
         if content is None:
-            raise RegistryError(404, f"kohort's schema registry has no {method} {path}")
+            raise RegistryError(404, f"kohort's schema registry does not support {method} {path}")
         return content
 
     def _use_subjects(self, method: str, parts: list[str], body: Json) -> Json:
@@ -147,7 +147,8 @@ class SchemaRegistry:
             case "GET", ["schemas", "ids", id_, "subjects"]:
                 return [each["subject"] for each in self._places(self._schema_id(id_))]
             case "GET", ["schemas", *rest] if 1 <= len(rest) <= 3:
-                raise RegistryError(404, f"kohort's schema registry has no {'/'.join(parts)}")
+                path = "/".join(parts)
+                raise RegistryError(404, f"kohort's schema registry does not support {path}")
             case "POST", ["compatibility", _, subject, _, *version] if len(version) <= 1:
                 Schema.parse(body)
                 self._version(subject, *version or ["latest"])
@@ -301,5 +302,5 @@ def _set_level(level: Json) -> Json:
 
 
 def _number(text: str) -> int:
-    """Return a version or schema id; 0 for anything else, and for numbers that none can have."""
+    """Return a version or schema id; 0 for other text and for numbers that are too long."""
     return int(text) if text.isdecimal() and len(text) <= NUMBER_LENGTH_MAX else 0

@@ -37,7 +37,7 @@ from .schema_registry import CONTENT_TYPE, PREFIX, RegistryError
 
 _log = logging.getLogger("kohort.control_api")
 
-# The maximum number of waiting requests, each in a thread. A test has fewer members.
+# The maximum number of waiting requests, one thread each. Tests have fewer members.
 WAITING_MAX: Final = 100
 # The maximum number of other concurrent requests. Further requests are queued.
 CONCURRENT_MAX: Final = 16
@@ -166,7 +166,7 @@ async def _cancel_on_disconnect(request: Request, scope: CancelScope) -> None:
 
 def _check_host(request: Request, own: str) -> None:
     """Reject DNS rebinding, by which a web page whose host name resolves to this machine could read
-    the responses. Names that the public DNS cannot have are accepted."""
+    the responses. Names that cannot exist in the public DNS are accepted."""
     host = request.headers.get("host", "")
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -188,14 +188,14 @@ def _is_ip(host: str) -> bool:
 
 
 def _check_token(request: Request, token: str) -> None:
-    """Raise HttpError unless the request has the token. The duration of the comparison does not
-    reveal how much of a wrong token is correct."""
+    """Raise HttpError unless the request contains the token. The comparison time does not reveal
+    how much of a wrong token is correct."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
         raise HttpError(
             401,
             f"the {'token is wrong' if given else 'token is missing'}: send the header "
-            f"Authorization: Bearer TOKEN, with the token of the server ({TOKEN_VARIABLE} or "
+            f"Authorization: Bearer TOKEN, with the server's token ({TOKEN_VARIABLE} or "
             "--control-token)",
         )
 

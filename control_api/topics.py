@@ -58,7 +58,7 @@ def produce(
     """Append records to `partition`. By default, the hash of a record's key determines its
     partition, and records without a key are distributed round-robin. If `keys` are given, there
     must be as many as `values`. `headers` (`{"trace": "7"}`) apply to each record. Keys, values and
-    header values may be null; with encoding `base64`, they are bytes in base64. Returns the
+    header values may be null; with encoding `base64`, they are base64-encoded bytes. Returns the
     partition and the offset of each record."""
     if keys is not None and len(keys) != len(values):
         raise ValueError(f"invalid keys: {len(keys)} keys for {len(values)} values")

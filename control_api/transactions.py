@@ -15,8 +15,8 @@ def transactions(control: Control) -> Json:
 
 
 def transaction(control: Control, transactional_id: Name) -> Json:
-    """Return the state, producer, partitions, age and timeout of the current or last transaction of
-    an id, and an explanation of what it is waiting for."""
+    """Return the state, producer, partitions, age and timeout of an id's current or last
+    transaction, and an explanation of what it is waiting for."""
     found = control.kafka.transactions.describe(transactional_id)
     explanation = control.kafka.transactions.explain(transactional_id)
     return {**with_partitions(found), "explanation": explanation}
@@ -73,6 +73,6 @@ def release_markers(control: Control, transactional_id: Name) -> Json:
 
 
 def transaction_changes(control: Control, transactional_id: Name) -> Json:
-    """Return all decisions about the transactions of an id, with their causes."""
+    """Return all decisions about an id's transactions, with their causes."""
     changes = control.kafka.history.transaction_changes(transactional_id)
     return {"changes": [with_partitions(each) for each in changes]}

@@ -23,7 +23,7 @@ class JoinGroup(NamedTuple):
     member_id: str
     group_instance_id: str | None
     client_id: str | None
-    client_host: str  # in the form in which Java prints an address: "/10.0.0.5"
+    client_host: str  # as Java prints an address: "/10.0.0.5"
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocol_type: str
@@ -65,9 +65,10 @@ class LeavingMember(NamedTuple):
 
 
 class LeaveGroup(NamedTuple):
-    """A LeaveGroup request, or one step of a large request. Each step except the last has some of
-    the request's members. A classic group removes members in each step, a consumer group all in the
-    last, with one epoch. The last step has the members that are validated, but not removed."""
+    """A LeaveGroup request, or one step of a large request. Each step except the last contains some
+    of the request's members. A classic group removes members in each step; a consumer group removes
+    all of them in the last step, with one epoch. The last step contains the members that were
+    validated but not removed."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
@@ -120,7 +121,7 @@ class OffsetFetch(NamedTuple):
     # Validated for consumer groups only.
     member_id: str | None
     member_epoch: int
-    # v10: the ids of `topics`, 16 bytes each, to omit offsets of earlier topics of the same name.
+    # v10: the ids of `topics`, 16 bytes each, to omit offsets of earlier topics with the same name.
     topic_ids: tuple[bytes, ...] | None = None
 
 
@@ -207,7 +208,7 @@ GroupCommand: TypeAlias = (
 
 Command: TypeAlias = GroupCommand | ListGroups
 
-# --- results. Many can be encoded as responses, because they have the responses' field names.
+# --- results. Many can be encoded as responses, because their field names match.
 
 
 class JoinMember(NamedTuple):
@@ -217,7 +218,7 @@ class JoinMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The result of a join. Most errors have only `error_code` and `member_id`."""
+    """The result of a join. Most errors set only `error_code` and `member_id`."""
 
     error_code: ErrorCode
     generation_id: int
@@ -313,7 +314,7 @@ class DescribeConsumerResult(NamedTuple):
     assignment_epoch: int
     assignor_name: str
     members: Iterable[DescribedConsumer]
-    """Each is created when it is read, because a thousand members with all topics take a second."""
+    """Created lazily, because a thousand members with all topics take a second."""
 
 
 class DescribedMember(NamedTuple):

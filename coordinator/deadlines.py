@@ -49,7 +49,7 @@ class Deadlines(Generic[K]):
 
     def __init__(self) -> None:
         self.pending: dict[K, int] = {}
-        """All deadlines. Read-only for others."""
+        """All deadlines. Read-only outside this class."""
         # The time of each key in the heap, which is never later than its deadline.
         self._queued: dict[K, int] = {}
         self._heap: list[tuple[int, int, K]] = []

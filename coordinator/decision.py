@@ -205,8 +205,8 @@ class PartitionState:
     consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
     # Consumer groups whose regular expressions are being matched. Not durable.
     matching: set[str] = field(default_factory=set)
-    # By group: the topics that its next match may find, because the client whose request scheduled
-    # the match may describe them. Not durable.
+    # By group: the topics that its next match may find, namely those that the scheduling client may
+    # describe. Not durable.
     topic_filters: dict[str, TopicFilter] = field(default_factory=dict)
     # Consumer groups whose target assignment a test holds back. Not durable.
     held_assignments: set[str] = field(default_factory=set)
@@ -378,7 +378,8 @@ def group_tombstones(partition: PartitionState, group_id: str) -> list[OffsetsRe
 def fencing_events(
     error: ErrorCode, group: Group | None, member_id: str, instance_id: str | None, operation: str
 ) -> tuple[Event, ...]:
-    """Return the events of a request that failed with `error`. Only fenced requests have events."""
+    """Return the events of a request that failed with `error`. Only fenced requests produce
+    events."""
     if error is not ErrorCode.fenced_instance_id:
         return ()
     assert group is not None

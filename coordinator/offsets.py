@@ -142,7 +142,8 @@ def decide_transactional_commit(
 
 
 def _group_created(partition: PartitionState, group_id: str) -> tuple[Event, ...]:
-    """Return the event of a commit for a group without offsets. Pending ones created the group."""
+    """Return the event for a commit to a group without offsets; () if pending commits created the
+    group."""
     if partition.pending_offsets.has_group(group_id):
         return ()
     cause = Cause.GROUP_CREATED
@@ -195,7 +196,7 @@ def _has_member(command: OffsetCommit) -> bool:
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
     """Validate a commit to a consumer group. The member's epoch may be newer than its client's. The
     client may then still commit partitions that were assigned in its own epoch or earlier
-    (KIP-1251). A single other partition fails the whole commit. Sessions are not extended.
+    (KIP-1251). Any other partition fails the whole commit. Sessions are not extended.
     Upstream: ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
@@ -258,7 +259,7 @@ def _commit_event(
     type_: EventType, partition: PartitionState, command: OffsetCommit, result: CommitResult
 ) -> GroupEvent:
     """Return the event for the entries of a commit that were accepted, or that were rejected with
-    the error of the first entry. The event has the generation in the request."""
+    the error of the first entry. The event contains the request's generation."""
     error = _NONE if type_ is EventType.COMMIT_ACCEPTED else result.errors[0]
     entries = zip(command.entries, command.offsets, result.errors, strict=True)
     groups = partition.groups, partition.consumer_groups
@@ -451,7 +452,7 @@ class ReadGroup(NamedTuple):
 
 Sweep: TypeAlias = Generator[Outcome | ReadGroup, Iterable[OffsetCommitRecord] | None, None]
 """A pass over all groups in slices. The outcome of each slice is applied before the next slice;
-other commands may be decided in between."""
+other commands may be decided between slices."""
 
 # Limits of a slice: about 2 ms to examine offsets (longer for a group with more offsets than this),
 # and up to 3 ms to write and apply tombstones.
@@ -633,7 +634,7 @@ def _expire_group(
         ]
         events.append(_offsets_deleted(group or group_id, Cause.OFFSETS_EXPIRED, len(expired)))
     is_done = len(expired) < room
-    # While a transaction has offsets of the group, it is not deleted.
+    # A group with pending offsets in a transaction is not deleted.
     is_in_use = partition.pending_offsets.has_group(group_id) or (group and group.members)
     is_empty = not is_in_use and len(expired) == examined
     if is_empty and is_done and (not isinstance(group, Group) or group.state is EMPTY):

@@ -53,7 +53,7 @@ class EventType(StrEnum):
 
 
 class GroupEvent(NamedTuple):
-    """A change of a group. Fields that do not apply are None."""
+    """A change to a group. Fields that do not apply are None."""
 
     type: EventType
     group_id: str
@@ -122,5 +122,5 @@ def reply(ticket: int, result: Result, events: tuple[Event, ...] = ()) -> Outcom
 
 
 def format_java_list(texts: Iterable[str]) -> str:
-    """Format texts as Java prints a list of strings."""
+    """Format strings the way Java prints a list."""
     return f"[{', '.join(texts)}]"

@@ -222,7 +222,7 @@ def _decode_offset_key(key: bytes) -> tuple[str, str]:
     except ValueError as error:
         raise UndecodableRecord(f"OffsetCommitKey {key.hex()}: {error}") from error
     if fields.position != len(key):
-        raise UndecodableRecord(f"OffsetCommitKey {key.hex()}: has bytes after its partition")
+        raise UndecodableRecord(f"OffsetCommitKey {key.hex()}: extra bytes after its partition")
     _cache_topic(topic)
     return group_id, topic
 
@@ -235,7 +235,7 @@ def _decode_strings(name: str, key: bytes, count: int) -> list[str]:
     except ValueError as error:
         raise UndecodableRecord(f"{name} {key.hex()}: {error}") from error
     if fields.position != len(key):
-        raise UndecodableRecord(f"{name} {key.hex()}: has bytes after its last field")
+        raise UndecodableRecord(f"{name} {key.hex()}: extra bytes after its last field")
     return strings
 
 
@@ -258,7 +258,7 @@ _TOPIC_ID_SIZE: Final = 16
 _V4_WITH_TOPIC_ID: Final = Struct(">hqibq3s16s")
 _V4_TOPIC_ID_SIZE: Final = _V4_WITH_TOPIC_ID.size
 _pack_bare: Final = _V4_WITH_TOPIC_ID.pack
-# The length of metadata with fewer bytes than this is encoded in one byte, an unsigned varint.
+# The length of metadata shorter than this is encoded in one byte, as an unsigned varint.
 _SHORT_METADATA_SIZE: Final = 127
 # Twice as fast as the generated NamedTuple constructor.
 _new: Final = tuple.__new__

@@ -34,8 +34,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetCommitRecord(NamedTuple):
-    """A commit. `value` is an encoded OffsetCommitValue of any version. `earlier` contains values
-    of pipelined commits of the partition, which precede this one in the log."""
+    """A commit. `value` is an encoded OffsetCommitValue of any version. `earlier` contains the
+    values of pipelined commits that precede this one in the log."""
 
     group_id: str
     topic: str
@@ -157,7 +157,7 @@ class TargetAssignment(NamedTuple):
 
 class OwnedPartitions(NamedTuple):
     """`assignment_epochs` contains the member epochs at which the partitions were assigned
-    (KIP-1251), and is None in records of Kafka before 4.3."""
+    (KIP-1251), and is None in records written by Kafka before 4.3."""
 
     topic_id: TopicId
     partitions: tuple[int, ...]
@@ -231,7 +231,7 @@ class OtherGroupRecord(NamedTuple):
 
 
 class UnknownRecord(NamedTuple):
-    """A record of a type that Kafka 4.3 does not have."""
+    """A record of a type that Kafka 4.3 does not define."""
 
     record_type: int
     key: bytes

@@ -129,7 +129,7 @@ class SnapshotWriter:
         self._has_started = False
         self._index: list[bytes] = []
         self.steps = self._write(table, metadata)
-        """Steps of writing, about 3 ms each. The table may change in between. Raises OSError."""
+        """Writing steps of about 3 ms each. The table may change between steps. Raises OSError."""
 
     def _write(
         self, table: OffsetsTable, metadata: Iterator[tuple[bytes, bytes]]

@@ -3,7 +3,8 @@
     crc32c uint32 · size uint32 · group string · count uint32 · count × (name string, value)
 
 Strings and values have a two-byte length prefix; names are "topic-partition", and values are commit
-values. Files are not synced, because the log has all data, and a corrupted block triggers a reload.
+values. Files are not synced, because the log contains all data, and a corrupted block triggers a
+reload.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The offsets store: the partitions of `__consumer_offsets`, whose logs have Kafka's record format.
+"""The offsets store: the partitions of `__consumer_offsets`, whose logs use Kafka's record format.
 
 The store appends records by group commit, and loads partitions from their snapshots and logs. The
 table holds the resulting offsets, and the coordinator holds the groups.
@@ -68,8 +68,8 @@ class OffsetsStore(CoordinatorTopic):
         except RecordsTooLarge:
             if any(value is not None for _, value in encoded):
                 raise
-            # A deletion has only tombstones, which may be split over several batches (upstream:
-            # isAtomic).
+            # A deletion consists of tombstones only, which may be split over several batches
+            # (upstream: isAtomic).
             token: object = None
             for each in encoded:
                 try:
@@ -97,8 +97,8 @@ class OffsetsStore(CoordinatorTopic):
     def _replay(
         self, log: Log, start_offset: int, metadata: list[tuple[bytes, bytes]]
     ) -> Iterator[list[OffsetsRecord]]:
-        # The snapshot has the groups' metadata; the table reads their offsets from it when they are
-        # needed.
+        # The snapshot contains the groups' metadata; the table reads their offsets from it on
+        # demand.
         yield [decode_record(key, value) for key, value in metadata]
         for header, batch in log.batches(max(start_offset, log.start_offset)):
             # Opening a log with a segment manifest does not check its batches.

@@ -1,8 +1,8 @@
 """The committed offsets in memory, and their eviction to files.
 
-The table maps groups and partitions to commit values, with about 120 bytes per offset. Each group
-has a flat dict of strings and bytes, which the garbage collector does not track. Its keys are names
-of partitions ("topic-partition"), which all groups share. A dict per topic would need 20 % more.
+The table maps groups and partitions to commit values, using about 120 bytes per offset. Each group
+has a flat dict of strings and bytes, which the garbage collector does not track. Its keys are
+partition names ("topic-partition"), shared by all groups. A dict per topic would need 20 % more.
 
 Evicted groups exist only in a file. They can be listed and counted, but must be loaded before their
 offsets are read or changed.
@@ -104,7 +104,7 @@ class OffsetsTable:
         return None if value is None else decode_commit_value(value)
 
     def of_group(self, group_id: str) -> dict[str, dict[int, OffsetAndMetadata]]:
-        """Return the offsets by topic and partition, none for an unknown group."""
+        """Return the offsets by topic and partition; empty for an unknown group."""
         topics: dict[str, dict[int, OffsetAndMetadata]] = {}
         for name, value in self._groups.get(group_id, _NONE).items():
             topic, partition = _split(name)
@@ -253,8 +253,9 @@ def _split(name: str) -> tuple[str, int]:
 
 
 class OffsetsCache:
-    """Limits the offsets in memory over all partitions (`kohort.cache.offsets`). Eviction is I/O,
-    so it is not done while records are applied. The owner calls `evict` if `needs_eviction`."""
+    """Limits the number of offsets in memory across all partitions (`kohort.cache.offsets`).
+    Eviction is I/O, so it is not done while records are applied. The owner calls `evict` if
+    `needs_eviction`."""
 
     # An eviction frees this fraction of the bound, so that not every commit causes an eviction.
     STEP: Final = 0.01

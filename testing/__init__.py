@@ -25,7 +25,7 @@ Read kafka.py first: it composes the parts.
 
     interceptor       sees every request before its handler; may hold, answer or drop it
     recorded_request  a request as tests see it, independent of its version
-    faults/           faults of requests, networks and disks; one that never fires fails the test
+    faults/           request, network and disk faults; a fault that never fires fails the test
 
     security          certificates, client settings for TLS and SASL, quotas
     oauth_tokens      tokens for SASL OAUTHBEARER

@@ -78,7 +78,7 @@ CLOSE_SECONDS = 0.2
 class ClientCheckError(AssertionError):
     """The client checks found mistakes, and the test treats them as errors."""
 
-    __module__ = "kohort.testing"  # the module that users import, which test reports show
+    __module__ = "kohort.testing"  # the module that users import and test reports show
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +219,8 @@ def check_history(history: History) -> list[Finding]:
 
 
 def _without_standbys(generation: Generation) -> Generation:
-    """Faust's assignor also assigns the changelog of a table to members that only replicate it, and
-    the assignment does not show which member is the owner."""
+    """Omit changelog topics from Faust's assignments, which do not show whether a member owns a
+    changelog partition or only replicates it."""
     if generation.protocol != "faust":
         return generation
     partitions = {
@@ -327,7 +327,7 @@ def shared_instance_ids(requests: list[RecordedRequest]) -> Iterator[Finding]:
         if is_fenced and key not in found and other and other.connection != request.connection:
             found.add(key)
             message = (
-                f"clients {request.client_id} and {other.client_id} of group {key[0]} both have "
+                f"clients {request.client_id} and {other.client_id} of group {key[0]} both use "
                 f"the group.instance.id {key[1]}, so the later one fences the earlier one"
             )
             yield _finding(SHARED_INSTANCE_ID, message, request)
@@ -424,9 +424,9 @@ def _owner(generation: Generation, partition: TopicPartition) -> str | None:
 def fetches_of_lost_partitions(
     requests: list[RecordedRequest], generations: Generations
 ) -> Iterator[Finding]:
-    """Find members that still fetch partitions assigned to others. A Fetch has a client id, but no
-    member id, so it is checked only if exactly one member, with one fetching connection per node,
-    uses that client id."""
+    """Find members that still fetch partitions assigned to others. A Fetch contains a client id,
+    but no member id, so it is checked only if exactly one member, with one fetching connection per
+    node, uses that client id."""
     syncs = [each for each in requests if each.api == "SyncGroup" and not each.errors]
     members: dict[str | None, set[str]] = {}
     for each in requests:
@@ -538,8 +538,8 @@ def _fetch_positions(fetch: RecordedRequest) -> Iterator[tuple[TopicPartition, i
 
 
 def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield the offsets at which a client may continue after a response: the end of the records of
-    a Fetch, the offset of a ListOffsets, the committed offset of an OffsetFetch."""
+    """Yield the offsets at which a client may continue after a response: the end of a Fetch's
+    records, the offset in a ListOffsets, or the committed offset in an OffsetFetch."""
     if not request.response_frame:
         return
     # `request.response` is not used, because it would keep the records in memory twice.

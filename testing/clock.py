@@ -22,11 +22,11 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 ADVANCE_TIMEOUT_SECONDS = 600
-# After this number of deadlines and heartbeats, `advance` skips heartbeats (DAY_MS). 10,000 are 40
-# hours of one member's heartbeats with Java's session timeout, and take a few seconds. Ten years
-# would take hours.
+# After this number of deadlines and heartbeats, `advance` skips heartbeats (DAY_MS). 10,000
+# heartbeats of one member cover 40 hours with Java's session timeout, and take a few seconds. Ten
+# years would take hours.
 STOPS_MAX = 10_000
-# After that many deadlines, fake members that only send heartbeats send one per this interval.
+# After that many deadlines, fake members that only send heartbeats do so once per this interval.
 DAY_MS = 24 * 3600 * 1000
 # More explanations would bury the relevant group.
 EXPLAINED_GROUPS_MAX = 5

@@ -70,8 +70,8 @@ class Group(SuggestsAttributes):
     Every wait has a `timeout` in seconds of wall-clock time, after which it raises BarrierTimeout
     with a message that explains the state of the group. A parameter `member` is a member id, an
     instance id or a client id. While clients cannot use the coordinator (it is loading or has
-    failed, or its node is down), waits do not end, and `explain` says so, but the properties return
-    the state that it has loaded so far.
+    failed, or its node is down), waits do not end, `explain` gives the reason, and the properties
+    return the state loaded so far.
     """
 
     def __init__(self, host: BrokerHost, group_id: str) -> None:
@@ -309,7 +309,7 @@ class Group(SuggestsAttributes):
 
     def hold_joins(self) -> Hold:
         """Hold JoinGroup requests until the hold is released, which keeps a rebalance open. A hold
-        does not start a rebalance. For a group that is Stable, call `rebalance`."""
+        does not start a rebalance; if the group is Stable, call `rebalance`."""
         return Hold(self._host, "JoinGroup", self.group_id)
 
     def hold_syncs(self) -> Hold:
@@ -351,8 +351,8 @@ class Group(SuggestsAttributes):
         self._host.change_topics(move)
 
     def _carry_out(self, decide: Callable[[Coordinator, int], Outcome]) -> None:
-        """Carry out a decision of the coordinator, at its time, as an action of the test. Raises
-        ValueError if the coordinator is not active."""
+        """Carry out a coordinator decision, at the coordinator's time, as an action of the test.
+        Raises ValueError if the coordinator is not active."""
 
         def carry_out() -> str | None:
             with self._host.history.by_test():

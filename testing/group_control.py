@@ -180,7 +180,7 @@ class Loading:
         self._host = host
         self._group_id = group_id
         self._is_finished = False
-        # Without the topic, it is not known which node will have the coordinator.
+        # Until the topic exists, it is unknown which node will run the coordinator.
         host.change_topics(lambda: host.broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC))
         host.call(self._begin)
 

@@ -209,8 +209,8 @@ class ConsumerView:
         )
 
     def partitions(self, assigned: Partitions) -> tuple[TopicPartition, ...]:
-        """Return the partitions, sorted, with the names of their topics. A deleted topic has its
-        id as its name."""
+        """Return the partitions, sorted, with topic names. For a deleted topic, the name is its
+        id."""
         found = []
         for topic_id, indexes in assigned.items():
             topic = self._topics.by_id(topic_id) if isinstance(topic_id, UUID) else None

@@ -24,8 +24,8 @@ REQUESTS_MAX = 100_000
 EVENTS_MAX = 100_000
 CLOCK_CHANGES_MAX = 10_000
 FAILED_CONNECTIONS_MAX = 10_000
-# The limit for the produced records and the responses of recorded requests. About five responses of
-# the maximum size (Kafka's fetch.max.bytes) fit.
+# The size limit for the produced records and responses of recorded requests. About five responses
+# of the maximum size (Kafka's fetch.max.bytes) fit.
 BYTES_MAX = 256 * 1024 * 1024
 
 COMMIT_APIS = ("OffsetCommit", "TxnOffsetCommit")
@@ -35,7 +35,7 @@ _PREPARED = tuple(state.text for state in PREPARED)
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
-    """A change of the broker's clock by the test."""
+    """A change to the broker's clock by the test."""
 
     kind: str
     """`frozen`, `resumed` or `advanced`."""
@@ -262,7 +262,7 @@ class History(SuggestsAttributes):
         return sorted({each.event.group_id for each in self.events})
 
     def commits(self, group: str | None = None) -> list[Commit]:
-        """Return all accepted commits, of one group or of all groups. Commits in a transaction are
+        """Return all accepted commits, for one group or all groups. Commits in a transaction are
         included once the transaction is committed."""
         commits = _commits(self.events, self.requests)
         return [each for each in commits if group in (None, each.group)]
@@ -282,15 +282,15 @@ class History(SuggestsAttributes):
         return GroupReplay(self.events, self.requests, group).assignments
 
     def exits(self, group: str | None = None) -> list[Exit]:
-        """Return all members that left or were removed, and why, of one group or of all groups."""
+        """Return all members that left or were removed, and why, for one group or all groups."""
         return [each for each in _exits(self.events) if group in (None, each.group)]
 
     def state_changes(self, group: str | None = None) -> list[StateChange]:
-        """Return all state transitions, of one group or of all groups."""
+        """Return all state transitions, for one group or all groups."""
         return [each for each in _state_changes(self.events) if group in (None, each.group)]
 
     def transaction_changes(self, transactional_id: str | None = None) -> list[TransactionChange]:
-        """Return all decisions about transactions, of one transactional id or of all ids."""
+        """Return all decisions about transactions, for one transactional id or all ids."""
         changes = list(self._transactions)
         return [each for each in changes if transactional_id in (None, each.transactional_id)]
 

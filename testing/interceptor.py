@@ -225,8 +225,8 @@ class BrokerInterceptor:
 
 
 class _TopicNames(dict[UUID, str]):
-    """The names of the topics of one broker by topic id, also of deleted topics. It does not refer
-    to the broker, so that recorded requests do not keep its disk in memory."""
+    """One broker's topic names by topic id, including deleted topics. Does not refer to the broker,
+    so that recorded requests do not keep its disk in memory."""
 
     def __init__(self) -> None:
         super().__init__()

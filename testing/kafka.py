@@ -95,7 +95,7 @@ class Kafka(SuggestsAttributes):
     --durability`.
     `security`: how clients connect: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
     `users`: the password of each user, for SASL; `kafka.security` provides the client settings.
-    `loop`: an event loop thread that the broker shares with others.
+    `loop`: an event loop thread that the broker shares with other brokers.
     `host`, `port`: the address of the first node; port 0 selects free ports for all nodes.
 
     Call all methods from the test's thread. Waits take a `timeout` in seconds of wall-clock time.

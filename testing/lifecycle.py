@@ -67,7 +67,7 @@ class Snapshot:
 
 
 class InProcessClients(Protocol):
-    """Clients on the broker's own event loop, without sockets: FakeMembers, which describes these
+    """Clients on the broker's own event loop, without sockets. FakeMembers documents these
     methods."""
 
     client_ids: set[str | None]
@@ -84,8 +84,7 @@ class InProcessClients(Protocol):
 
 
 class MarkerHook(Protocol):
-    """Receives the markers of transactions before they are written: MarkerHold, which describes
-    these methods."""
+    """Receives transaction markers before they are written. MarkerHold documents these methods."""
 
     @property
     def transactional_ids(self) -> list[str]: ...
@@ -165,8 +164,8 @@ class BrokerHost:
         return self.loop.run(coroutine, timeout)
 
     def call(self, function: Callable[[], T]) -> T:
-        """Wait for the end of any restart, and call a function on the broker's loop. On this loop,
-        call the function immediately."""
+        """Wait for the end of any restart, and call a function on the broker's loop. If called on
+        this loop, run the function immediately."""
 
         async def call() -> T:
             await self.wait_until_running()

@@ -23,7 +23,7 @@ class BarrierTimeout(AssertionError):
     """A wait timed out. The message says what it waited for, and may explain the state of the
     group or transaction."""
 
-    __module__ = "kohort.testing"  # the module that users import, which test reports show
+    __module__ = "kohort.testing"  # the module that users import and test reports show
 
 
 def timed_out(timeout: float, what: str, explanation: str = "") -> BarrierTimeout:

@@ -1,4 +1,4 @@
-"""Unsecured tokens for SASL OAUTHBEARER, and the settings of each client library for them."""
+"""Unsecured tokens for SASL OAUTHBEARER, and each client library's settings for them."""
 
 import base64
 import json
@@ -10,8 +10,8 @@ from ..java_properties import quoted
 
 __all__ = ["oauth_settings", "unsecured_token"]
 
-# Tests advance the broker's clock, but not that of the clients, by which librdkafka and Java create
-# tokens.
+# Tests advance the broker's clock, but not the clients' clock, which librdkafka and Java use to
+# create tokens.
 TOKEN_SECONDS: Final = 10 * 365 * 24 * 3600
 _MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 

@@ -145,7 +145,8 @@ def check_options(config: pytest.Config) -> None:
 
 
 def timeline_path(config: pytest.Config) -> Path | None:
-    """Return the path of the timeline page; a path in the ini file is relative to its folder."""
+    """Return the path of the timeline page; a path in the ini file is relative to that file's
+    folder."""
     option, ini = config.getoption("kafka_timeline"), config.getini("kafka_timeline")
     if option:
         return Path(config.invocation_params.dir, option)
@@ -459,8 +460,8 @@ def _running() -> "list[Kafka]":
 
 
 def _brokers_of(item: pytest.Item) -> "Iterator[tuple[Kafka, float]]":
-    """Yield each broker of the test, with the time in its history at which the test started. A test
-    has the brokers of its fixtures, and all brokers that a client has contacted since then."""
+    """Yield each broker of the test, with the time in its history at which the test started. These
+    are the brokers of its fixtures, and all brokers that a client has contacted since then."""
     own, shared = item.stash.get(_BROKERS, []), _shared_brokers(item)
     for kafka in own:
         yield kafka, 0.0

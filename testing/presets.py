@@ -17,7 +17,7 @@ Config = Mapping[str, str | float | bool]
 _COMMON: Final = {"kohort.events": "all"}
 
 PRESETS: Final[Mapping[str, Mapping[str, str]]] = {
-    # No rebalance waits for further members, and no session timeout is too short. A member of
+    # No rebalance waits for more members, and no session timeout is too short. A member of
     # the consumer protocol (KIP-848) receives a new assignment with its next heartbeat, within
     # 100 ms (below Kafka's minimum). No client has to retry after its request created a topic.
     "instant": {

@@ -5,7 +5,7 @@ Other groups that are created during the test are also deleted, unless they use 
 that a client creates on its own are not deleted.
 
 A real cluster has no virtual clock, faults, history or disk, so the first use of one of these skips
-the test with a reason. A wait polls the description of the group. Classic groups have neither a
+the test with a reason. A wait polls the group's description. Classic groups have neither a
 generation nor a leader here, because DescribeGroups does not return them. Partitions that a member
 of a consumer group owns outside its target assignment count as being revoked.
 """
@@ -54,7 +54,7 @@ def skip(what: str) -> NoReturn:
 
 
 class _Turn:
-    """A lock with which tests of parallel processes (pytest-xdist) take turns on the cluster,
+    """A lock that makes tests in parallel processes (pytest-xdist) take turns on the cluster,
     because they may use the same topic and group names. The turns of one test may overlap."""
 
     def __init__(self) -> None:

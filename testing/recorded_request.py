@@ -35,7 +35,7 @@ _TRANSACTION_KEY = 1  # key_type of a FindCoordinator
 # What a member does with these epochs in a ConsumerGroupHeartbeat.
 _SPECIAL_EPOCHS = {0: " joins", -1: " leaves", -2: " leaves temporarily"}
 
-# The names of fields for group ids, topics and partitions in Kafka's messages.
+# The fields for group ids, topics and partitions in Kafka's messages.
 GROUP_FIELDS = ("group_id", "group_ids", "groups", "groups_names", "coordinator_keys", "key")
 TOPIC_FIELDS = (
     *("topics", "topic_names", "topic_data", "responses", "topic_partitions", "topic_results"),
@@ -46,7 +46,7 @@ PARTITION_FIELDS = (
     *("partitions", "partition_indexes", "partition_data", "partition_index"),
     *("partition_responses", "partition_result", "results_by_partition"),
 )
-# Arrays whose items have topics.
+# Arrays whose items contain topics.
 TOPIC_PARENTS = (
     *("groups", "transactions", "markers", "results_by_transaction", "transaction_states"),
     *("dirs", "results"),
@@ -82,7 +82,7 @@ class RecordedRequest:
     cached_message: Any = field(repr=False)
     """kio's message. For a request that the cache recognized, the message of the cached request."""
     varying: tuple[int, ...] = ()
-    """If the cache recognized the request, the numbers that replace those of the cached message."""
+    """If the cache recognized the request, the numbers that replace the cached message's."""
     response_at_ms: int | None = None
     """When the request got a response, by the broker's clock; None before that."""
     response_frame: bytes | None = None
@@ -304,13 +304,13 @@ class RecordedRequest:
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Kafka's names of all errors in the response, in order; empty if there are none."""
+        """Kafka's names for all errors in the response, in order; empty if there are none."""
         codes = (ErrorCode(code) for code in _error_codes(self.response))
         return tuple(code.name.upper() for code in codes if code is not ErrorCode.none)
 
     @property
     def partition_errors(self) -> dict[TopicPartition, str]:
-        """The errors of partitions in the response, with Kafka's names."""
+        """The partition errors in the response, with Kafka's names."""
         codes = {
             (topic, index): ErrorCode(getattr(each, name))
             for topic, index, each in self.by_partition(self.response)
@@ -413,7 +413,8 @@ def _is_sensitive(name: str) -> bool:
 
 
 def _with_numbers(message: Any, name: str, numbers: Iterator[int]) -> Any:
-    """Return a copy of kio's message in which the fields with this name have the next numbers."""
+    """Return a copy of kio's message in which the fields with this name are set to the next
+    numbers."""
     if isinstance(message, tuple):
         return tuple(_with_numbers(each, name, numbers) for each in message)
     if not is_dataclass(message) or isinstance(message, type):

@@ -1,5 +1,4 @@
-"""`kafka.security`: certificates, settings with which clients connect to a broker with TLS and
-SASL, and client quotas."""
+"""`kafka.security`: certificates, client settings for TLS and SASL, and client quotas."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -134,7 +133,7 @@ class Security:
         """Return the settings of a client, including its bootstrap servers: arguments for
         `confluent` (or librdkafka), `kafka-python` and `aiokafka`, or properties for `java`.
 
-        `user` is one of `users`, whose password is included, or with OAUTHBEARER a name, for which
+        `user` is one of `users`, whose password is included, or, with OAUTHBEARER, a name for which
         the client creates unsecured tokens. `certificate` is a file from `client_certificate`, and
         `listener` the name of a listener, by default the first. For aiokafka, the settings include
         an `ssl_context`. Raises ValueError for an unknown library, mechanism, user or listener, and
@@ -212,8 +211,7 @@ _NAMES: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
-    """Return the settings that have a value, with the names and in the form that the library
-    needs."""
+    """Return the settings that have a value, with the library's names and in its format."""
     names = _NAMES[library]
     converted = {new: settings[old] for old, new in names.items() if settings.get(old)}
     if library == "aiokafka" and "ca" in settings:

@@ -74,8 +74,8 @@ def _view(transaction: CoordinatedTransaction, node_id: int, now_ms: int) -> Tra
 
 
 def open_producers(broker: Broker, partition: TopicPartition) -> Iterator[tuple[int, int]]:
-    """Yield (producer id, first offset) of the open transactions of a partition, in the order of
-    the offsets."""
+    """Yield (producer id, first offset) of each open transaction in a partition, in offset
+    order."""
     found = broker.node.topics.partition(*partition)
     if found is not None:
         yield from sorted(found.log.producers.open_transactions, key=lambda each: each[1])

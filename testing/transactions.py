@@ -24,7 +24,7 @@ _IDLE: Final = (EMPTY.text, COMPLETE_COMMIT.text, COMPLETE_ABORT.text)
 
 
 class MarkerHold(SuggestsAttributes):
-    """Holds back the markers of transactions until `release`. `with
+    """Holds back transaction markers until `release`. `with
     kafka.transactions.hold_markers() as held:` releases them on exit. As with a fault, the test
     fails if the hold has not held back any markers."""
 
@@ -200,8 +200,8 @@ class Transactions(SuggestsAttributes):
             raise ValueError(f"Transactional id {transactional_id} cannot expire. {explanation}")
 
     def hold_markers(self, transactional_id: str | None = None) -> MarkerHold:
-        """Hold back the markers of decided transactions, of one transactional id or of all ids,
-        until the hold is released. The producer gets its response, but `read_committed` consumers
+        """Hold back the markers of decided transactions, for one transactional id or all ids, until
+        the hold is released. The producer gets its response, but `read_committed` consumers
         wait. A crash of the broker does not end the hold. As with a fault, the test fails if the
         hold has not held back any markers (`faults.check`)."""
         return MarkerHold(self._host, transactional_id)

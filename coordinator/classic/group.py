@@ -67,7 +67,7 @@ class Member:
 
 
 class Group:
-    """A classic group. Counters avoid loops over all members, of which there may be a thousand."""
+    """A classic group. Counters avoid loops over up to a thousand members."""
 
     def __init__(self, group_id: str, now: int) -> None:
         self.group_id = group_id
@@ -93,7 +93,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.protocol_counts: dict[str, int] = {}  # protocol name -> members that list it
-        # --- of the current rebalance (dicts, because they are ordered)
+        # --- the current rebalance (dicts, because they are ordered)
         self.pending_joins: dict[str, None] = {}  # member ids handed out but not yet used
         # Members that have not sent SyncGroup -> when the join phase ended.
         self.pending_syncs: dict[str, int] = {}
@@ -278,8 +278,8 @@ class Group:
 
 
 def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMetadata:
-    """Return the record value of the group. `assignments` (by member id; b"" if missing) replace
-    the current assignments if they are given.
+    """Return the record value of the group. `assignments` (by member id; b"" if missing), if given,
+    replace the current ones.
 
     Only the metadata for the selected protocol is stored. After a reload, a member with several
     protocols therefore counts as changed when it rejoins, as in Kafka.

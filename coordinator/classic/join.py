@@ -237,7 +237,8 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
         # The member has revoked partitions, and reports the remaining ones (KIP-429).
         return Cause.COOPERATIVE_FOLLOWUP
     # Only the generation or added partitions differ, as after every rebalance. The rejoin of a
-    # leader always starts a rebalance; for a follower, Kafka gives changed metadata as the reason.
+    # leader always starts a rebalance; for a follower, Kafka reports changed metadata as the
+    # reason.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 

@@ -8,7 +8,7 @@ Two checks are the same in all states:
   error that depends on the version of the request. A fetch returns no offsets and no error.
 - The member id is valid (`Group.validate_member`). If it is not, the error is UNKNOWN_MEMBER_ID, or
   FENCED_INSTANCE_ID if another member holds the instance id. A sync, a heartbeat and a commit must
-  also have the group's generation, or get ILLEGAL_GENERATION.
+  also contain the group's generation, or get ILLEGAL_GENERATION.
 
 A join is first checked for room in the group (GROUP_MAX_SIZE_REACHED) and for a protocol that all
 members support (INCONSISTENT_GROUP_PROTOCOL).

@@ -185,11 +185,11 @@ class ConsumerGroup:
         # Kafka's hash tables.
         self.members_max = 0
         # Whether all members have the same subscription. As in Kafka, this takes the topics of a
-        # regular expression into account only after the next record of a member.
+        # regular expression into account only after a member's next record.
         self.is_homogeneous = True
         self._has_new_subscriptions = False
-        # The version of the topics whose metadata hash was last compared with the group's, and the
-        # group epoch after the comparison. If the group epoch is lower, its record was not stored.
+        # The topics version whose metadata hash was last compared with the group's, and the group
+        # epoch after the comparison. If the group epoch is lower, its record was not stored.
         self.checked: tuple[int, int] | None = None
         # The subscription orders of the last assignment. The key is the id() of the subscribed
         # names and of the matched topics, because hashing thousands of names for each member would
@@ -339,7 +339,7 @@ class ConsumerGroup:
 
     def _with_shared_names(self, metadata: ConsumerMemberMetadata) -> ConsumerMemberMetadata:
         """Share equal topic names between members. Most members of a group have the same
-        subscription, which is then in memory only once."""
+        subscription, which is then stored only once."""
         names = metadata.subscribed_topic_names
         if names == self._last_names:
             return metadata._replace(subscribed_topic_names=self._last_names)
@@ -506,8 +506,8 @@ def _with_assignment(member: Member, value: CurrentAssignment) -> Member:
 
 
 def _owned(listed: Iterable[OwnedPartitions], member_epoch: int) -> Owned:
-    """Return the partitions with their assignment epochs. Records of Kafka before 4.3 contain no
-    such epochs, so the member's epoch is used."""
+    """Return the partitions with their assignment epochs. Records written by Kafka before 4.3 do
+    not contain them, so the member's epoch is used."""
     owned: dict[TopicId, Mapping[int, int]] = {}
     for topic_id, partitions, epochs in listed:
         if epochs is None or len(epochs) != len(partitions):

@@ -137,7 +137,7 @@ def _keep_alive(
 ) -> ConsumerHeartbeatResult | None:
     """If there is nothing else to decide, extend the session and return the result that
     `_heartbeat` would return; otherwise return None. This is five times as fast as `_heartbeat`,
-    and members of stable groups send hardly any other requests."""
+    and covers nearly all requests in stable groups."""
     group_id, member_id, epoch, instance_id, *_ = command
     group = partition.consumer_groups.get(group_id)
     member = None if group is None else group.members.get(member_id)
@@ -236,8 +236,8 @@ def _or(value: str | None, otherwise: str | None) -> str | None:
 
 
 def _check_epoch(member: Member, received: int, reported: Partitions | None) -> None:
-    """Fence a wrong epoch: raise ApiError unless the request joins, or has the member's epoch, or
-    its previous epoch because the last response was lost."""
+    """Fence a wrong epoch: raise ApiError unless the request joins, or contains the member's epoch
+    or, if the last response was lost, its previous epoch."""
     if received in (JOIN_EPOCH, member.epoch):
         return
     if received < member.epoch:

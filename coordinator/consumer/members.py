@@ -1,4 +1,5 @@
-"""Finds or creates the member that sent a request, updates its assignment, sets its deadlines."""
+"""Finds or creates the member that sent a request, updates its assignment, and sets its
+deadlines."""
 
 from collections.abc import Iterable
 from typing import Final

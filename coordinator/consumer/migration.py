@@ -30,7 +30,7 @@ from ..outcome import INFO, WARNING, EventType
 from .group import ConsumerGroup, GroupState, Member, MemberState
 from .members import cancel_deadlines
 
-# The size of the version and the number of topics, with which subscriptions and assignments begin.
+# The size of the version and the topic count at the start of subscriptions and assignments.
 HEADER_BYTES: Final = 6
 
 # --- finding or creating a consumer group

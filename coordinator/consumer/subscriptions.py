@@ -103,8 +103,8 @@ def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
     """Schedule a resolution of the group's expressions if `is_due`, or if the last one is obsolete
-    (other expressions, new topics, refresh interval, a version of Kafka's topics or of changes that
-    were undone). Return whether one was scheduled."""
+    (other expressions, new topics, refresh interval exceeded, or a topics version from Kafka or
+    from changes that were undone). Return whether one was scheduled."""
     key, topics = DeadlineKey("regex", group.group_id), decision.partition.topics
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching
@@ -215,7 +215,7 @@ def update_epoch(
 
 def _is_checked(group: ConsumerGroup, topics: TopicMetadata) -> bool:
     """Whether the metadata hash has been compared since a topic of the group last changed. Changes
-    of other topics do not matter."""
+    to other topics do not matter."""
     if group.checked is None or group.has_checked(topics.version):
         return group.checked is not None
     _, epoch = group.checked

@@ -57,8 +57,8 @@ class ProducerResult(NamedTuple):
 
 
 class PartitionsResult(NamedTuple):
-    """The result of AddPartitions. `missing` are the partitions that failed verification, because
-    they are not in the transaction."""
+    """The result of AddPartitions. `missing` contains the partitions that failed verification,
+    because they are not in the transaction."""
 
     error: ErrorCode
     missing: Collection[TopicPartition] = ()
@@ -92,8 +92,8 @@ class Markers(NamedTuple):
 
 
 class TransactionEvent(NamedTuple):
-    """A change of a transaction's state. `cause` is text, as in Kafka's log. `partitions` are the
-    partitions of the transaction, both before and after the change."""
+    """A change of a transaction's state. `cause` is text, as in Kafka's log. `partitions` contains
+    the transaction's partitions, both before and after the change."""
 
     transactional_id: str
     producer_id: int

@@ -1,4 +1,4 @@
-"""The states of a transaction, and the changes of its durable metadata.
+"""The states of a transaction, and changes to its durable metadata.
 
     Empty ──► Ongoing ──► PrepareCommit ──► CompleteCommit
                  │                               │

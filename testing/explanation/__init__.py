@@ -1,7 +1,7 @@
 """Explains in sentences why a test waits: `explain()`, and the messages of waits that time out.
 
 explanation         what a group is waiting for
-classic, consumer   the parts of it that depend on the group protocol
+classic, consumer   the parts that depend on the group protocol
 transactions        what transactions are waiting for, and which consumers wait for them
 hints               why a consumer got no records
 failed_connections  why clients could not connect

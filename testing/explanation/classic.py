@@ -88,7 +88,7 @@ class ClassicExplanation:
             yield f"last rebalance: {reason.cause} ({reason.text})"
         yield from (self._describe(each) for each in group.members.values())
         yield from (
-            f"{pending}: has this member id, but has not joined with it; the id expires in "
+            f"{pending}: a member id that has not been used to join; it expires in "
             f"{self._timers.session_left(pending)}"
             for pending in group.pending_joins
         )

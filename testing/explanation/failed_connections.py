@@ -45,7 +45,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
 
 
 def failed_connections(host: BrokerHost) -> list[str]:
-    """Return a sentence for each reason for which connections failed, unless their client has
+    """Return a sentence for each reason why connections failed, unless their client has
     authenticated since. Runs on the broker's loop."""
     authenticated_s = {
         each.client_id: each.wall_s

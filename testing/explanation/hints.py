@@ -36,7 +36,7 @@ def hints(
 ) -> list[str]:
     """Return sentences about the clients of a group (if it has no clients, about clients without a
     group) or, without a group, about all clients. Failed connections and denied operations are
-    those of all clients. Runs on the broker's loop."""
+    reported for all clients. Runs on the broker's loop."""
     requests, topics = host.history.requests, host.broker.node.topics
     if group_id is not None:
         clients = {each.client_id for each in requests if group_id in each.groups}
@@ -147,7 +147,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
-    """Yield a sentence for each consumer that left before it received records of its partitions.
+    """Yield a sentence for each consumer that left before it received records from its partitions.
     Partitions with a committed offset are ignored, because they may have had no further records."""
     synced: dict[str | None, RecordedRequest] = {}
     assigned: dict[str, tuple[TopicPartition, ...]] = {}

@@ -82,7 +82,8 @@ def _sentence(host: BrokerHost, transaction: Transaction) -> str:
 
 
 def _cause_of_end(history: History, transaction: Transaction) -> str:
-    """Return the cause, such as ` (timed out after 1 min)`; "" if the history does not have it."""
+    """Return the cause, such as ` (timed out after 1 min)`; "" if the history does not contain
+    it."""
     changes = history.transaction_changes(transaction.transactional_id)
     decided = next((each for each in reversed(changes) if each.after in _PREPARED), None)
     if decided is None:

@@ -66,7 +66,7 @@ class Connection(asyncio.Transport):
     # --- the client's side
 
     async def request(self, api_name: str, **fields: Any) -> Any:
-        """Send a request and return the response message. `fields` have kio's names; omitted fields
+        """Send a request and return the response message. `fields` use kio's names; omitted fields
         get their defaults. Raises ConnectionError if the connection is closed before the response,
         and ValueError if the broker's profile does not serve the API."""
         if self._is_closing:

@@ -58,7 +58,7 @@ class FakeMemberRejected(AssertionError):
     """The coordinator rejected a fake member. The message contains the error and the state of the
     group."""
 
-    __module__ = "kohort.testing"  # the module that users import, which test reports show
+    __module__ = "kohort.testing"  # the module that users import and test reports show
 
 
 class FakeMember(SuggestsAttributes):
@@ -297,7 +297,7 @@ class FakeMembers:
             role = Consumer(self._assignors(assignor), _topic_list(topics))
         elif protocol_type == "connect":
             if connectors is None or list(topics):
-                raise ValueError("A Connect worker has connectors={name: tasks} and no topics")
+                raise ValueError("A Connect worker takes connectors={name: tasks}, not topics")
             role = ConnectWorker(connectors, f"http://{who.client_id}:8083/")
         else:
             raise ValueError(f"protocol_type must be consumer or connect, not {protocol_type!r}")
@@ -412,8 +412,7 @@ class FakeMembers:
     async def is_idle(self) -> bool:
         """Return whether no fake member acts during several iterations of the loop."""
         before = self._activity
-        # A request is answered within two iterations, and the member receives the response in
-        # a third.
+        # A request gets its response within two iterations, and the member receives it in a third.
         await iterations(4)
         return before == self._activity
 

@@ -24,8 +24,8 @@ HEARTBEATS_PER_SESSION = 3
 BACKOFF_MS = 100
 # The backoff also ends after this wall-clock time, because the broker's clock may be frozen.
 BACKOFF_SECONDS = 0.005
-# After that many errors in a row, a member pauses before it rejoins. Fewer are regular: each member
-# that joins may interrupt the rejoin of the others.
+# After that many errors in a row, a member pauses before it rejoins. Fewer errors are normal,
+# because each joining member may interrupt the others' rejoin.
 PROMPT_REJOINS_MAX = 10
 
 
@@ -68,7 +68,7 @@ class GroupMember:
         # Set when an error shows that the coordinator has removed the member or ended its
         # generation, and that its partitions are lost.
         self._is_removed = False
-        # The failed connections in a row, and the errors of responses.
+        # Consecutive failed connections, and consecutive error responses.
         self._failures = self._errors = 0
         self.exists = True
         """Whether the member's process exists, even if suspended."""
@@ -211,8 +211,8 @@ class GroupMember:
     async def _sleep(self) -> None:
         """Sleep until the next heartbeat is due, or until woken."""
         timers = self._broker().node.timers
-        # Members with the same interval send heartbeats at the same time, so that an advancing
-        # clock has fewer stops.
+        # Members with the same interval send heartbeats at the same time, so that advancing the
+        # clock needs fewer stops.
         interval_ms = self._heartbeat_interval_ms
         due_ms = (timers.now_ms() // interval_ms + 1) * interval_ms
         if self._rejoin_at_ms is not None:

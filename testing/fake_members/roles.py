@@ -32,7 +32,7 @@ class JoinResult:
 
 class Consumer:
     """A consumer, with its assignors in order of preference. In the consumer protocol, it has no
-    assignors, and may prefer one of the broker's."""
+    assignors, but may prefer a server assignor."""
 
     protocol_type: Final = "consumer"
     rejoin_reason: Final = "need to revoke partitions and re-join"  # Java's ConsumerCoordinator
@@ -137,8 +137,8 @@ def _topic_partitions(
 
 
 class ConnectWorker:
-    """A Connect worker, with the same methods as a Consumer. `connectors` has the configured number
-    of tasks of each connector."""
+    """A Connect worker, with the same methods as a Consumer. `connectors` maps each connector to
+    its configured number of tasks."""
 
     protocol_type: Final = connect.PROTOCOL_TYPE
     rejoin_reason: Final = None

@@ -47,7 +47,7 @@ def answer(request: InterceptedRequest, *, error: ErrorCode) -> bool:
 
 
 def delay(request: InterceptedRequest, *, ms: int) -> bool:
-    """Handle the request, and all later requests of its connection, after a delay."""
+    """Handle the request, and all later requests on its connection, after a delay."""
     request.hold()
     request.call_later(ms, request.resume)
     return True
@@ -172,7 +172,7 @@ _FETCH_SESSION_ERRORS: Final = frozenset(
     }
 )
 
-# For each array of a response, the arrays of the request with the corresponding items.
+# For each response array, the request arrays that contain the corresponding items.
 _REQUEST_ARRAYS: Final = {
     "responses": ("topics", "topic_names", "topic_data", "resources"),
     "partition_responses": ("partition_data",),
@@ -192,7 +192,7 @@ _REQUEST_ARRAYS: Final = {
     "topic_results": ("topics",),
     "replica_election_results": ("topic_partitions",),
 }
-# The possible names in the request of each response field that repeats a request field.
+# For each response field that repeats a request field, its possible names in the request.
 _REPEATED_FIELDS: Final = {
     **{name: (name,) for name in ("group_id", "group_instance_id", "index", "key", "member_id")},
     **{name: (name,) for name in ("partition_id", "resource_name", "resource_type", "topic_id")},
@@ -272,7 +272,7 @@ def _request_items(field: Field, request: Any) -> Iterator[Any]:
 
 
 def _under_all_names(item: int | str | UUID) -> SimpleNamespace:
-    """Return an object that has the item, a plain value, under every name that `_value` tries."""
+    """Return an object that holds the plain value `item` under every name that `_value` tries."""
     if isinstance(item, int):
         return SimpleNamespace(partition_index=item, partition=item, partition_id=item)
     if isinstance(item, str):

@@ -120,7 +120,7 @@ class Disk(SuggestsAttributes):
         return list(self._set)
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
-        """Let all operations that need space fail with ENOSPC until `heal`."""
+        """Fail all operations that need space with ENOSPC until `heal`."""
         faults = [
             FileFault(operation, 0, errno.ENOSPC, 0, None, _path_filter(topic, partition))
             for operation in _NEED_SPACE
@@ -222,7 +222,7 @@ class Disk(SuggestsAttributes):
 
     @property
     def fails_groups(self) -> bool:
-        """Whether writes of groups fail until the test heals the disk."""
+        """Whether group writes fail until the test heals the disk."""
         return self.files.is_broken or any(
             each.times is None and each.fired and not each.delay_s and each.matches(_GROUPS)
             for each in self.files.faults

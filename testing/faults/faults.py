@@ -1,6 +1,6 @@
 """Faults that a test sets on requests.
 
-A fault names APIs and errors as Kafka does, and has filters for the requests it applies to. A fault
+A fault uses Kafka's names for APIs and errors, and filters that select its requests. A fault
 that fires fewer than `times` times fails the test, which would otherwise not test what it says. The
 message lists the requests that nearly matched.
 """
@@ -42,7 +42,7 @@ from .network import Condition
 NEAR_MISSES_MAX = 5
 # The filters that apply to requests of every API.
 FILTERS_OF_ALL = frozenset({"client_id", "node"})
-# The filters whose values are no strings.
+# The filters whose values are not strings.
 _NUMBERS = frozenset({"generation", "partition", "node"})
 # In the classic protocol, a member id is the client id or the instance id, "-" and a UUID.
 _SUFFIX_LENGTH = 1 + 36
@@ -51,7 +51,7 @@ _SUFFIX_LENGTH = 1 + 36
 class UnusedFault(AssertionError):
     """A fault has fired fewer times than required. The message lists the near misses."""
 
-    __module__ = "kohort.testing"  # the module that users import, which test reports show
+    __module__ = "kohort.testing"  # the module that users import and test reports show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class RequestFilter:
 
 
 def _describe_member(request: RecordedRequest, member_id: str | None) -> str:
-    # Admin clients remove other members, and a TxnOffsetCommit has the producer's client id.
+    # Admin clients remove other members, and a TxnOffsetCommit carries the producer's client id.
     if member_id is None or member_id != request.member_id or request.is_by_producer:
         return str(member_id)
     return name_member(member_id, request.client_id)

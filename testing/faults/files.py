@@ -140,8 +140,8 @@ class FaultyFiles(MemoryFiles):
         return None
 
     def copy(self) -> FaultyFiles:
-        """Copy the disk with its pending changes. The copy has the same fault objects and no file
-        locks."""
+        """Copy the disk with its pending changes. The copy shares the fault objects, but not the
+        file locks."""
         copy = FaultyFiles()
         buffers = [*self.image.buffers, *self._reachable()]
         copies = {id(buffer): bytearray(buffer) for buffer in buffers}
@@ -164,7 +164,7 @@ class FaultyFiles(MemoryFiles):
         return [*self.contents.values(), *self._durable_names.values(), *renamed]
 
     def _forget_unreachable(self, buffers: Iterable[bytearray]) -> None:
-        """Drop those of `buffers` that have lost their last name."""
+        """Drop the buffers that have lost their last name."""
         reachable = {id(each) for each in self._reachable()}
         self.image.drop(each for each in buffers if id(each) not in reachable)
 
@@ -352,8 +352,9 @@ buffer), or the bytes themselves. None instead of bytes means a truncation."""
 class DurableImage:
     """The bytes of each file that may survive a power cut: synced bytes and pending writes.
 
-    A buffer has the current bytes of a file. A buffer that was not added, or was dropped, is not
-    restored after a crash. Pending writes refer to the bytes in the buffer instead of copying them.
+    A buffer contains the current bytes of a file. A buffer that was not added, or was dropped, is
+    not restored after a crash. Pending writes refer to the bytes in the buffer instead of copying
+    them.
     """
 
     def __init__(self) -> None:

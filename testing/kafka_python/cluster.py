@@ -1,5 +1,5 @@
-"""Topics, records, groups and offsets of a cluster, through kafka-python. Requests about groups are
-retried after retriable errors; other errors of kafka-python are propagated."""
+"""Topics, records, groups and offsets of a cluster, through kafka-python. Group requests are
+retried after retriable errors; other kafka-python errors are propagated."""
 
 import re
 import time
@@ -145,7 +145,7 @@ class RealCluster:
 
     def describe(self, group: str) -> GroupView | None:
         """Return a group of either protocol; None if it does not exist. Raises ValueError for a
-        group of another type, or of other clients than consumers."""
+        group of another type, or whose members are not consumers."""
 
         def describe() -> GroupView | None:
             try:

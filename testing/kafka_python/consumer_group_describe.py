@@ -30,8 +30,8 @@ def forget_coordinators(admin: Any) -> None:
 
 
 def describe_consumer_group(admin: Any, group: str) -> dict[str, Any] | None:
-    """Return the group in a ConsumerGroupDescribe response, which may have an error code, with the
-    field names of the schema; None if the cluster does not have the API. Raises kafka-python's
+    """Return the group from a ConsumerGroupDescribe response, possibly with an error code, with the
+    schema's field names; None if the cluster lacks the API. Raises kafka-python's
     errors."""
     node_id = coordinator_id(admin, group)
     manager = admin._manager

@@ -46,7 +46,7 @@ LABEL_LENGTH_MAX = 24
 
 # Limits. Omitted items of a figure (the oldest) are counted below it; omitted groups are not.
 ROWS_MAX = 40  # two screens
-GENERATIONS_MAX = 300  # more of them would be too narrow to be distinguished
+GENERATIONS_MAX = 300  # more would be too narrow to distinguish
 MARKS_MAX = 2000  # a page of a hundred tests stays below 50 MB
 MARK_LINES_MAX = 8
 GROUPS_MAX = 20
@@ -60,7 +60,7 @@ _SHOWN_EVENTS = (
     EventType.OFFSETS_DELETED,
 )
 
-# The final states of a transaction, with their class in the style sheet, and the decided states.
+# The style sheet classes of a transaction's final states, and the decided states.
 _OUTCOMES = {COMPLETE_COMMIT.text: "committed", COMPLETE_ABORT.text: "aborted"}
 _DECISIONS = {PREPARE_COMMIT.text, PREPARE_ABORT.text}
 _BY_CLIENT = "ended"
@@ -98,8 +98,7 @@ class _Mark:
 
 
 class _Figure:
-    """A drawing with rows. The keys of rows are ids; "" is the row of marks that belong to no
-    id."""
+    """A drawing with rows. Row keys are ids; "" is the row for marks without an id."""
 
     def __init__(self, history: History, caption: str, others: str) -> None:
         """`others` explains the row ""."""
@@ -166,7 +165,7 @@ class _Figure:
     # --- shapes
 
     def _draw_rows(self, labels: Mapping[str, str]) -> None:
-        """Draw the labels of the last rows. `labels` has the label of each key."""
+        """Draw the labels of the last rows. `labels` maps keys to labels."""
         self._omitted += max(len(labels) - ROWS_MAX, 0)
         self._rows = dict(list(labels.items())[-ROWS_MAX:])
         if any(mark.row not in self._rows for mark in self._marks()):
@@ -242,7 +241,7 @@ class _Figure:
         self, kind: str, x: float, top: float, text: str, ends: list[float], title: str = ""
     ) -> None:
         """Draw text in the first line below `top` that has space for it, if there is one. `ends`
-        has the position at which the text of each line ends."""
+        contains the position at which each line's text ends."""
         length = len(text) * CHARACTER_WIDTH
         left = min(x, WIDTH - length)
         free = next((line for line, end in enumerate(ends) if end < left), None)

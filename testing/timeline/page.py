@@ -16,7 +16,7 @@ TESTS_MAX = 500
 MESSAGE_LENGTH_MAX = 2000
 
 REPORT_ATTRIBUTE: Final = "kafka_timeline"
-"""The attribute of a test report for its drawings, which are a string so that xdist transfers them.
+"""The test report attribute that holds the drawings, as a string so that xdist transfers them.
 """
 
 
