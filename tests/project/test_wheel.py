@@ -121,6 +121,21 @@ def test_a_clone_beside_the_tests_is_not_collected_and_does_not_hide_the_package
     assert f"imported from the clone {tmp_path / 'kohort'}, which hides" in hidden
 
 
+@pytest.mark.slow
+def test_pytest_does_not_rewrite_the_assertions_of_kohort(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(
+        "import sys\n"
+        "def test_mine(kafka):\n"
+        "    loader = sys.modules['kohort.testing.kafka'].__loader__\n"
+        "    assert 'rewrite' not in type(loader).__module__\n"
+    )
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    pytest_command = (Path(sys.executable).with_name("pytest"), "-p", "no:cacheprovider")
+    tested = run(*pytest_command, cwd=tmp_path, PYTHONPATH=str(tmp_path / "installed"))
+    assert "1 passed" in tested
+
+
 def closure(requirements: list[str]) -> Iterator[Distribution]:
     """Yield the installed distributions that the requirements need on this machine."""
     seen: set[str] = set()

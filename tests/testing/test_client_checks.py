@@ -292,7 +292,7 @@ def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
         kafka.wait(lambda: kafka.client_checks.findings)
         (finding,) = found(kafka)
     assert finding == (
-        "shared instance id: clients one and two of group billing both have the "
+        "shared instance id: clients one and two of group billing both use the "
         "group.instance.id worker-1, so the later one fences the earlier one"
     )
 
