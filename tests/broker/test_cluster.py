@@ -2,8 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from functools import wraps
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -99,23 +98,14 @@ def sync(member_id: str, generation_id: int, assignment: bytes) -> SyncGroup:
     )
 
 
-def with_three_nodes(
-    test: Callable[[ThreeNodes], Awaitable[None]],
-) -> Callable[[Path, Durability], Awaitable[None]]:
-    """Run the test on disk and in memory."""
-
-    @pytest.mark.parametrize("durability", ["fsync", "none"])
-    @wraps(test)
-    async def run(tmp_path: Path, durability: Durability) -> None:
-        folder = None if durability == "none" else tmp_path / "data"
-        async with ThreeNodes(folder, durability) as three:
-            await test(three)
-
-    del run.__wrapped__  # type: ignore[attr-defined]  # pytest would look for a fixture `three`
-    return run
+@pytest.fixture(params=["fsync", "none"])
+async def three(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ThreeNodes]:
+    """Three nodes on disk and in memory."""
+    folder = None if request.param == "none" else tmp_path / "data"
+    async with ThreeNodes(folder, request.param) as three:
+        yield three
 
 
-@with_three_nodes
 async def test_only_the_leader_of_the_partition_coordinates_the_group(three: ThreeNodes) -> None:
     assert (await three.call(commit(5))).errors == (ErrorCode.none,)
     for other in three.others:
@@ -125,13 +115,11 @@ async def test_only_the_leader_of_the_partition_coordinates_the_group(three: Thr
     assert (await three.call(FETCH)).topics[0][1][0].committed_offset == 5
 
 
-@with_three_nodes
 async def test_leaders_are_spread_over_the_nodes(three: ThreeNodes) -> None:
     topic = three.topics.get(OFFSETS_TOPIC)
     assert [each.leader_id for each in topic.partitions] == [1, 2, 3]
 
 
-@with_three_nodes
 async def test_a_moved_group_keeps_offsets_members_and_generation(
     three: ThreeNodes,
 ) -> None:
@@ -159,7 +147,6 @@ def commit_of(joined: Any, offset: int) -> OffsetCommit:
     return commit(offset)._replace(generation_id=joined.generation_id, member_id=joined.member_id)
 
 
-@with_three_nodes
 async def test_waiting_requests_at_the_old_coordinator_fail(
     three: ThreeNodes,
 ) -> None:
@@ -171,7 +158,6 @@ async def test_waiting_requests_at_the_old_coordinator_fail(
     assert (await waiting).error_code is ErrorCode.not_coordinator
 
 
-@with_three_nodes
 async def test_a_commit_during_a_move_is_kept_by_the_new_coordinator(
     three: ThreeNodes,
 ) -> None:
@@ -183,7 +169,6 @@ async def test_a_commit_during_a_move_is_kept_by_the_new_coordinator(
     assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 2
 
 
-@with_three_nodes
 async def test_partitions_of_a_stopped_node_move_to_other_nodes(
     three: ThreeNodes,
 ) -> None:
@@ -201,7 +186,6 @@ async def test_partitions_of_a_stopped_node_move_to_other_nodes(
         three.move(9)
 
 
-@with_three_nodes
 async def test_no_node_leads_while_all_nodes_are_stopped(three: ThreeNodes) -> None:
     await three.call(commit(3))
     for node_id in (1, 2, 3):
@@ -212,7 +196,6 @@ async def test_no_node_leads_while_all_nodes_are_stopped(three: ThreeNodes) -> N
     assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
 
 
-@with_three_nodes
 async def test_a_node_that_is_up_is_not_started_again(three: ThreeNodes) -> None:
     with pytest.raises(ValueError, match="node 2 is already up"):
         await three.broker.start_node(2)
