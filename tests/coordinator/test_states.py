@@ -1,11 +1,14 @@
 """The response to each request in each state: the table in states.py."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from kohort.coordinator.classic.states import HEARTBEAT_ERROR, VALID_TRANSITIONS, State
+from kohort.coordinator.commands import TxnOffsetCommit
+from kohort.offsets.records import TransactionEnd
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness, offset_commit
 from support.mixed_groups import consumer_protocols
 
 E = ErrorCode
@@ -56,6 +59,18 @@ def commit(harness: CoordinatorHarness, member_id: str) -> ErrorCode:
     return error
 
 
+def commit_in_transaction(harness: CoordinatorHarness, **member: Any) -> ErrorCode:
+    """The offset counts, and is in the log, only if there is no error."""
+    records = len(harness.log)
+    command = TxnOffsetCommit(offset_commit(GROUP, [("t", 0, 5)], **member), 7, 0)
+    (error,) = harness.call(command).errors
+    assert (len(harness.log) > records) == (error is E.none)
+    harness.append(TransactionEnd(7, 0, 0, is_commit=True))
+    (found,) = harness.fetch(("t", (0,))).topics[0][1]
+    assert found.committed_offset == (5 if error is E.none else -1)
+    return error
+
+
 REQUESTS: dict[str, Callable[[CoordinatorHarness, str, str], ErrorCode | str]] = {
     "join, new": lambda harness, a, b: join(harness, "", False),
     "join, leader, same": lambda harness, a, b: join(harness, a, False),
@@ -79,6 +94,22 @@ REQUESTS: dict[str, Callable[[CoordinatorHarness, str, str], ErrorCode | str]] =
     "commit, instance only": lambda harness, a, b: harness.commit(instance="i"),
     "commit, standalone": lambda harness, a, b: harness.commit(),
     "commit, unknown member": lambda harness, a, b: commit(harness, "unknown member"),
+    "transactional": lambda harness, a, b: commit_in_transaction(
+        harness, member_id=b, generation=harness.group.generation
+    ),
+    "transactional, old generation": lambda harness, a, b: commit_in_transaction(
+        harness, member_id=b, generation=0
+    ),
+    "transactional, member without generation": lambda harness, a, b: commit_in_transaction(
+        harness, member_id=b
+    ),
+    "transactional, instance only": lambda harness, a, b: commit_in_transaction(
+        harness, instance="i"
+    ),
+    "transactional, standalone": lambda harness, a, b: commit_in_transaction(harness),
+    "transactional, unknown member": lambda harness, a, b: commit_in_transaction(
+        harness, member_id="unknown member", generation=harness.group.generation
+    ),
     "describe": lambda harness, a, b: harness.describe().error_code,
     "delete the group": lambda harness, a, b: harness.delete(),
     "delete offsets of t": lambda harness, a, b: harness.delete_offsets(("t", (0,)))[0],
@@ -114,6 +145,12 @@ RESPONSES: dict[str, tuple[ErrorCode | str, ...]] = {
     "commit, instance only": (E.none, UNKNOWN, UNKNOWN, UNKNOWN),
     "commit, standalone": (E.none, UNKNOWN, UNKNOWN, UNKNOWN),
     "commit, unknown member": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
+    "transactional": (UNKNOWN, E.none, E.none, E.none),
+    "transactional, old generation": (UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
+    "transactional, member without generation": (E.none, ILLEGAL, ILLEGAL, ILLEGAL),
+    "transactional, instance only": (E.none, UNKNOWN, UNKNOWN, UNKNOWN),
+    "transactional, standalone": (E.none, E.none, E.none, E.none),
+    "transactional, unknown member": (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
     "describe": (E.none, E.none, E.none, E.none),
     "delete the group": (E.none, NON_EMPTY, NON_EMPTY, NON_EMPTY),
     "delete offsets of t": (E.none, SUBSCRIBED, SUBSCRIBED, SUBSCRIBED),

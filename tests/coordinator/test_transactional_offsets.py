@@ -1,14 +1,12 @@
 """TxnOffsetCommit in each state of a group, and pending offsets until the marker."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kohort.coordinator import admin
-from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import OffsetFetch, TxnOffsetCommit
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.records import GroupTombstone, OffsetTombstone, TransactionEnd
@@ -46,122 +44,37 @@ def fetched(harness: CoordinatorHarness, *, stable: bool = False, partition: int
     return found.error_code or found.committed_offset
 
 
-# --- group states
+# --- groups without members. The others are in the table of test_states.py.
 
 
-class Identity(NamedTuple):
-    """The member that commits: its id and generation, relative to the group's."""
-
-    member_id: str | None = ""
-    generation: int | None = -1
-    instance: str | None = None
-
-
-ANONYMOUS = Identity()
-MEMBER = Identity(None, None)
-OLD_GENERATION = Identity(None, 0)
-STRANGER = Identity("stranger", None)
-NO_GENERATION = Identity(None, -1)
-UNKNOWN_INSTANCE = Identity("", -1, "unknown instance")
-IDENTITIES = {
-    "anonymous": ANONYMOUS,
-    "member": MEMBER,
-    "old generation": OLD_GENERATION,
-    "stranger": STRANGER,
-    "no generation": NO_GENERATION,
-    "unknown instance": UNKNOWN_INSTANCE,
-}
-MEMBERS_ONLY = {
-    "anonymous": E.none,
-    "member": E.none,
-    "old generation": E.illegal_generation,
-    "stranger": E.unknown_member_id,
-    "no generation": E.illegal_generation,
-    "unknown instance": E.unknown_member_id,
-}
-EMPTY_GROUP = {
-    "anonymous": E.none,
-    "member": E.unknown_member_id,
-    "old generation": E.unknown_member_id,
-    "stranger": E.unknown_member_id,
-    "no generation": E.none,
-    "unknown instance": E.none,
-}
-UNKNOWN_GROUP = {
-    "anonymous": E.none,
-    "member": E.illegal_generation,
-    "old generation": E.illegal_generation,
-    "stranger": E.illegal_generation,
-    "no generation": E.none,
-    "unknown instance": E.none,
-}
-
-
-def unknown_group(_harness: CoordinatorHarness) -> str:
-    return "former member"
-
-
-def group_with_offsets(harness: CoordinatorHarness) -> str:
-    harness.commit(("t", 3, 1))
-    return "former member"
-
-
-def empty_group(harness: CoordinatorHarness) -> str:
-    (member_id,) = harness.stable_group(None)
-    harness.leave(member_id)
-    return member_id
-
-
-def preparing_group(harness: CoordinatorHarness) -> str:
-    (member_id,) = harness.stable_group(None)
-    harness.join_dynamic()
-    assert harness.state is State.PREPARING_REBALANCE
-    return member_id
-
-
-def completing_group(harness: CoordinatorHarness) -> str:
-    ticket = harness.join_dynamic()
-    harness.advance(harness.config.group_initial_rebalance_delay_ms)
-    assert harness.state is State.COMPLETING_REBALANCE
-    return str(harness.results[ticket].member_id)
-
-
-def stable_group(harness: CoordinatorHarness) -> str:
-    return harness.stable_group(None)[0]
-
-
-Prepare = Callable[[CoordinatorHarness], str]
-GROUPS: dict[str, tuple[Prepare, dict[str, ErrorCode]]] = {
-    "unknown": (unknown_group, UNKNOWN_GROUP),
-    "with offsets": (group_with_offsets, EMPTY_GROUP),
-    "Empty": (empty_group, EMPTY_GROUP),
-    "PreparingRebalance": (preparing_group, MEMBERS_ONLY),
-    "CompletingRebalance": (completing_group, MEMBERS_ONLY),
-    "Stable": (stable_group, MEMBERS_ONLY),
-}
-
-
-@pytest.mark.parametrize("identity", IDENTITIES)
-@pytest.mark.parametrize("group", GROUPS)
-def test_each_identity_in_each_group_state(
-    harness: CoordinatorHarness, group: str, identity: str
+@pytest.mark.parametrize("has_offsets", [False, True])
+@pytest.mark.parametrize(
+    ("member_id", "generation", "instance", "is_valid"),
+    [
+        ("", -1, None, True),
+        ("stranger", -1, None, True),
+        ("", -1, "unknown instance", True),
+        ("stranger", 0, None, False),
+        ("stranger", 1, None, False),
+    ],
+)
+def test_only_commits_without_a_generation_create_a_group(
+    harness: CoordinatorHarness,
+    member_id: str,
+    generation: int,
+    instance: str | None,
+    is_valid: bool,
+    has_offsets: bool,
 ) -> None:
-    prepare, expected = GROUPS[group]
-    own_id = prepare(harness)
-    member_id, generation, instance = IDENTITIES[identity]
-    if generation is None:
-        generation = 1
+    if has_offsets:
+        harness.commit(("t", 3, 1))
     records = len(harness.log)
-    error = commit(
-        harness,
-        member_id=own_id if member_id is None else member_id,
-        generation=generation,
-        instance=instance,
-    )
-    assert error is expected[identity]
-    assert (len(harness.log) > records) == (error is E.none)
+    error = commit(harness, member_id=member_id, generation=generation, instance=instance)
+    invalid = E.unknown_member_id if has_offsets else E.illegal_generation
+    assert error is (E.none if is_valid else invalid)
+    assert (len(harness.log) > records) is is_valid
     end(harness, is_commit=True)
-    assert fetched(harness) == (5 if error is E.none else -1)
+    assert fetched(harness) == (5 if is_valid else -1)
 
 
 def test_replaced_static_member_is_fenced(harness: CoordinatorHarness) -> None:
