@@ -61,12 +61,6 @@ def test_a_signal_stops_it_cleanly_with_clients_connected(
         assert "Traceback" not in served.errors.read_text()
 
 
-def test_a_data_folder_can_be_opened_again_after_a_kill(tmp_path: Path) -> None:
-    for _ in range(2):
-        with start_broker(tmp_path, "--port", "0", "--data-dir", "data") as served:
-            assert served.stop(signal.SIGKILL) == -signal.SIGKILL
-
-
 def test_log_lines_have_kafkas_format(tmp_path: Path) -> None:
     unknown = ("-o", "num.partition=6", "--allow-unknown-config")
     with start_broker(tmp_path, "--port", "0", *unknown) as served:
@@ -236,108 +230,50 @@ def test_print_config_prints_every_value_and_its_origin(tmp_path: Path) -> None:
     assert not (tmp_path / "kohort-data").exists()
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (
-            [],
-            (
-                "kohort: missing command: one of serve, health, conformance, check, groups, acls, "
-                "transactions, assign, log, pipeline, why, timeline, lag, storms, report, ctl; "
-                "see `kohort --help`."
-            ),
-        ),
-        (
-            ["serve", "--port", "65534", "--nodes", "3"],
-            (
-                "kohort serve: the last of 3 nodes would listen on port 65536: "
-                "choose a lower first port, or 0 for any free ports."
-            ),
-        ),
-        (["--prot"], "kohort: unrecognized arguments: --prot; see `kohort --help`."),
-        (
-            ["serve", "--prot", "1"],
-            (
-                "kohort serve: unrecognized arguments: --prot 1: did you mean --port? "
-                "See `kohort serve --help`."
-            ),
-        ),
-        (
-            ["serve", "bogus"],
-            "kohort serve: unrecognized arguments: bogus; see `kohort serve --help`.",
-        ),
-        (
-            ["serve", "--durability", "disk"],
-            (
-                "kohort serve: Invalid value disk for configuration kohort.durability: "
-                "String must be one of: fsync, os, none (from --durability)."
-            ),
-        ),
-        (
-            ["serve", "--port", "70000"],
-            "kohort serve: invalid --port 70000: expected 0 to 65535 (0: any free port).",
-        ),
-        (
-            ["serve", "-o", "num.partitions=0"],
-            (
-                "kohort serve: Invalid value 0 for configuration num.partitions: "
-                "Value must be at least 1 (from -o)."
-            ),
-        ),
-        (
-            ["serve", "-o", "num.partition=3"],
-            (
-                "kohort serve: unknown configuration key 'num.partition' (from -o): did you mean "
-                "num.partitions? --allow-unknown-config ignores unknown keys."
-            ),
-        ),
-        (
-            ["serve", "--print-config", "-o", "my.plugin=3"],
-            (
-                "kohort serve: unknown configuration key 'my.plugin' (from -o). "
-                "--allow-unknown-config ignores unknown keys."
-            ),
-        ),
-        (
-            ["serve", "--port", "0", "--data-dir", "/dev/null/data"],
-            (
-                "kohort serve: /dev/null/data is not writable (Not a directory): "
-                "choose another --data-dir, or --durability none."
-            ),
-        ),
-        (
-            ["serve", "--data-dir", ""],
-            "kohort serve: --data-dir is empty: name a folder, or omit the flag.",
-        ),
-        (
-            ["serve", "--host", "192.0.2.1", "--durability", "none"],
-            "kohort serve: 192.0.2.1 is not an address of this machine: choose another --host.",
-        ),
-        (
-            ["serve", "--host", "a..b", "--durability", "none"],
-            (
-                "kohort serve: a..b is not a valid address (encoding with 'idna' codec failed "
-                "(UnicodeError: label empty or too long)): choose another --host."
-            ),
-        ),
-        (
-            ["serve", "--port", "1" * 5000],
-            (f"kohort serve: invalid --port {'1' * 5000}: expected 0 to 65535 (0: any free port)."),
-        ),
-        (
-            ["serve", "--config", "none.properties"],
-            (
-                "kohort serve: cannot read the properties file none.properties: "
-                "No such file or directory."
-            ),
-        ),
-    ],
+MISSING = (
+    "missing command: one of serve, health, conformance, check, groups, acls, transactions, "
+    "assign, log, pipeline, why, timeline, lag, storms, report, ctl; see `kohort --help`."
 )
-def test_a_user_error_is_one_line_and_exit_code_2(
-    tmp_path: Path, args: list[str], message: str
-) -> None:
-    done = kohort(*args, cwd=tmp_path)
-    assert (done.stdout, done.stderr, done.returncode) == ("", message + "\n", 2)
+UNKNOWN = "unrecognized arguments: --prot; see `kohort --help`."
+
+
+@pytest.mark.parametrize(("args", "message"), [("", MISSING), ("--prot", UNKNOWN)])
+def test_a_missing_command_is_one_line_and_exit_code_2(args: str, message: str) -> None:
+    done = kohort(*args.split())
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"kohort: {message}\n", 2)
+
+
+USER_ERRORS = {
+    "--port 65534 --nodes 3": "the last of 3 nodes would listen on port 65536: "
+    "choose a lower first port, or 0 for any free ports.",
+    "--prot 1": "unrecognized arguments: --prot 1: did you mean --port? See `kohort serve --help`.",
+    "bogus": "unrecognized arguments: bogus; see `kohort serve --help`.",
+    "--durability disk": "Invalid value disk for configuration kohort.durability: "
+    "String must be one of: fsync, os, none (from --durability).",
+    "--port 70000": "invalid --port 70000: expected 0 to 65535 (0: any free port).",
+    f"--port {'1' * 5000}": f"invalid --port {'1' * 5000}: expected 0 to 65535 (0: any free port).",
+    "-o num.partitions=0": "Invalid value 0 for configuration num.partitions: "
+    "Value must be at least 1 (from -o).",
+    "-o num.partition=3": "unknown configuration key 'num.partition' (from -o): "
+    "did you mean num.partitions? --allow-unknown-config ignores unknown keys.",
+    "--print-config -o my.plugin=3": "unknown configuration key 'my.plugin' (from -o). "
+    "--allow-unknown-config ignores unknown keys.",
+    "--port 0 --data-dir /dev/null/data": "/dev/null/data is not writable (Not a directory): "
+    "choose another --data-dir, or --durability none.",
+    "--data-dir=": "--data-dir is empty: name a folder, or omit the flag.",
+    "--host 192.0.2.1 --durability none": "192.0.2.1 is not an address of this machine: "
+    "choose another --host.",
+    "--host a..b --durability none": "a..b is not a valid address (encoding with 'idna' codec "
+    "failed (UnicodeError: label empty or too long)): choose another --host.",
+    "--config none.properties": "cannot read the properties file none.properties: "
+    "No such file or directory.",
+}
+
+
+@pytest.mark.parametrize(("flags", "message"), USER_ERRORS.items(), ids=lambda each: each[:35])
+def test_a_user_error_is_one_line_and_exit_code_2(tmp_path: Path, flags: str, message: str) -> None:
+    done = kohort("serve", *flags.split(), cwd=tmp_path)
+    assert (done.stdout, done.stderr, done.returncode) == ("", f"kohort serve: {message}\n", 2)
 
 
 def test_variables_and_keys_of_other_parts_of_kafka_are_no_errors(tmp_path: Path) -> None:

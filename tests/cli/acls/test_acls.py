@@ -131,53 +131,30 @@ def test_a_match_finds_all_patterns_that_apply(acls: Acls) -> None:
         assert listed.count("Current ACLs") == count
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--list --add", "Command must include exactly one action: --list, --add, --remove. "),
-        (
-            "--add --topic t",
-            "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.",
-        ),
-        (
-            "--add --allow-principal User:a",
-            (
-                "You must provide at least one resource: --topic <topic> or --cluster or --group "
-                "<group> or --delegation-token <Delegation Token ID>"
-            ),
-        ),
-        ("--list --producer", 'Option "[list]" can\'t be used with option "[producer]"'),
-        (
-            "--add --consumer --operation Read",
-            'Option "[consumer]" can\'t be used with option "[operation]"',
-        ),
-        ("--add --principal User:a", "The --principal option is only available if --list is set"),
-        ("--add --producer", "With --producer you must specify a --topic"),
-        ("--add --idempotent", "The --idempotent option is only available if --producer is set"),
-        (
-            "--add --consumer --topic t",
-            (
-                "With --consumer you must specify a --topic and a --group and no --cluster or "
-                "--transactional-id option should be specified."
-            ),
-        ),
-        (
-            "--add --topic t --resource-pattern-type any --allow-principal User:a",
-            "A '--resource-pattern-type' value of 'ANY' is not valid when adding acls.",
-        ),
-        (
-            "--add --delegation-token d --operation create_tokens --allow-principal User:a",
-            "ResourceType DELEGATION_TOKEN only supports operations [DESCRIBE, ALL]",
-        ),
-        (
-            "--add --group g --operation Write --allow-principal User:a",
-            (
-                "ResourceType GROUP only supports operations [READ, DELETE, DESCRIBE, "
-                "DESCRIBE_CONFIGS, ALTER_CONFIGS, ALL]"
-            ),
-        ),
-    ],
-)
+INVALID = {
+    "--list --add": "Command must include exactly one action: --list, --add, --remove. ",
+    "--add --topic t": "You must specify one of: --allow-principal, --deny-principal when trying "
+    "to add ACLs.",
+    "--add --allow-principal User:a": "You must provide at least one resource: --topic <topic> or "
+    "--cluster or --group <group> or --delegation-token <Delegation Token ID>",
+    "--list --producer": 'Option "[list]" can\'t be used with option "[producer]"',
+    "--add --consumer --operation Read": 'Option "[consumer]" can\'t be used with option '
+    '"[operation]"',
+    "--add --principal User:a": "The --principal option is only available if --list is set",
+    "--add --producer": "With --producer you must specify a --topic",
+    "--add --idempotent": "The --idempotent option is only available if --producer is set",
+    "--add --consumer --topic t": "With --consumer you must specify a --topic and a --group and no "
+    "--cluster or --transactional-id option should be specified.",
+    "--add --topic t --resource-pattern-type any --allow-principal User:a": "A "
+    "'--resource-pattern-type' value of 'ANY' is not valid when adding acls.",
+    "--add --delegation-token d --operation create_tokens --allow-principal User:a": "ResourceType "
+    "DELEGATION_TOKEN only supports operations [DESCRIBE, ALL]",
+    "--add --group g --operation Write --allow-principal User:a": "ResourceType GROUP only "
+    "supports operations [READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS, ALL]",
+}
+
+
+@pytest.mark.parametrize(("flags", "message"), INVALID.items())
 def test_invalid_flags_are_rejected_with_kafkas_message(
     capsys: pytest.CaptureFixture[str], flags: str, message: str
 ) -> None:

@@ -193,45 +193,31 @@ def test_an_unknown_topic_is_skipped_with_a_warning(assign) -> None:
     assert err == "warning: a subscribes to tt, but --topic tt is missing\n"
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("", "pass --assignor, --topic and --member, or --cases."),
-        ("--assignor range", "nothing to assign: missing --topic and --member."),
-        ("--assignor range --topic t=1", "nothing to assign: missing --member."),
-        ("--assignor range --member a=t", "nothing to assign: missing --topic."),
-        ("--assignor range --topic t0", "invalid --topic t0: expected a value as in --topic t0=3."),
-        ("--assignor range --topic t=1 --topic t=2", "--topic t=2: t is specified twice."),
-        (
-            "--assignor range --topic t=x",
-            "invalid partitions of t: x, expected an integer from 0 to 1000000.",
-        ),
-        (
-            "--assignor range --member C0",
-            "invalid --member C0: expected a value as in --member C0=t0,t1.",
-        ),
-        ("--assignor range --rack C0=a", "--rack C0=a: no --member C0."),
-        (
-            "--assignor range --topic t=2 --replica-racks t=a",
-            "replica_racks of t: expected a list for each of 2 partitions.",
-        ),
-        (
-            "--assignor range --explain",
-            "--explain needs --before: it explains why partitions moved.",
-        ),
-        ("--cases f --assignor range", "--assignor cannot be used with --cases."),
-        ("--cases f --format json", "--format cannot be used with --cases."),
-        ("--cases no/such/file", "cannot read no/such/file: No such file or directory."),
-        (
-            "--assignor range --before no/such/file",
-            "cannot read no/such/file: No such file or directory.",
-        ),
-        (
-            f"{RANGE} --svg no/such/file",
-            "cannot write --svg no/such/file: No such file or directory.",
-        ),
-    ],
-)
+NO_FILE = "No such file or directory."
+USER_ERRORS = {
+    "": "pass --assignor, --topic and --member, or --cases.",
+    "--assignor range": "nothing to assign: missing --topic and --member.",
+    "--assignor range --topic t=1": "nothing to assign: missing --member.",
+    "--assignor range --member a=t": "nothing to assign: missing --topic.",
+    "--assignor range --topic t0": "invalid --topic t0: expected a value as in --topic t0=3.",
+    "--assignor range --topic t=1 --topic t=2": "--topic t=2: t is specified twice.",
+    "--assignor range --topic t=x": "invalid partitions of t: x, expected an integer from 0 to "
+    "1000000.",
+    "--assignor range --member C0": "invalid --member C0: expected a value as in --member "
+    "C0=t0,t1.",
+    "--assignor range --rack C0=a": "--rack C0=a: no --member C0.",
+    "--assignor range --topic t=2 --replica-racks t=a": "replica_racks of t: expected a list for "
+    "each of 2 partitions.",
+    "--assignor range --explain": "--explain needs --before: it explains why partitions moved.",
+    "--cases f --assignor range": "--assignor cannot be used with --cases.",
+    "--cases f --format json": "--format cannot be used with --cases.",
+    "--cases no/such/file": f"cannot read no/such/file: {NO_FILE}",
+    "--assignor range --before no/such/file": f"cannot read no/such/file: {NO_FILE}",
+    f"{RANGE} --svg no/such/file": f"cannot write --svg no/such/file: {NO_FILE}",
+}
+
+
+@pytest.mark.parametrize(("flags", "message"), USER_ERRORS.items())
 def test_a_user_error_is_one_line(assign, flags: str, message: str) -> None:
     assert assign(flags) == (2, "", f"kohort assign: {message}\n")
 

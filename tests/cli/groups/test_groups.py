@@ -57,9 +57,7 @@ def test_a_description_has_the_lag_of_each_partition(groups: Kohort, group: str)
     ]
 
 
-def test_a_group_of_kafka_connect_is_no_consumer_group(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_group_of_kafka_connect_is_no_consumer_group(capsys: pytest.CaptureFixture[str]) -> None:
     with Kafka() as kafka:
         kafka.fake_member("workers", protocol_type="connect", connectors={"sink": 2})
         flags = ("--describe", "--group", "workers")

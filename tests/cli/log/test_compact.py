@@ -12,12 +12,11 @@ from kohort.cli.main import main
 from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.log.records import records
 from kohort.topics.registry_log import TopicRecord, encode
 from support.broker_thread import BrokerThread
 from support.log import NewRecord, build, newest, put
 
-from .conftest import batch_of, commit, corrupt, write_log
+from .conftest import corrupt, write_log
 
 
 def write_three_keys(folder: Path, count: int = 300) -> Log:
@@ -192,18 +191,6 @@ def test_a_single_segment_cannot_be_compacted(
 ) -> None:
     assert main(["log", "compact", str(offsets_log / f"{0:020d}.log")]) == 2
     assert "pass the folder of the whole log" in capsys.readouterr().err
-
-
-def test_committed_offsets_are_unchanged(offsets_log: Path) -> None:
-    write_log(offsets_log, [lambda at: batch_of(at, commit("g", 10), commit("h", 1))])
-    before = newest_bytes(offsets_log)
-    assert main(["log", "compact", str(offsets_log.parent)]) == 0
-    assert newest_bytes(offsets_log) == before
-
-
-def newest_bytes(folder: Path) -> dict[bytes | None, bytes | None]:
-    log = Log.open(folder, DiskFiles())
-    return {r.key: r.value for _, batch in log.batches() for r in records(batch)}
 
 
 def test_numbers_in_the_table_are_right_aligned() -> None:

@@ -77,9 +77,7 @@ def test_appended_batches_are_read_once_across_rolls(watched: Watched) -> None:
     assert watched.reports == []
 
 
-def test_segments_compacted_after_they_were_read_are_skipped(
-    watched: Watched,
-) -> None:
+def test_segments_compacted_after_they_were_read_are_skipped(watched: Watched) -> None:
     watched.append(12)
     watched.read()
     first, second, third, *_ = watched.segments()
@@ -89,9 +87,7 @@ def test_segments_compacted_after_they_were_read_are_skipped(
     assert watched.reports == []
 
 
-def test_a_segment_compacted_before_its_end_was_read_continues_by_offset(
-    watched: Watched,
-) -> None:
+def test_a_segment_compacted_before_its_end_was_read_continues_by_offset(watched: Watched) -> None:
     watched.append(1)
     assert watched.read() == [0]
     watched.append(11)
@@ -101,9 +97,7 @@ def test_a_segment_compacted_before_its_end_was_read_continues_by_offset(
     assert watched.reports == [f"{first} was compacted while it was read: continuing at offset 1"]
 
 
-def test_a_segment_merged_with_the_next_while_it_is_read_is_complete(
-    watched: Watched,
-) -> None:
+def test_a_segment_merged_with_the_next_while_it_is_read_is_complete(watched: Watched) -> None:
     watched.append(12)
     reading = watched.cursor.read()
     first, second, *_ = watched.segments()
@@ -114,9 +108,7 @@ def test_a_segment_merged_with_the_next_while_it_is_read_is_complete(
     assert watched.reports == [f"{first} was compacted while it was read: continuing at offset 3"]
 
 
-def test_an_unfinished_swap_is_read_as_the_next_start_completes_it(
-    watched: Watched,
-) -> None:
+def test_an_unfinished_swap_is_read_as_the_next_start_completes_it(watched: Watched) -> None:
     watched.append(12)
     first, *_ = watched.segments()
     first.rename(first.with_name(first.name + ".swap"))

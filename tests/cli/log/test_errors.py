@@ -9,6 +9,7 @@ import pytest
 from kohort.cli import output
 from kohort.cli.main import main
 from kohort.log.files import DiskFile, DiskFiles
+from kohort.log.segment import segment_name
 
 COMMANDS = ("dump", "verify", "stats", "repair")
 
@@ -29,6 +30,16 @@ def test_a_file_without_read_permission_is_named(
     assert main(["log", command, str(offsets_log)]) == 2
     (segment,) = offsets_log.glob("*.log")
     assert capsys.readouterr().err == f"kohort log: {segment}: permission denied.\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_is_not_a_log_is_a_user_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / segment_name(0)
+    text.write_text("text in a file named like a segment\n" * 100)
+    assert main(["log", command, str(text)]) == 2
+    assert "is not a log: it has no" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

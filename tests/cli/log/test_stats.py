@@ -125,12 +125,3 @@ def test_corrupt_bytes_are_reported_and_not_counted(
     out, err = capsys.readouterr()
     assert out.splitlines()[1].startswith("__consumer_offsets-7,1,981,9,1,")
     assert "109 corrupt bytes are not counted; see `kohort log verify`" in err
-
-
-def test_a_file_that_is_not_a_log_is_a_user_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = tmp_path / segment_name(0)
-    text.write_text("text in a file named like a segment\n" * 100)
-    assert main(["log", "stats", str(text)]) == 2
-    assert "is not a log: it has no valid record batch" in capsys.readouterr().err

@@ -197,15 +197,6 @@ def test_read_errors_are_reported(
     assert f"{offsets_log / FIRST}, byte 0, offset 0: read error: " in output
 
 
-def test_a_file_that_is_not_a_log_is_a_user_error(tmp_path: Path, verify_log: Verify) -> None:
-    text = tmp_path / segment_name(0)
-    text.write_text("text in a file named like a segment\n" * 100)
-    code, output = verify_log(text)
-    assert (code, "is not a log: it has no valid record batch" in output) == (2, True)
-    code, output = verify_log(tmp_path / "missing")
-    assert (code, output.count("\n")) == (2, 1)
-
-
 def test_a_log_that_is_written_all_the_time_is_valid(tmp_path: Path, verify_log: Verify) -> None:
     folder = tmp_path / "__consumer_offsets-0"
     files = DiskFiles(preallocate_bytes=64 * 1024)

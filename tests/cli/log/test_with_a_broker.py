@@ -173,20 +173,3 @@ def test_a_broker_serves_a_repaired_folder_without_the_corrupt_batch(tmp_path: P
         assert broker.stop() == 0
         log = broker.errors.read_text()
         assert "truncated" not in log, log
-
-
-def test_the_folder_of_a_running_broker_is_verified_but_not_repaired(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with start_broker(tmp_path, "--port", "0", "--data-dir", data, *IMMEDIATE) as broker:
-        commit(broker, "some", range(20))
-        verified = kohort("log", "verify", data)
-        assert (verified.returncode, verified.stderr) == (0, "")
-        assert verified.stdout.endswith("bytes: valid.\n")
-        stats = json.loads(kohort("log", "stats", data, "--format", "json").stdout)
-        assert (stats["total"]["groups"], stats["total"]["offsets"]) == (1, 1)
-        assert stats["total"]["dead_records"] >= 19
-        rejected = kohort("log", "repair", data)
-        assert rejected.returncode == 2
-        assert f"in use by process {broker.process.pid} (kohort). Stop it first." in rejected.stderr
-        assert broker.stop() == 0
-    assert kohort("log", "repair", data).stdout == f"{data}: valid; nothing to repair.\n"

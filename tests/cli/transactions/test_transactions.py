@@ -158,77 +158,36 @@ def test_an_open_transaction_is_terminated(capsys: pytest.CaptureFixture[str]) -
             )
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            "find-hanging",
-            (
-                "The `find-hanging` command requires either --topic or --broker-id to limit "
-                "the scope of the search"
-            ),
-        ),
-        (
-            "find-hanging --broker-id 1 --partition 0",
-            "The --partition argument requires --topic to be provided",
-        ),
-        (
-            "abort --topic orders --partition 0 --producer-id 1",
-            "Missing required argument --producer-epoch",
-        ),
-        (
-            "abort --topic orders --partition 0",
-            (
-                "The transaction to abort must be identified either with --start-offset (for "
-                "brokers on 3.0 or above) or with --producer-id, --producer-epoch, and "
-                "--coordinator-epoch (for older brokers)"
-            ),
-        ),
-        (
-            "describe-producers --topic nope --partition 0",
-            (
-                "Failed to describe producers for partition nope-0 on leader: This server does not "
-                "host this topic-partition. Enable debug logging for additional detail."
-            ),
-        ),
-        (
-            "find-hanging --topic nope",
-            (
-                "Failed to describe 1 topics: This server does not host this topic-partition. "
-                "Enable debug logging for additional detail."
-            ),
-        ),
-        (  # Kafka's tool: "request sent to broker 1 failed with an unexpected exception"
-            "list --transactional-id-pattern bil(",
-            (
-                "Failed to list transactions: The regular expression is not valid. Enable debug "
-                "logging for additional detail."
-            ),
-        ),
-        (
-            "describe",
-            (
-                "kohort transactions describe: the following arguments are required: "
-                "--transactional-id; see `kohort transactions describe --help`."
-            ),
-        ),
-        (
-            "forceTerminateTransaction --transactional-id open",
-            (
-                "kohort transactions forceTerminateTransaction: unrecognized arguments: "
-                "--transactional-id: did you mean --transactionalId? See `kohort transactions "
-                "forceTerminateTransaction --help`."
-            ),
-        ),
-        (
-            "describe --transaction-id=open",
-            (
-                "kohort transactions describe: unrecognized arguments: --transaction-id=open: did "
-                "you mean --transactional-id? See `kohort transactions describe --help`."
-            ),
-        ),
-    ],
-)
+ERRORS = {
+    "find-hanging": "The `find-hanging` command requires either --topic or --broker-id to limit "
+    "the scope of the search",
+    "find-hanging --broker-id 1 --partition 0": "The --partition argument requires --topic to be "
+    "provided",
+    "abort --topic orders --partition 0 --producer-id 1": "Missing required argument "
+    "--producer-epoch",
+    "abort --topic orders --partition 0": "The transaction to abort must be identified either with "
+    "--start-offset (for brokers on 3.0 or above) or with --producer-id, --producer-epoch, and "
+    "--coordinator-epoch (for older brokers)",
+    "describe-producers --topic nope --partition 0": "Failed to describe producers for partition "
+    "nope-0 on leader: This server does not host this topic-partition. Enable debug logging for "
+    "additional detail.",
+    "find-hanging --topic nope": "Failed to describe 1 topics: This server does not host this "
+    "topic-partition. Enable debug logging for additional detail.",
+    # Kafka's tool: "request sent to broker 1 failed with an unexpected exception"
+    "list --transactional-id-pattern bil(": "Failed to list transactions: The regular expression "
+    "is not valid. Enable debug logging for additional detail.",
+    "describe": "kohort transactions describe: the following arguments are required: "
+    "--transactional-id; see `kohort transactions describe --help`.",
+    "forceTerminateTransaction --transactional-id open": "kohort transactions "
+    "forceTerminateTransaction: unrecognized arguments: --transactional-id: did you mean "
+    "--transactionalId? See `kohort transactions forceTerminateTransaction --help`.",
+    "describe --transaction-id=open": "kohort transactions describe: unrecognized arguments: "
+    "--transaction-id=open: did you mean --transactional-id? See `kohort transactions describe "
+    "--help`.",
+}
+
+
+@pytest.mark.parametrize(("flags", "message"), ERRORS.items())
 def test_errors_have_exit_code_1(transactions: Tool, flags: str, message: str) -> None:
     assert transactions(*flags.split()) == (1, "", f"{message}\n")
 
