@@ -22,7 +22,6 @@ from support.log import max_timestamp
 from . import consumer_groups
 from .group_requests import call, call_until_loaded, classic_protocol_errors, group_state
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -89,14 +88,6 @@ def test_every_group_equals_kafkas_description_also_after_a_restart(
     for _ in range(2):
         with serving(data) as address:
             assert normalized(group_state(address, recorded["committed"])) == expected
-
-
-def test_recorded_responses_cover_group_types_and_transactions(recorded: dict[str, Any]) -> None:
-    kinds = {group["group_type"] for group in recorded["listed"]}
-    assert kinds == {"classic", "consumer", "share", "streams"}
-    assert recorded["committed"]["txn-committed"] != recorded["committed"]["txn-aborted"]
-    unstable = [name for name in recorded["stable"] if "unstable" in str(recorded["stable"][name])]
-    assert unstable == ["txn-open-after-plain"]
 
 
 @pytest.mark.parametrize("group", ["modern", "modern-left", "modern-pattern", "never"])
@@ -290,24 +281,6 @@ def test_import_removes_only_kafkas_recovery_checkpoints(data: Path) -> None:
     changed = {name for name in after.keys() & before.keys() if after[name] != before[name]}
     assert all(name.startswith("__consumer_offsets-") for name in changed)
     assert all(after[name].startswith(before[name]) for name in changed)
-
-
-def test_folder_without_metadata_is_imported_without_configurations(
-    data: Path, recorded: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    shutil.rmtree(data / "__cluster_metadata-0")
-    with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
-        assert (
-            group_state(address, ["plain"])["committed"]["plain"]
-            == (recorded["committed"]["plain"])
-        )
-        topics = call(address, "Metadata", 12, {"topics": None})["topics"]
-        # Without a known retention no records are deleted.
-        assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
-        assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
-    assert {"orders", "prices"} <= {topic["name"] for topic in topics}
-    assert "Topic configurations, users, ACLs and quotas are not imported" in caplog.text
-    assert "__share_group_state is not imported" in caplog.text
 
 
 def test_a_topic_of_the_metadata_without_a_folder_is_reported(

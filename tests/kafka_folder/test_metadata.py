@@ -1,6 +1,7 @@
 """Topics, configurations and producer ids from Kafka's metadata snapshot and log."""
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from kohort.log.files import DiskFiles
 from kohort.topics.kafka_metadata import KafkaMetadata, read_metadata
 
 from .group_requests import call, group_state
-from .test_import import serving
+from .test_import import configs_of, serving
 
 OTHER_CONFIGS = {"configurations of brokers, groups or client metrics"}
 
@@ -74,16 +75,23 @@ def test_folder_without_metadata_has_none(tmp_path: Path) -> None:
     assert read_metadata(tmp_path, DiskFiles()) is None
 
 
-@pytest.mark.parametrize("damage", ["the snapshot", "its records"])
-def test_corrupt_metadata_loses_only_the_configurations(
+@pytest.mark.parametrize("damage", ["no folder", "the snapshot", "its records"])
+def test_without_valid_metadata_only_the_configurations_are_lost(
     data: Path, recorded: dict[str, Any], caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    snapshot = max((data / "__cluster_metadata-0").glob("*.checkpoint"))
+    folder = data / "__cluster_metadata-0"
+    snapshot = max(folder.glob("*.checkpoint"))
     content = snapshot.read_bytes()
     snapshot.write_bytes(content[:100] if damage == "the snapshot" else content[:-9] + bytes(9))
+    if damage == "no folder":
+        shutil.rmtree(folder)
     with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
         plain = group_state(address, ["plain"])["committed"]["plain"]
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+        # Without a known retention no records are deleted.
+        assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
+        assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
     assert plain == recorded["committed"]["plain"]
     assert {topic["name"] for topic in topics} >= {"orders", "prices"}
     assert "Topic configurations, users, ACLs and quotas are not imported" in caplog.text
+    assert "__share_group_state is not imported" in caplog.text
