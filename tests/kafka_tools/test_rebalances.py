@@ -117,9 +117,7 @@ def test_partitions_of_a_leaving_member_are_reassigned_without_loss(
     assert offsets == members.committed()
 
 
-def test_static_member_restarts_within_its_session_without_a_rebalance(
-    members: Members,
-) -> None:
+def test_static_member_restarts_within_its_session_without_a_rebalance(members: Members) -> None:
     remaining, restarting = (members.member(name, session_ms=30_000) for name in ("one", "two"))
     members.until_owned(remaining, restarting, each=2)
     owned = restarting.assignment()
@@ -135,9 +133,7 @@ def test_static_member_restarts_within_its_session_without_a_rebalance(
     assert len(remaining.events("partitions_revoked")) == rebalances
 
 
-def test_static_member_is_removed_after_its_session_timeout(
-    members: Members,
-) -> None:
+def test_static_member_is_removed_after_its_session_timeout(members: Members) -> None:
     remaining, stopped = members.member("one"), members.member("two")
     members.until_owned(remaining, stopped, each=2)
     producer = members.producer()

@@ -1,4 +1,5 @@
-"""kafka-transactions."""
+"""kafka-transactions ends transactions. What it lists and describes:
+tests/cli/transactions/test_transactions.py."""
 
 import uuid
 from collections.abc import Iterator
@@ -12,8 +13,6 @@ from ..clients.kafka_python import KafkaPython
 from ..clients.librdkafka import Librdkafka
 from .tools import Result, Tools
 
-TIMEOUT_MS = 60_000
-
 
 @pytest.fixture
 def transactional_id() -> str:
@@ -23,7 +22,7 @@ def transactional_id() -> str:
 @pytest.fixture
 def producer(bootstrap: str, topic: str, transactional_id: str) -> Iterator[TransactionalProducer]:
     """With an open transaction whose only record is at offset 0 of partition 0."""
-    producer = Librdkafka(bootstrap).transactional_producer(transactional_id, TIMEOUT_MS)
+    producer = Librdkafka(bootstrap).transactional_producer(transactional_id, 60_000)
     producer.start()
     producer.begin()
     producer.send(topic, b"never committed")
@@ -41,26 +40,6 @@ def rows(result: Result) -> list[dict[str, str]]:
 
 def of_partition(topic: str) -> tuple[str, ...]:
     return ("--topic", topic, "--partition", "0")
-
-
-@pytest.mark.usefixtures("producer")
-def test_an_open_transaction_is_listed_and_described(
-    tools: Tools, topic: str, transactional_id: str
-) -> None:
-    pattern = ("--transactional-id-pattern", f"{transactional_id}.*")
-    (listed,) = rows(tools.run("transactions", "list", *pattern))
-    assert (listed["TransactionalId"], listed["TransactionState"]) == (transactional_id, "Ongoing")
-    flags = ("--transactional-id", transactional_id)
-    (described,) = rows(tools.run("transactions", "describe", *flags))
-    assert described["ProducerId"] == listed["ProducerId"]
-    assert described["TransactionTimeoutMs"] == str(TIMEOUT_MS)
-    assert described["TopicPartitions"] == f"{topic}-0"
-    (active,) = rows(tools.run("transactions", "describe-producers", *of_partition(topic)))
-    assert active["ProducerId"] == listed["ProducerId"]
-    assert active["CurrentTransactionStartOffset"] == "0"
-    # Its coordinator will end it.
-    flags = ("--topic", topic, "--max-transaction-timeout", "0")
-    assert rows(tools.run("transactions", "find-hanging", *flags)) == []
 
 
 def test_an_open_transaction_is_terminated(
@@ -118,23 +97,3 @@ def test_the_transaction_of_a_producer_is_aborted(
     assert "coordinator epoch 6 has been fenced by the active coordinator" in fenced.output
     client.produce(topic, [Message(b"last", partition=0)])
     assert read_committed(Librdkafka(bootstrap), topic, b"last") == [b"last"]
-
-
-def test_describe_producers_reports_the_last_sequence(
-    tools: Tools, client: KafkaPython, topic: str
-) -> None:
-    client.produce(topic, [Message(b"x", partition=0)] * 3, idempotent=True)
-    partition = ("--topic", topic, "--partition", 0)
-    producers = tools.run("transactions", "describe-producers", *partition)
-    titles, producer = (line.split() for line in producers.lines())
-    last_sequence = dict(zip(titles, producer, strict=True))["LastSequence"]
-    assert last_sequence == "2"
-
-
-def test_unknown_transaction_is_not_listed_and_not_found(tools: Tools) -> None:
-    titles, *others = tools.run("transactions", "list").lines()
-    assert titles.split() == ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
-    assert not [line for line in others if line.startswith("unknown-id")]
-    described = tools.run("transactions", "describe", "--transactional-id", "unknown-id")
-    assert described.status == 1
-    assert "`unknown-id` failed because the ID could not be found" in described.output

@@ -42,11 +42,8 @@ class Result(NamedTuple):
     status: int
 
     def table(self) -> list[dict[str, str]]:
-        """The rows of the printed table, by column names.
-
-        Cells contain no spaces, except the coordinator's.
-        """
-        lines = [line.replace(" (ID)", "(ID)").replace("  (", "(") for line in self.lines()]
+        """The rows of the printed table, by column names. Cells contain no spaces."""
+        lines = self.lines()
         header = next(n for n, line in enumerate(lines) if line.split()[0] in ("GROUP", "TOPIC"))
         columns = lines[header].split()
         rows = [line.split() for line in lines[header + 1 :]]
