@@ -70,31 +70,6 @@ def test_commits_after_a_torn_tail_survive_the_next_crash(
             assert committer.committed() == offset
 
 
-def test_a_rename_survives_a_power_cut() -> None:
-    """Method: the folder of a deleted topic is renamed before the response; it must not come
-    back."""
-    with Kafka(durability="fsync") as kafka:
-        kafka.topic("orders", partitions=1).produce(["a"])
-        kafka.topic("billing", partitions=1)
-        kafka.topic("orders").delete()
-        kafka.disk.power_cut()
-        topics = kafka.call(lambda broker: [each.name for each in broker.node.topics])
-        assert "billing" in topics
-        assert "orders" not in topics
-        assert kafka.topic("orders", partitions=3).records() == []
-
-
-def test_each_rename_is_followed_by_a_folder_sync() -> None:
-    with Kafka(durability="fsync") as kafka:
-        kafka.topic("orders", partitions=2).produce(["a"])
-        kafka.topic("orders").delete()
-        kafka.run(kafka._host.wait_until_idle())
-        operations = [operation for operation, _ in kafka.disk.operations]
-        assert "rename" in operations
-        last = len(operations) - operations[::-1].index("rename")
-        assert "sync_folder" in operations[last:]
-
-
 # --- full disks and lost folders
 
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-import aiokafka
 import pytest
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
@@ -72,32 +71,6 @@ def test_a_kafka_python_consumer_commits_after_broker_down(kafka: Kafka) -> None
         second.result(10)
     assert consumer.committed(Place("orders", 0)) == 2
     consumer.close(autocommit=False)
-
-
-async def test_an_aiokafka_consumer_continues_after_a_crash(kafka: Kafka) -> None:
-    kafka.topic("orders", partitions=1).produce(["a"])
-    consumer = aiokafka.AIOKafkaConsumer(
-        "orders",
-        bootstrap_servers=kafka.bootstrap_servers,
-        group_id="billing",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        retry_backoff_ms=10,
-        heartbeat_interval_ms=50,
-    )
-    await consumer.start()
-    try:
-        assert (await consumer.getone()).value == b"a"
-        await consumer.commit()
-        kafka.crash()
-        kafka.topic("orders").produce(["b"])
-        assert (await consumer.getone()).value == b"b"
-        await consumer.commit()
-        assert [each.offset for each in kafka.group("billing").commits] == [1, 2]
-        # It is still a member: the log contains it.
-        assert [g.cause for g in kafka.group("billing").generations] == ["member joined"]
-    finally:
-        await consumer.stop()
 
 
 def test_unknown_and_stopped_nodes_are_rejected(kafka: Kafka) -> None:

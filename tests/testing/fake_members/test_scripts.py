@@ -261,19 +261,6 @@ def test_a_new_subscription_rebalances_the_group(kafka: Kafka) -> None:
     assert kafka.group("billing").generations[-1].cause == "subscription changed"
 
 
-def test_a_hundred_fake_members_join_within_few_rebalances(kafka: Kafka) -> None:
-    kafka.topic("orders", partitions=100)
-    group = kafka.group("billing")
-    with group.hold_joins():
-        fakes = [kafka.fake_member("billing", topics=["orders"]) for _ in range(100)]
-    group.wait_stable(members=100)
-    assert {len(each.owned) for each in fakes} == {1}
-    assert group.generation < 20
-    kafka.clock.advance(minutes=2)
-    assert len(group.members) == 100
-    assert group.generations[-1].cause == "member joined"
-
-
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
