@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -15,21 +16,25 @@ NewProducer = Callable[..., Producer]
 TRANSACTION_TIMEOUT_MS = 60_000
 
 
+def client_settings(kafka: Kafka, **settings: Any) -> dict[str, Any]:
+    """Return the settings of a librdkafka client that reconnects and retries quickly. `settings`:
+    more of them, with underscores for the dots of their names."""
+    return {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "reconnect.backoff.ms": 1,
+        "retry.backoff.ms": 10,
+        "log_level": 0,
+        **{key.replace("_", "."): value for key, value in settings.items()},
+    }
+
+
 class Committer:
     """A librdkafka consumer that commits and fetches offsets, and never joins the group."""
 
     def __init__(self, kafka: Kafka, group: str = "billing", client_id: str = "committer") -> None:
+        settings = {"enable_auto_commit": False, "reconnect_backoff_max_ms": 20}
         self.consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": group,
-                "client.id": client_id,
-                "enable.auto.commit": False,
-                "reconnect.backoff.ms": 1,
-                "reconnect.backoff.max.ms": 20,
-                "retry.backoff.ms": 10,
-                "log_level": 0,
-            }
+            client_settings(kafka, group_id=group, client_id=client_id, **settings)
         )
 
     def commit(self, offset: int, topic: str = "orders", partition: int = 0) -> None:
@@ -51,18 +56,8 @@ class Service:
     def __init__(self, kafka: Kafka, group: str, *topics: str, **config: object) -> None:
         if config.get("group_protocol") != "consumer":  # else the broker decides it (KIP-848)
             config.setdefault("heartbeat_interval_ms", 50)
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": group,
-                "auto.offset.reset": "earliest",
-                "client.id": config.pop("client_id", "service"),
-                "reconnect.backoff.ms": 1,
-                "retry.backoff.ms": 10,
-                "log_level": 0,
-                **{key.replace("_", "."): value for key, value in config.items()},
-            }
-        )
+        given = {"client_id": "service", "auto_offset_reset": "earliest", **config}
+        self._consumer = Consumer(client_settings(kafka, group_id=group, **given))
         self.assigned: list[tuple[str, int]] = []
         self._consumer.subscribe(list(topics), on_assign=self._on_assign)
         self._stopping = threading.Event()
@@ -172,15 +167,12 @@ def new_producer(kafka: Kafka) -> Iterator[NewProducer]:
 
 def transactional_producer(kafka: Kafka, transactional_id: str, client_id: str) -> Producer:
     producer = Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
-            "client.id": client_id,
-            "reconnect.backoff.ms": 1,
-            "retry.backoff.ms": 10,
-            "log_level": 0,
-        }
+        client_settings(
+            kafka,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            client_id=client_id,
+        )
     )
     producer.init_transactions(10)
     return producer

@@ -9,7 +9,7 @@ from kafka import KafkaConsumer
 from kohort.testing import ClientCheckError, Kafka
 from support.member import TOPIC, Member, only_member, rebalance
 
-from .conftest import NewService
+from .conftest import NewService, client_settings
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -274,16 +274,14 @@ def test_only_a_client_left_open_is_a_finding(kafka: Kafka) -> None:
 
 def test_two_clients_with_one_instance_id_are_a_finding(kafka: Kafka) -> None:
     kafka.topic(TOPIC, partitions=1)
-    config = {
-        "bootstrap.servers": kafka.bootstrap_servers,
-        "group.id": "billing",
-        "group.instance.id": "worker-1",
-        "session.timeout.ms": 6000,
-        "heartbeat.interval.ms": 100,
-        "log_level": 0,
-    }
-    first = Consumer({**config, "client.id": "one"})
-    second = Consumer({**config, "client.id": "two"})
+    config = client_settings(
+        kafka,
+        group_id="billing",
+        group_instance_id="worker-1",
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=100,
+    )
+    first, second = (Consumer({**config, "client.id": name}) for name in ("one", "two"))
     with contextlib.closing(first), contextlib.closing(second):
         first.subscribe([TOPIC])
         kafka.wait(lambda: first.poll(0.02) or first.assignment(), "an assignment of the first")

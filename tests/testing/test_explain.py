@@ -6,7 +6,7 @@ from contextlib import closing
 
 import confluent_kafka
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.explanation.explanation import LAST_REQUESTS
 from kohort.testing.fake_members.fake_member import GroupProtocol
@@ -16,7 +16,7 @@ from support.wire import Client
 
 from ..clients.adapter import ConsumerSettings, Partition
 from ..clients.member import LIBRARIES, load
-from .conftest import NewService, Service
+from .conftest import NewService, Service, client_settings
 
 pytestmark = pytest.mark.clients
 
@@ -296,29 +296,21 @@ def new_librdkafka(
     kafka: Kafka, group: str, client_id: str, *, earliest: bool = False
 ) -> confluent_kafka.Consumer:
     return confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "group.id": group,
-            "client.id": client_id,
-            "auto.offset.reset": "earliest" if earliest else "latest",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 50,
-            "reconnect.backoff.ms": 1,
-            "log_level": 0,
-        }
+        client_settings(
+            kafka,
+            group_id=group,
+            client_id=client_id,
+            auto_offset_reset="earliest" if earliest else "latest",
+            enable_auto_commit=False,
+            fetch_wait_max_ms=50,
+        )
     )
 
 
 def test_a_consumer_that_has_read_everything_did_not_start_at_the_end(kafka: Kafka) -> None:
     topic = kafka.topic("orders", partitions=1)
     topic.produce(["one"])
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "group.id": "billing",
-            "auto.offset.reset": "earliest",
-        }
-    )
+    consumer = new_librdkafka(kafka, "billing", "till", earliest=True)
     consumer.subscribe(["orders"])
     assert consumer.poll(10)
     assert consumer.get_watermark_offsets(confluent_kafka.TopicPartition("orders", 0)) == (0, 1)
@@ -358,8 +350,7 @@ def test_the_age_of_a_request_does_not_depend_on_the_clock_of_the_broker(kafka: 
 
 def test_a_consumer_that_has_sought_back_is_no_longer_at_the_end(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1).produce(["a", "b"])
-    config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"}
-    with closing(Consumer({**config, "auto.offset.reset": "latest"})) as consumer:
+    with closing(new_librdkafka(kafka, "billing", "till")) as consumer:
         consumer.subscribe(["orders"])
         kafka.wait(lambda: consumer.poll(0.02) or consumer.assignment())
         kafka.wait(lambda: consumer.poll(0.02) or "started at the end" in explain(kafka))
@@ -375,8 +366,7 @@ def explain(kafka: Kafka) -> str:
 def test_a_client_that_has_not_begun_is_named(kafka: Kafka) -> None:
     """A producer without flush; a consumer with a poll that is too short sends the same."""
     orders = kafka.topic("orders", partitions=1)
-    servers = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
-    producer = confluent_kafka.Producer({**servers, "linger.ms": 60_000})
+    producer = confluent_kafka.Producer(client_settings(kafka, client_id="till", linger_ms=60_000))
     producer.produce("orders", b"one")
     sentence = (
         "Client till has sent only ApiVersions and Metadata. It has not joined a group, fetched or "
@@ -403,8 +393,9 @@ def test_a_client_that_looks_for_its_coordinator_is_named(kafka: Kafka) -> None:
 
 
 def test_an_idle_idempotent_producer_is_not_named(kafka: Kafka) -> None:
-    servers = {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till"}
-    producer = confluent_kafka.Producer({**servers, "enable.idempotence": True})
+    producer = confluent_kafka.Producer(
+        client_settings(kafka, client_id="till", enable_idempotence=True)
+    )
     kafka.wait_request("InitProducerId")
     with pytest.raises(BarrierTimeout) as raised:
         kafka.group("billing").wait_stable(timeout=0.01)

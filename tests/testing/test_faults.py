@@ -381,6 +381,8 @@ def test_invalid_arguments_of_faults_are_rejected(kafka: Kafka) -> None:
         kafka.faults.answer("OffsetCommit", error="NOT_COORD")
     with pytest.raises(TypeError, match="A fault has no argument color; it has group, member"):
         kafka.faults.drop("OffsetCommit", color="red")
+    with pytest.raises(TypeError, match=r"A fault has no argument topics: did you mean topic\?"):
+        kafka.faults.drop("OffsetCommit", topics="orders")
     with pytest.raises(ValueError, match="delay must be positive, not 0 ms"):
         kafka.faults.delay("OffsetCommit")
 
@@ -439,11 +441,6 @@ def test_the_report_of_an_unused_fault_suggests_similar_names(
     kafka.fake_member("billing", ["orders"], client_id="till").commit("orders", 0, 1)
     assert f"\n    {hint}\n" in fault.report()
     fault.cancel()
-
-
-def test_a_mistyped_argument_of_a_fault_suggests_a_similar_one(kafka: Kafka) -> None:
-    with pytest.raises(TypeError, match=r"A fault has no argument topics: did you mean topic\?"):
-        kafka.faults.drop("OffsetCommit", topics="orders")
 
 
 def test_a_fault_whose_probability_selected_no_request_says_so(kafka: Kafka) -> None:

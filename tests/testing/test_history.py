@@ -18,7 +18,7 @@ from kohort.testing.recorded_request import RecordedRequest
 from kohort.testing.timeline.timeline import LINE_LENGTH_MAX, format_duration, timeline
 from support.wire import Client
 
-from .conftest import NewCommitter, NewService
+from .conftest import NewCommitter, NewService, client_settings
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -295,8 +295,7 @@ def test_the_history_does_not_keep_the_disk_of_an_old_broker(kafka: Kafka) -> No
     kafka.topic("orders", partitions=1).produce(["a"])
     snapshot, disks = kafka.snapshot(), []
     for _ in range(2):
-        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing"}
-        consumer = Consumer({**settings, "enable.auto.commit": False})
+        consumer = Consumer(client_settings(kafka, group_id="billing", enable_auto_commit=False))
         consumer.assign([TopicPartition("orders", 0, 0)])
         assert consumer.poll(10) is not None
         consumer.close()

@@ -5,14 +5,15 @@ session expires, however far the clock is advanced."""
 import re
 from contextlib import closing
 
-import confluent_kafka
 import pytest
+from confluent_kafka import Consumer
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.timeline.timeline import timeline
 
 from ..clients.adapter import ConsumerSettings
 from ..clients.consumers import BackgroundConsumer, Consumers
 from ..clients.member import LIBRARIES, load
+from .conftest import client_settings
 
 pytestmark = pytest.mark.clients
 
@@ -73,15 +74,8 @@ def test_a_session_survives_five_minutes_of_heartbeats_and_expires_at_once_witho
 
 
 def test_a_client_that_sends_no_heartbeat_is_named_and_keeps_its_session(kafka: Kafka) -> None:
-    consumer = confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "group.id": "billing",
-            "client.id": "mute",
-            "session.timeout.ms": SESSION_MS,
-            "heartbeat.interval.ms": SESSION_MS // 2,
-        }
-    )
+    timeouts = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 2}
+    consumer = Consumer(client_settings(kafka, group_id="billing", client_id="mute", **timeouts))
     kafka.topic("orders")
     consumer.subscribe(["orders"])
     group = kafka.group("billing")
@@ -97,9 +91,7 @@ def test_a_client_that_sends_no_heartbeat_is_named_and_keeps_its_session(kafka: 
 def test_a_jump_past_the_session_of_a_connected_member_is_marked_in_the_timeline(
     kafka: Kafka,
 ) -> None:
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "billing", "client.id": "live"}
-    )
+    consumer = Consumer(client_settings(kafka, group_id="billing", client_id="live"))
     kafka.topic("orders")
     consumer.subscribe(["orders"])
     group = kafka.group("billing")

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kohort.testing import Kafka
 
-from .conftest import NewProducer, begin, transactional_producer
+from .conftest import NewProducer, begin, client_settings, transactional_producer
 
 pytestmark = pytest.mark.clients
 
@@ -26,7 +26,7 @@ def commit_one(kafka: Kafka) -> None:
     """One transaction, with a record and an offset."""
     producer = transactional_producer(kafka, "billing-1", "payments")
     begin(producer)
-    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "ledger"})
+    consumer = Consumer(client_settings(kafka, group_id="ledger"))
     producer.send_offsets_to_transaction(
         [TopicPartition("orders", 0, 7)], consumer.consumer_group_metadata()
     )

@@ -8,7 +8,7 @@ from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.timeline.drawing import draw
 from kohort.testing.timeline.timeline import member_names, timeline
 
-from .conftest import NewProducer
+from .conftest import NewProducer, client_settings
 
 pytestmark = pytest.mark.clients
 
@@ -22,22 +22,10 @@ def new_reader(kafka: Kafka) -> Iterator[NewReader]:
     created: list[Consumer] = []
 
     def new(protocol: str = "classic") -> Consumer:
-        session = {} if protocol == "consumer" else {"heartbeat.interval.ms": 50}
-        consumer = Consumer(
-            {
-                "bootstrap.servers": kafka.bootstrap_servers,
-                "group.id": "svc",
-                "group.protocol": protocol,
-                "client.id": "app",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-                "fetch.wait.max.ms": 50,
-                "reconnect.backoff.ms": 1,
-                "retry.backoff.ms": 10,
-                "log_level": 0,
-                **session,
-            }
-        )
+        settings = {} if protocol == "consumer" else {"heartbeat_interval_ms": 50}
+        settings |= {"group_id": "svc", "group_protocol": protocol, "client_id": "app"}
+        settings |= {"auto_offset_reset": "earliest", "enable_auto_commit": False}
+        consumer = Consumer(client_settings(kafka, fetch_wait_max_ms=50, **settings))
         created.append(consumer)
         consumer.subscribe(["orders"])
         for value in (b"a", b"b"):
@@ -202,7 +190,7 @@ def test_a_producer_with_the_offset_of_another_client_is_not_ahead(
     """It may have it from a client that does not commit; nothing proves a mistake."""
     producer = new_producer(client_id="app")  # the client id that has fetched
     new_reader()
-    other = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "other"})
+    other = Consumer(client_settings(kafka, group_id="other"))
     send(producer, other, 999)
     producer.commit_transaction()
     other.close()

@@ -7,13 +7,18 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kohort.log.batch import BatchBuilder, BatchProducer
-from kohort.testing import AsyncKafka, BarrierTimeout, Kafka, UnusedFault
+from kohort.testing import BarrierTimeout, Kafka, UnusedFault
 from kohort.testing.loop_thread import LoopThread
 from kohort.testing.timeline.drawing import draw
 from kohort.testing.timeline.timeline import timeline
-from kohort.testing.transaction_view import Transaction
 
-from .conftest import TRANSACTION_TIMEOUT_MS, NewProducer, begin, transactional_producer
+from .conftest import (
+    TRANSACTION_TIMEOUT_MS,
+    NewProducer,
+    begin,
+    client_settings,
+    transactional_producer,
+)
 
 pytestmark = pytest.mark.clients
 
@@ -23,17 +28,14 @@ def reader(kafka: Kafka) -> Iterator[Consumer]:
     """A consumer with read_committed that has fetched."""
     kafka.topic("orders", partitions=1)
     consumer = Consumer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "group.id": "ledger",
-            "client.id": "reader",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 50,
-            "reconnect.backoff.ms": 1,
-            "retry.backoff.ms": 10,
-            "log_level": 0,
-        }
+        client_settings(
+            kafka,
+            group_id="ledger",
+            client_id="reader",
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            fetch_wait_max_ms=50,
+        )
     )
     consumer.subscribe(["orders"])
     yield consumer
@@ -124,14 +126,8 @@ def test_a_failed_wait_says_that_an_empty_transaction_sends_nothing(
 
 
 def test_a_timeout_that_the_broker_does_not_allow_is_explained(kafka: Kafka) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": kafka.bootstrap_servers,
-            "transactional.id": "billing-1",
-            "transaction.timeout.ms": 3_600_000,
-            "client.id": "payments",
-        }
-    )
+    identity = {"transactional_id": "billing-1", "client_id": "payments"}
+    producer = Producer(client_settings(kafka, transaction_timeout_ms=3_600_000, **identity))
     with pytest.raises(KafkaException):
         producer.init_transactions(10)
     sentence = (
@@ -480,7 +476,7 @@ def test_a_consumer_that_waits_for_offsets_of_a_transaction_is_explained(
 ) -> None:
     producer = new_producer()
     producer.begin_transaction()
-    other = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "ledger"})
+    other = Consumer(client_settings(kafka, group_id="ledger"))
     producer.send_offsets_to_transaction(
         [TopicPartition("orders", 0, 7)], other.consumer_group_metadata()
     )
@@ -582,15 +578,3 @@ def test_recorded_requests_know_producer_and_transaction(
         "EndTxn": ("billing-1", 0, 0, ()),
     }
     assert {each.groups for each in kafka.history.requests_of("FindCoordinator")} == {()}
-
-
-async def test_waits_for_transactions_of_an_async_broker_are_coroutines(
-    async_kafka: AsyncKafka,
-) -> None:
-    with pytest.raises(BarrierTimeout, match="transaction billing-1 to be open"):
-        await async_kafka.transactions.wait("billing-1", "open", timeout=0.01)
-    held = async_kafka.transactions.hold_markers()
-    with pytest.raises(BarrierTimeout, match="1 × any transaction: 0 held"):
-        await held.wait(timeout=0.01)
-    held.cancel()
-    assert async_kafka.transactions.all == list[Transaction]()
