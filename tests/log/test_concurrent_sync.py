@@ -34,14 +34,20 @@ class SlowFile(FaultyFile):
             assert files.go_on.wait(30)
 
 
-def test_appends_during_a_sync_belong_to_the_next_one() -> None:
-    files = SlowFiles()
-    log = Log.open(FOLDER, files)
-    made = append(log, [3])
+def begin_sync(files: SlowFiles, log: Log) -> threading.Thread:
+    """Return the thread, which waits in the sync of a file."""
     files.slow = True
     thread = threading.Thread(target=log.sync)
     thread.start()
     assert files.in_sync.wait(30)
+    return thread
+
+
+def test_appends_during_a_sync_belong_to_the_next_one() -> None:
+    files = SlowFiles()
+    log = Log.open(FOLDER, files)
+    made = append(log, [3])
+    thread = begin_sync(files, log)
     late = append(log, [2])
     assert log.synced_offset == 0
     files.go_on.set()
@@ -57,10 +63,7 @@ def test_a_segment_created_during_a_sync_is_covered_by_the_next() -> None:
     files = SlowFiles()
     log = Log.open(FOLDER, files, LogConfig(segment_bytes=300, sync_at_open=False))
     append(log, [3])
-    files.slow = True
-    thread = threading.Thread(target=log.sync)
-    thread.start()
-    assert files.in_sync.wait(30)
+    thread = begin_sync(files, log)
     append(log, [5, 5])
     files.go_on.set()
     thread.join()
@@ -74,10 +77,7 @@ def test_closing_waits_for_a_sync_in_progress() -> None:
     files = SlowFiles()
     log = Log.open(FOLDER, files)
     append(log, [3])
-    files.slow = True
-    syncing = threading.Thread(target=log.sync)
-    syncing.start()
-    assert files.in_sync.wait(30)
+    syncing = begin_sync(files, log)
     closing = threading.Thread(target=log.close)
     closing.start()
     files.go_on.set()
