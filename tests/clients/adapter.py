@@ -51,6 +51,14 @@ class Committed(NamedTuple):
     metadata: str
 
 
+class GroupDescription(NamedTuple):
+    """A group: the fields that all libraries return."""
+
+    state: str
+    protocol: str
+    members: int
+
+
 class BrokerError(Exception):
     """The broker returned an error; `code` is Kafka's number."""
 
@@ -156,6 +164,9 @@ def note_rebalance(consumer: Consumer, call: str, partitions: Iterable[Any]) -> 
 class Admin(Protocol):
     """Each method raises BrokerError."""
 
+    delete_group: Callable[[str], None] | None
+    """None: the library cannot delete groups."""
+
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None: ...
@@ -176,6 +187,10 @@ class Admin(Protocol):
     def alter_topic_configs(self, topic: str, configs: Mapping[str, str]) -> None: ...
 
     def broker_configs(self) -> dict[str, str | None]: ...
+
+    def groups(self) -> set[str]: ...
+
+    def describe_group(self, group_id: str) -> GroupDescription: ...
 
     def group_offsets(self, group_id: str) -> dict[Partition, Committed]: ...
 

@@ -23,6 +23,7 @@ from .adapter import (
     Committed,
     Consumer,
     ConsumerSettings,
+    GroupDescription,
     Message,
     Partition,
     PythonConsumer,
@@ -95,6 +96,8 @@ class AioConsumer(PythonConsumer):
 
 
 class AioAdmin(Admin):
+    delete_group = None
+
     def __init__(self, loop: Loop, bootstrap: str) -> None:
         self._loop = loop
         self._admin = loop.invoke(AIOKafkaAdminClient, bootstrap_servers=bootstrap)
@@ -152,6 +155,14 @@ class AioAdmin(Admin):
         code, _text, _kind, _name, entries = response.resources[0]
         _check(code)
         return {entry[0]: entry[1] for entry in entries}
+
+    def groups(self) -> set[str]:
+        return {group[0] for group in self._call("list_consumer_groups")}
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        (response,) = self._call("describe_consumer_groups", [group_id])
+        ((_error, _group, state, _type, protocol, members, *_),) = response.groups
+        return GroupDescription(state, protocol, len(members))
 
     def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
         # aiokafka ignores COORDINATOR_LOAD_IN_PROGRESS in the response to OffsetFetch, but not when

@@ -12,8 +12,15 @@ import pytest
 from support.broker_process import EXTERNAL, cluster_under_test
 
 from .adapter import Admin, BrokerError, Client, ConsumerSettings
-from .consumers import BackgroundConsumer, until
+from .consumers import BackgroundConsumer, Consumers, partitions_of, until
 from .member import CLIENTS, MemberProcess, load
+
+MakeTopic = Callable[..., str]
+"""The fixture `new_topic`."""
+MakeConsumer = Callable[..., BackgroundConsumer]
+"""The fixture `consumer`."""
+NewGroup = Callable[..., Consumers]
+"""The fixture `new_group`."""
 
 # Kafka's default minimum. Our broker allows a shorter timeout, so that a killed member is removed
 # sooner. Both are far above the heartbeat interval of the tests (200 ms).
@@ -54,7 +61,7 @@ def admin(client: Client) -> Iterator[Admin]:
 
 
 @pytest.fixture
-def new_topic(admin: Admin) -> Iterator[Callable[..., str]]:
+def new_topic(admin: Admin) -> Iterator[MakeTopic]:
     """`new_topic(partitions)` returns the name of a new topic, which is deleted after the test."""
     created: list[str] = []
 
@@ -69,6 +76,18 @@ def new_topic(admin: Admin) -> Iterator[Callable[..., str]]:
     yield create
     for topic in created:
         _delete(admin, topic)
+
+
+def topic_that_stays(client: Client, partitions: int = 1) -> str:
+    """Create a topic with a new admin client, which has no old metadata, and is closed before the
+    test restarts the broker or stops a node. The topic is not deleted."""
+    topic = f"topic-{uuid.uuid4().hex[:12]}"
+    admin = client.admin()
+    try:
+        admin.create_topic(topic, partitions)
+    finally:
+        admin.close()
+    return topic
 
 
 @pytest.fixture
@@ -92,7 +111,7 @@ def group() -> str:
 
 
 @pytest.fixture
-def consumer(client: Client) -> Iterator[Callable[..., BackgroundConsumer]]:
+def consumer(client: Client) -> Iterator[MakeConsumer]:
     """`consumer(group_id, auto_commit=…)` returns a consumer that is closed after the test."""
     created: list[BackgroundConsumer] = []
 
@@ -105,6 +124,21 @@ def consumer(client: Client) -> Iterator[Callable[..., BackgroundConsumer]]:
     yield create
     for consumer in created:
         consumer.close()  # closing it twice has no effect
+
+
+@pytest.fixture
+def new_group(consumer: MakeConsumer, group: str) -> NewGroup:
+    """`new_group(topic, 2, 2, 2)` returns members of `group` that share the topic's six
+    partitions."""
+
+    def join(topic: str, *shares: int, **settings: object) -> Consumers:
+        consumers = Consumers(*(consumer(group, **settings) for _ in shares))
+        for member in consumers.all:
+            member.subscribe(topic)
+        consumers.until_shared(partitions_of(topic, sum(shares)), shares)
+        return consumers
+
+    return join
 
 
 @pytest.fixture

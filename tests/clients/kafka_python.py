@@ -11,6 +11,7 @@ from kafka import (
     KafkaConsumer,
     KafkaProducer,
     TopicPartition,
+    errors,
 )
 from kafka.admin import ConfigResource
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
@@ -34,6 +35,7 @@ from .adapter import (
     Committed,
     Consumer,
     ConsumerSettings,
+    GroupDescription,
     Message,
     Partition,
     PythonConsumer,
@@ -198,6 +200,18 @@ class KafkaPythonAdmin(Admin):
         )
         entries = described[kind.lower()][name]
         return {key: entry["value"] for key, entry in entries.items()}
+
+    def groups(self) -> set[str]:
+        return {group["group_id"] for group in self._call("list_groups")}
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        found = self._call("describe_groups", [group_id])[group_id]
+        return GroupDescription(found["group_state"], found["protocol_data"], len(found["members"]))
+
+    def delete_group(self, group_id: str) -> None:
+        result = self._call("delete_groups", [group_id])[group_id]
+        if result != "OK":
+            raise BrokerError(getattr(errors, result).errno)
 
     def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
         return committed_of(self._call("list_group_offsets", group_id)[group_id])

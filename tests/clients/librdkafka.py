@@ -28,6 +28,7 @@ from .adapter import (
     Committed,
     Consumer,
     ConsumerSettings,
+    GroupDescription,
     Message,
     Partition,
     Record,
@@ -232,6 +233,19 @@ class LibrdkafkaAdmin(Admin):
     def _configs(self, kind: Any, name: str) -> dict[str, str | None]:
         entries = self._only(self._admin.describe_configs([ConfigResource(kind, name)]))
         return {key: entry.value for key, entry in entries.items()}
+
+    def groups(self) -> set[str]:
+        listed = self._admin.list_consumer_groups().result(TIMEOUT_SECONDS)
+        assert not listed.errors
+        return {group.group_id for group in listed.valid}
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        found = self._only(self._admin.describe_consumer_groups([group_id]))
+        state = found.state.name.capitalize()
+        return GroupDescription(state, found.partition_assignor, len(found.members))
+
+    def delete_group(self, group_id: str) -> None:
+        self._only(self._admin.delete_consumer_groups([group_id]))
 
     def group_offsets(self, group_id: str) -> dict[Partition, Committed]:
         request = [ConsumerGroupTopicPartitions(group_id)]

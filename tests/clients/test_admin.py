@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from .adapter import Admin, BrokerError, Client, ConsumerSettings, Message, Partition
+from .conftest import MakeTopic
 from .consumers import until
-
-MakeTopic = Callable[..., str]
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3

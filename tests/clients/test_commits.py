@@ -1,12 +1,8 @@
 """Committed offsets: explicit commits, auto-commit, rebalances, restarts."""
 
-from collections.abc import Callable
-
 from .adapter import Admin, Client, Committed, Partition
+from .conftest import MakeConsumer, MakeTopic
 from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of
-
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 
 
 def read(consumer: BackgroundConsumer, topic: str, count: int) -> Consumers:

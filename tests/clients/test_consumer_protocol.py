@@ -10,11 +10,10 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 
 from .adapter import ConsumerSettings, Message, Record
+from .conftest import MakeConsumer, MakeTopic, NewGroup
 from .consumers import BackgroundConsumer, Consumers, partitions_of, until
 from .librdkafka import Librdkafka, LibrdkafkaConsumer, LibrdkafkaConsumerProtocol
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 LIBRDKAFKA_FATAL = -150
 PARTITIONS = 6
 
@@ -72,13 +71,11 @@ class Production:
 
 
 def test_a_second_member_with_the_instance_id_of_a_live_one_is_rejected(
-    new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    new_topic: MakeTopic, new_group: NewGroup, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(2)
-    older, newer = (consumer(group, group_instance_id="same") for _ in range(2))
-    older.subscribe(topic)
-    consumers = Consumers(older)
-    consumers.until_shared(partitions_of(topic, 2), [2])
+    (older,) = new_group(topic, 2, group_instance_id="same").all
+    newer = consumer(group, group_instance_id="same")
     newer.subscribe(topic)
     until(lambda: newer.error_code == LIBRDKAFKA_FATAL, "the newer member is rejected")
     assert older.assignment() == set(partitions_of(topic, 2))

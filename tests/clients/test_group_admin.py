@@ -1,116 +1,20 @@
 """Groups through the libraries' admin clients: list, describe, delete."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from confluent_kafka import ConsumerGroupState, KafkaException
 from kafka import TopicPartition
 from kafka.errors import GroupIdNotFoundError, GroupSubscribedToTopicError, NoError
 
-from .adapter import Admin, Client, Committed, Partition
+from .adapter import Admin, Committed, Partition
+from .conftest import MakeConsumer, MakeTopic
 from .consumers import BackgroundConsumer, until
 from .kafka_python import KafkaPythonAdmin
 from .member import load
+from .test_admin import assert_rejected
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
-TIMEOUT_SECONDS = 30
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 68, 69
-
-
-class Description(NamedTuple):
-    """A group: the fields that all libraries return."""
-
-    state: str
-    protocol: str
-    members: int
-
-
-class KafkaPythonGroups:
-    codes: ClassVar = {
-        "OK": 0,
-        "NonEmptyGroupError": NON_EMPTY_GROUP,
-        "GroupIdNotFoundError": GROUP_ID_NOT_FOUND,
-    }
-    can_delete = True
-
-    def __init__(self, admin: Any) -> None:
-        self._admin = admin._admin
-
-    def groups(self) -> set[str]:
-        return {group["group_id"] for group in self._admin.list_groups()}
-
-    def describe(self, group: str) -> Description:
-        described = self._admin.describe_groups([group])[group]
-        return Description(
-            described["group_state"], described["protocol_data"], len(described["members"])
-        )
-
-    def delete(self, group: str) -> int:
-        return int(self.codes[self._admin.delete_groups([group])[group]])
-
-
-class LibrdkafkaGroups:
-    states: ClassVar = {
-        ConsumerGroupState.STABLE: "Stable",
-        ConsumerGroupState.EMPTY: "Empty",
-    }
-    can_delete = True
-
-    def __init__(self, admin: Any) -> None:
-        self._admin = admin._admin
-
-    def groups(self) -> set[str]:
-        listed = self._admin.list_consumer_groups().result(TIMEOUT_SECONDS)
-        assert not listed.errors
-        return {group.group_id for group in listed.valid}
-
-    def describe(self, group: str) -> Description:
-        described = self._admin.describe_consumer_groups([group])[group].result(TIMEOUT_SECONDS)
-        state = self.states.get(described.state, str(described.state))
-        return Description(state, described.partition_assignor, len(described.members))
-
-    def delete(self, group: str) -> int:
-        try:
-            self._admin.delete_consumer_groups([group])[group].result(TIMEOUT_SECONDS)
-        except KafkaException as error:
-            return int(error.args[0].code())
-        return 0
-
-
-class AioGroups:
-    can_delete = False  # the library's admin client cannot delete groups
-
-    def __init__(self, admin: Any) -> None:
-        self._admin = admin._admin
-        self._run = admin._loop.run
-
-    def groups(self) -> set[str]:
-        return {group[0] for group in self._run(self._admin.list_consumer_groups())}
-
-    def describe(self, group: str) -> Description:
-        (response,) = self._run(self._admin.describe_consumer_groups([group]))
-        ((_error, _group, state, _type, protocol, members, *_),) = response.groups
-        return Description(state, protocol, len(members))
-
-    def delete(self, group: str) -> int:
-        raise NotImplementedError
-
-
-GroupAdmin = KafkaPythonGroups | LibrdkafkaGroups | AioGroups
-GROUP_ADMINS: dict[str, type[GroupAdmin]] = {
-    "kafka-python": KafkaPythonGroups,
-    "librdkafka": LibrdkafkaGroups,
-    "librdkafka-consumer-protocol": LibrdkafkaGroups,
-    "aiokafka": AioGroups,
-}
-
-
-@pytest.fixture
-def groups(client: Client, admin: Admin) -> GroupAdmin:
-    """Return the group admin client of this test's library."""
-    return GROUP_ADMINS[client.name](admin)
 
 
 def join(consumer: MakeConsumer, group: str, topic: str) -> BackgroundConsumer:
@@ -121,40 +25,40 @@ def join(consumer: MakeConsumer, group: str, topic: str) -> BackgroundConsumer:
 
 
 def test_a_group_is_listed_described_and_deleted_when_empty(
-    groups: GroupAdmin, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    admin: Admin, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic()
     member = join(consumer, group, topic)
-    until(lambda: groups.describe(group).state == "Stable", "the group is stable")
-    description = groups.describe(group)
+    until(lambda: admin.describe_group(group).state == "Stable", "the group is stable")
+    description = admin.describe_group(group)
     assert description.members == 1
     assert description.protocol
-    assert group in groups.groups()
-    if groups.can_delete:
-        assert groups.delete(group) == NON_EMPTY_GROUP
+    assert group in admin.groups()
+    if admin.delete_group:
+        assert_rejected(NON_EMPTY_GROUP, admin.delete_group, group)
     member.commit({Partition(topic, 0): Committed(0, "")})
     member.close()
-    until(lambda: groups.describe(group).state == "Empty", "the member has left")
-    assert groups.describe(group).members == 0
-    assert group in groups.groups()
-    if groups.can_delete:
-        assert groups.delete(group) == 0
-        assert group not in groups.groups()
-        assert groups.delete(group) == GROUP_ID_NOT_FOUND
+    until(lambda: admin.describe_group(group).state == "Empty", "the member has left")
+    assert admin.describe_group(group).members == 0
+    assert group in admin.groups()
+    if admin.delete_group:
+        admin.delete_group(group)
+        assert group not in admin.groups()
+        assert_rejected(GROUP_ID_NOT_FOUND, admin.delete_group, group)
 
 
 def test_a_deleted_group_has_no_offsets(
-    groups: GroupAdmin, admin: Admin, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    admin: Admin, new_topic: MakeTopic, consumer: MakeConsumer, group: str
 ) -> None:
     partition = Partition(new_topic(), 0)
     simple = consumer(group)
     simple.assign(partition)
     simple.commit({partition: Committed(5, "")})
     assert admin.group_offsets(group)[partition].offset == 5
-    assert groups.describe(group).state == "Empty"
+    assert admin.describe_group(group).state == "Empty"
     simple.close()
-    if groups.can_delete:
-        assert groups.delete(group) == 0
+    if admin.delete_group:
+        admin.delete_group(group)
         assert partition not in admin.group_offsets(group)
 
 

@@ -3,20 +3,11 @@
 from collections.abc import Callable
 
 from .adapter import Client, Committed, Partition
-from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
+from .conftest import MakeConsumer, MakeTopic, NewGroup
+from .consumers import Consumers, numbered, partitions_of, until
 from .member import MemberProcess
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 MakeMember = Callable[[str], MemberProcess]
-
-
-def three_members(consumer: MakeConsumer, group: str, topic: str) -> Consumers:
-    consumers = Consumers(*(consumer(group) for _ in range(3)))
-    for member in consumers.all:
-        member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 6), [2, 2, 2])
-    return consumers
 
 
 def check_delivery(client: Client, consumers: Consumers, topic: str, text: str) -> None:
@@ -36,20 +27,20 @@ def check_delivery(client: Client, consumers: Consumers, topic: str, text: str) 
 
 
 def test_three_members_share_six_partitions_and_see_each_record_once(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, new_group: NewGroup
 ) -> None:
     topic = new_topic(6)
-    consumers = three_members(consumer, group, topic)
+    consumers = new_group(topic, 2, 2, 2)
     check_delivery(client, consumers, topic, "shared")
     owners = {member.assignment() for member in consumers.all}
     assert sorted(len(owned) for owned in owners) == [2, 2, 2]
 
 
 def test_partitions_are_shared_again_when_a_member_leaves_and_comes_back(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, new_group: NewGroup, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(6)
-    consumers = three_members(consumer, group, topic)
+    consumers = new_group(topic, 2, 2, 2)
     check_delivery(client, consumers, topic, "before")
 
     consumers.close(consumers.all[0])
@@ -177,13 +168,10 @@ def test_consumers_without_a_group_each_receive_all_records(
 
 
 def test_added_partitions_are_assigned(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, new_group: NewGroup
 ) -> None:
     topic = new_topic(2)
-    consumers = Consumers(consumer(group), consumer(group))
-    for member in consumers.all:
-        member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 2), [1, 1])
+    consumers = new_group(topic, 1, 1)
     admin = client.admin()
     admin.add_partitions(topic, 4)
     until(lambda: admin.partition_count(topic) == 4, "the topic has four partitions")

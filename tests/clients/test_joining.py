@@ -1,15 +1,12 @@
 """Joining a group: the choice of the assignor, and rejected members."""
 
-from collections.abc import Callable
-
 import pytest
 
 from .adapter import Client
-from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
+from .conftest import MakeConsumer, MakeTopic, NewGroup
+from .consumers import Consumers, numbered, partitions_of, until
 from .librdkafka import LibrdkafkaConsumerProtocol
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 INCONSISTENT_GROUP_PROTOCOL, INVALID_SESSION_TIMEOUT = 23, 26
 
 
@@ -31,15 +28,13 @@ def test_the_assignor_that_most_members_prefer_is_used(
 
 
 def test_a_member_without_a_common_assignor_is_rejected(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, new_group: NewGroup, consumer: MakeConsumer, group: str
 ) -> None:
     if isinstance(client, LibrdkafkaConsumerProtocol):
         pytest.skip("the broker assigns partitions")
     topic = new_topic(2)
-    consumers = Consumers(consumer(group, assignors=("range",)))
+    consumers = new_group(topic, 2, assignors=("range",))
     (member,) = consumers.all
-    member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 2), [2])
     rebalances = member.rebalances
 
     # Each library supports one of these two assignors.

@@ -3,18 +3,17 @@ library."""
 
 import json
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.broker_process import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client, Committed, Message, Partition
-from .conftest import BROKER_OPTIONS
-from .consumers import BackgroundConsumer, until
+from .conftest import BROKER_OPTIONS, MakeConsumer
+from .consumers import until
 
 RECORDED = Path(__file__).parent.parent / "kafka_folder" / "kafka-4.3.tar.gz"
-MakeConsumer = Callable[..., BackgroundConsumer]
 
 
 @pytest.fixture

@@ -1,16 +1,15 @@
 """A broker with an initial rebalance delay and at most three members in a group."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from support.broker_process import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client
-from .consumers import BackgroundConsumer, Consumers, partitions_of, until
+from .conftest import MakeConsumer, MakeTopic, NewGroup
+from .consumers import partitions_of, until
 from .librdkafka import LibrdkafkaConsumerProtocol
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 GROUP_MAX_SIZE_REACHED = 81
 LIBRDKAFKA_FATAL = -150  # librdkafka's error with the consumer protocol
 LIMITS = (
@@ -41,13 +40,10 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_members_that_start_together_need_one_rebalance_and_a_full_group_rejects(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, new_group: NewGroup, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(6)
-    consumers = Consumers(*(consumer(group) for _ in range(3)))
-    for member in consumers.all:
-        member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 6), [2, 2, 2])
+    consumers = new_group(topic, 2, 2, 2)
     rebalances = [member.rebalances for member in consumers.all]
     # Members of the consumer protocol get their partitions one by one.
     assert rebalances == [1, 1, 1] or isinstance(client, LibrdkafkaConsumerProtocol)

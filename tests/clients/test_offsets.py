@@ -1,13 +1,10 @@
 """Beginning and end offsets, offsets by timestamp, seek, auto.offset.reset."""
 
 import time
-from collections.abc import Callable
 
 from .adapter import Client, Message, Partition
-from .consumers import BackgroundConsumer, Consumers, numbered
-
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
+from .conftest import MakeConsumer, MakeTopic
+from .consumers import Consumers, numbered
 
 
 def test_beginning_and_end_offsets_of_empty_and_filled_partitions(

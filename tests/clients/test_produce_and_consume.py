@@ -1,15 +1,12 @@
 """Records that are produced are consumed unchanged, in order, with every codec."""
 
 import time
-from collections.abc import Callable
 
 import pytest
 
 from .adapter import Client, Message, Partition
-from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of
-
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
+from .conftest import MakeConsumer, MakeTopic
+from .consumers import Consumers, numbered, partitions_of
 
 
 def test_records_are_consumed_unchanged(

@@ -1,19 +1,15 @@
 """What triggers a rebalance, and what does not."""
 
-from collections.abc import Callable
-
 import pytest
 from kafka.admin import MemberToRemove
 from kafka.errors import NoError
 
 from .adapter import Admin, BrokerError, Client, Committed, Partition
-from .conftest import SESSION_TIMEOUT_MS
+from .conftest import SESSION_TIMEOUT_MS, MakeConsumer, MakeTopic, NewGroup
 from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
 from .kafka_python import KafkaPython, KafkaPythonAdmin
 from .librdkafka import LibrdkafkaConsumerProtocol
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 FENCED_INSTANCE_ID = 82
 LIBRDKAFKA_FATAL = -150  # RD_KAFKA_RESP_ERR__FATAL
 # Longer than any test.
@@ -103,15 +99,13 @@ def test_the_older_of_two_members_with_one_instance_id_is_fenced(
 
 
 def test_a_member_too_slow_to_rejoin_is_removed_until_it_polls_again(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    client: Client, new_topic: MakeTopic, new_group: NewGroup, consumer: MakeConsumer, group: str
 ) -> None:
     topic = new_topic(6)
     poll_ms = SESSION_TIMEOUT_MS + 500  # librdkafka requires more than the session timeout
-    busy, stays, joins = (consumer(group, max_poll_interval_ms=poll_ms) for _ in range(3))
-    consumers = Consumers(stays, busy)
-    for member in consumers.all:
-        member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 6), [3, 3])
+    consumers = new_group(topic, 3, 3, max_poll_interval_ms=poll_ms)
+    stays, busy = consumers.all
+    joins = consumer(group, max_poll_interval_ms=poll_ms)
     client.produce(topic, numbered(60, partitions=6))
     consumers.until_count(60)
 
@@ -128,36 +122,27 @@ def test_a_member_too_slow_to_rejoin_is_removed_until_it_polls_again(
 
 
 def test_a_commit_of_a_removed_member_is_rejected(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str, admin: Admin
+    client: Client, new_topic: MakeTopic, new_group: NewGroup, group: str, admin: Admin
 ) -> None:
     topic = new_topic(2)
-    busy = consumer(group, max_poll_interval_ms=SESSION_TIMEOUT_MS + 500)
-    busy.subscribe(topic)
-    consumers = Consumers(busy)
-    consumers.until_shared(partitions_of(topic, 2), [2])
+    consumers = new_group(topic, 2, max_poll_interval_ms=SESSION_TIMEOUT_MS + 500)
+    (busy,) = consumers.all
     client.produce(topic, numbered(20, partitions=2))
     consumers.until_count(20)
     busy.pause()
 
-    other = consumer(group)
-    other.subscribe(topic)
-    successor = Consumers(other)
-    successor.until_shared(partitions_of(topic, 2), [2])
-    successor.until_count(20)
+    new_group(topic, 2).until_count(20)
     with pytest.raises(BrokerError):
         busy.commit()
     assert admin.group_offsets(group) == {}
 
 
 def test_members_get_only_partitions_of_topics_they_subscribe_to(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    new_topic: MakeTopic, new_group: NewGroup
 ) -> None:
     one, other = new_topic(2), new_topic(2)
-    consumers = Consumers(consumer(group), consumer(group))
+    consumers = new_group(one, 1, 1)
     stays, changes = consumers.all
-    for member in consumers.all:
-        member.subscribe(one)
-    consumers.until_shared(partitions_of(one, 2), [1, 1])
     changes.subscribe(other)
     consumers.until(
         lambda: (

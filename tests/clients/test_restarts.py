@@ -1,6 +1,6 @@
 """A broker that is killed or stopped, and started at the same address with the same data."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
@@ -9,11 +9,9 @@ import pytest
 from support.broker_process import EXTERNAL, BrokerProcess, config_flags, start_broker
 
 from .adapter import Client, Committed
-from .conftest import BROKER_OPTIONS
-from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of
+from .conftest import BROKER_OPTIONS, MakeConsumer, MakeTopic, NewGroup
+from .consumers import Consumers, numbered, partitions_of
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 FOUR = Committed(4, "up to four")
 
 
@@ -57,13 +55,10 @@ def bootstrap(broker: Restartable) -> str:
 
 
 def test_acknowledged_offsets_survive_a_killed_broker_and_the_group_continues(
-    broker: Restartable, client: Client, new_topic: MakeTopic, consumer: MakeConsumer, group: str
+    broker: Restartable, client: Client, new_topic: MakeTopic, new_group: NewGroup, group: str
 ) -> None:
     topic = new_topic(2)
-    consumers = Consumers(consumer(group), consumer(group))
-    for member in consumers.all:
-        member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 2), [1, 1])
+    consumers = new_group(topic, 1, 1)
     client.produce(topic, numbered(20, partitions=2))
     consumers.until_count(20)
     for member in consumers.all:

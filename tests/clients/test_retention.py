@@ -2,8 +2,8 @@
 restart that reads the tombstones."""
 
 import asyncio
-import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,9 @@ from support.broker_thread import BrokerThread
 from support.wire import AsyncClient
 
 from .adapter import Admin, Client, Committed, Partition
-from .conftest import BROKER_OPTIONS
-from .consumers import BackgroundConsumer, until
+from .conftest import BROKER_OPTIONS, MakeConsumer, MakeTopic, topic_that_stays
+from .consumers import until
 
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
 OffsetTopics = Callable[[str], set[str]]
 
 pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="advances the clock of a broker")
@@ -113,19 +111,7 @@ def bootstrap(served: ClockedBroker) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """Create topics with an admin client that is closed before the broker is restarted. The topics
-    are not deleted."""
-
-    def make() -> str:
-        topic = f"topic-{uuid.uuid4().hex[:12]}"
-        admin = client.admin()
-        try:
-            admin.create_topic(topic)
-        finally:
-            admin.close()
-        return topic
-
-    return make
+    return partial(topic_that_stays, client)
 
 
 @pytest.fixture

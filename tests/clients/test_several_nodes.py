@@ -1,7 +1,7 @@
 """Three nodes: coordinators and leaders move, nodes stop and start."""
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from kohort.topics.names import OFFSETS_TOPIC
@@ -9,11 +9,8 @@ from support.broker_process import EXTERNAL
 from support.broker_thread import BrokerThread
 
 from .adapter import Admin, Client, Partition
-from .conftest import BROKER_OPTIONS
-from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of, until
-
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
+from .conftest import BROKER_OPTIONS, MakeTopic, NewGroup, topic_that_stays
+from .consumers import Consumers, numbered, partitions_of, until
 
 pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="stops nodes of a broker")
 
@@ -32,19 +29,7 @@ def bootstrap(nodes: BrokerThread) -> str:
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
-    """Create topics with a new admin client, which has no old metadata. The topics are not
-    deleted."""
-
-    def make(partitions: int) -> str:
-        topic = f"topic-{uuid.uuid4().hex[:12]}"
-        admin = client.admin()
-        try:
-            admin.create_topic(topic, partitions)
-        finally:
-            admin.close()
-        return topic
-
-    return make
+    return partial(topic_that_stays, client)
 
 
 def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
@@ -57,14 +42,6 @@ def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
         return index, node.node_id
 
     return nodes.call(found)
-
-
-def two_members(consumer: MakeConsumer, group: str, topic: str) -> Consumers:
-    consumers = Consumers(consumer(group), consumer(group))
-    for member in consumers.all:
-        member.subscribe(topic)
-    consumers.until_shared(partitions_of(topic, 6), [3, 3])
-    return consumers
 
 
 def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str) -> None:
@@ -98,11 +75,11 @@ def test_a_group_continues_when_its_coordinator_moves(
     nodes: BrokerThread,
     client: Client,
     new_topic: MakeTopic,
-    consumer: MakeConsumer,
+    new_group: NewGroup,
     group: str,
 ) -> None:
     topic = new_topic(6)
-    consumers = two_members(consumer, group, topic)
+    consumers = new_group(topic, 3, 3)
     read_and_commit(client, consumers, topic, "before")
     assert committed(client, group, topic) == [2] * 6
 
@@ -120,11 +97,11 @@ def test_a_group_continues_when_the_leaders_of_its_partitions_move(
     nodes: BrokerThread,
     client: Client,
     new_topic: MakeTopic,
-    consumer: MakeConsumer,
+    new_group: NewGroup,
     group: str,
 ) -> None:
     topic = new_topic(6)
-    consumers = two_members(consumer, group, topic)
+    consumers = new_group(topic, 3, 3)
     read_and_commit(client, consumers, topic, "before")
 
     def move_all(broker: object) -> None:
@@ -141,11 +118,11 @@ def test_a_group_continues_when_a_node_stops_and_starts(
     nodes: BrokerThread,
     client: Client,
     new_topic: MakeTopic,
-    consumer: MakeConsumer,
+    new_group: NewGroup,
     group: str,
 ) -> None:
     topic = new_topic(6)
-    consumers = two_members(consumer, group, topic)
+    consumers = new_group(topic, 3, 3)
     read_and_commit(client, consumers, topic, "before")
 
     _, stopped = coordinator_of(nodes, group)

@@ -1,14 +1,10 @@
 """Subscriptions: patterns, topics that do not exist yet, changes."""
 
-from collections.abc import Callable
-
 import pytest
 
 from .adapter import Admin, Client, Message
-from .consumers import BackgroundConsumer, Consumers, numbered, partitions_of
-
-MakeTopic = Callable[..., str]
-MakeConsumer = Callable[..., BackgroundConsumer]
+from .conftest import MakeConsumer, MakeTopic
+from .consumers import Consumers, numbered, partitions_of
 
 
 def test_a_pattern_matches_existing_and_later_topics(

@@ -178,7 +178,7 @@ def aiokafka_producer(address: str) -> Iterator[Send]:
 @pytest.mark.parametrize(
     "new_producer", [confluent_producer, kafka_python_producer, aiokafka_producer]
 )
-def test_produce(authorized: Authorized, new_producer: Any) -> None:
+def test_a_producer_is_denied_until_it_may_write(authorized: Authorized, new_producer: Any) -> None:
     topic = authorized.topic
     with new_producer(authorized.address) as send:
         denied(lambda: send(topic), TOPIC)
@@ -187,7 +187,9 @@ def test_produce(authorized: Authorized, new_producer: Any) -> None:
     assert [each.value for each in authorized.kafka.topic(topic).records()] == [b"tea", b"x"]
 
 
-def test_fetch(client: Client, authorized: Authorized) -> None:
+def test_a_consumer_is_denied_until_it_may_read_the_topic(
+    client: Client, authorized: Authorized
+) -> None:
     # Without this ACL, kafka-python and aiokafka request metadata forever, as with Kafka.
     authorized.allow("TOPIC", authorized.topic, "DESCRIBE")
     authorized.allow("GROUP", "none", "READ")  # the adapter's group
@@ -199,7 +201,9 @@ def test_fetch(client: Client, authorized: Authorized) -> None:
     consumer.close()
 
 
-def test_join(client: Client, authorized: Authorized) -> None:
+def test_a_member_is_denied_until_it_may_read_the_group(
+    client: Client, authorized: Authorized
+) -> None:
     authorized.allow("TOPIC", authorized.topic, "READ")
     consumer = client.consumer(ConsumerSettings(authorized.group))
     consumer.subscribe(authorized.topic)
@@ -213,7 +217,9 @@ def test_join(client: Client, authorized: Authorized) -> None:
     consumer.close()
 
 
-def test_commit(client: Client, authorized: Authorized) -> None:
+def test_a_commit_is_denied_until_the_client_may_read_the_topic(
+    client: Client, authorized: Authorized
+) -> None:
     authorized.allow("GROUP", authorized.group, "READ")
     partition = Partition(authorized.topic, 0)
     consumer = client.consumer(ConsumerSettings(authorized.group))
@@ -226,7 +232,9 @@ def test_commit(client: Client, authorized: Authorized) -> None:
     consumer.close()
 
 
-def test_describe(client: Client, authorized: Authorized) -> None:
+def test_the_offsets_of_a_group_are_denied_until_it_may_be_described(
+    client: Client, authorized: Authorized
+) -> None:
     admin = client.admin()
     denied(lambda: admin.group_offsets(authorized.group), GROUP)
     authorized.allow("GROUP", authorized.group, "DESCRIBE")
@@ -235,7 +243,9 @@ def test_describe(client: Client, authorized: Authorized) -> None:
 
 
 @pytest.mark.java
-def test_java(authorized: Authorized, java_client: JavaClient) -> None:
+def test_clients_in_java_are_denied_until_acls_allow_each_action(
+    authorized: Authorized, java_client: JavaClient
+) -> None:
     config = {"bootstrap.servers": authorized.address}
     topic, group = authorized.topic, authorized.group
 

@@ -10,9 +10,7 @@ import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer, KafkaProducer
-from kohort.broker.security.quotas import entity_of
 from kohort.testing import Kafka
-from kohort.topics.registry_log import ClientQuotaRecord
 
 RATE = 100_000.0
 # Ten values exceed the size that is not throttled by 4 %.
@@ -25,11 +23,6 @@ def kafka() -> Iterator[Kafka]:
     with Kafka() as kafka:
         kafka.topic("orders", partitions=1)
         yield kafka
-
-
-def set_quota(kafka: Kafka, client_id: str, **quotas: float) -> None:
-    entity = entity_of({"client-id": client_id})
-    kafka.call(lambda broker: broker.node.topics.change(ClientQuotaRecord(entity, quotas)))
 
 
 def throttle_times(kafka: Kafka, api: str) -> list[float]:
@@ -50,7 +43,7 @@ def fill(kafka: Kafka) -> None:
 
 
 def test_librdkafka_reports_the_throttle_time_of_a_producer(kafka: Kafka) -> None:
-    set_quota(kafka, "till", producer_byte_rate=RATE)
+    kafka.security.set_quotas({"client-id": "till"}, {"producer_byte_rate": RATE})
     events: list[confluent_kafka.ThrottleEvent] = []
     producer = confluent_kafka.Producer(
         {
@@ -73,7 +66,7 @@ def test_kafka_python_logs_the_throttle_time_of_a_consumer(
 ) -> None:
     caplog.set_level(logging.INFO, "kafka")  # the command line disables these messages
     fill(kafka)
-    set_quota(kafka, "reader", consumer_byte_rate=RATE)
+    kafka.security.set_quotas({"client-id": "reader"}, {"consumer_byte_rate": RATE})
     consumer = KafkaConsumer(
         "orders",
         bootstrap_servers=kafka.bootstrap_servers,
@@ -90,7 +83,7 @@ def test_kafka_python_logs_the_throttle_time_of_a_consumer(
 
 async def test_aiokafka_gets_every_record_despite_its_quota(kafka: Kafka) -> None:
     fill(kafka)
-    set_quota(kafka, "reader", consumer_byte_rate=RATE)
+    kafka.security.set_quotas({"client-id": "reader"}, {"consumer_byte_rate": RATE})
     async with AIOKafkaConsumer(
         "orders",
         bootstrap_servers=kafka.bootstrap_servers,
@@ -103,7 +96,7 @@ async def test_aiokafka_gets_every_record_despite_its_quota(kafka: Kafka) -> Non
 
 
 def test_a_throttled_client_does_not_delay_another(kafka: Kafka) -> None:
-    set_quota(kafka, "till", producer_byte_rate=1.0)
+    kafka.security.set_quotas({"client-id": "till"}, {"producer_byte_rate": 1.0})
     slow = confluent_kafka.Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "till", "log_level": 0}
     )
