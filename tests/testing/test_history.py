@@ -18,7 +18,7 @@ from kohort.testing.recorded_request import RecordedRequest
 from kohort.testing.timeline.timeline import LINE_LENGTH_MAX, format_duration, timeline
 from support.wire import Client
 
-from .conftest import NewCommitter, NewService, client_settings
+from .conftest import NewCommitter, client_settings
 from .test_plugin import run
 
 pytest_plugins = ["pytester"]
@@ -201,26 +201,9 @@ def test_topics_and_partitions_of_every_message_are_found(api: Api) -> None:
             assert found <= {("orders", 7)}
 
 
-@pytest.mark.clients
-def test_a_generation_has_the_assignment_of_its_leader(
-    kafka: Kafka, new_service: NewService
-) -> None:
-    group = kafka.group("billing")
-    new_service("one")
-    group.wait_stable(members=1)
-    two = new_service("two")
-    group.wait_stable(members=2)
-    one_id, two_id = (each.member_id for each in group.members)
-    first, second = group.generations
-    assert first.partitions == {one_id: (("orders", 0), ("orders", 1))}
-    assert sorted(second.partitions) == sorted([one_id, two_id])
-    assert sorted(sum(second.partitions.values(), ())) == [("orders", 0), ("orders", 1)]
-    assert (first.lasted_ms is None, second.lasted_ms is None) == (False, True)
-    assert second.synced_ms is not None
-    two.close()
-    assert [(each.client_id, each.cause) for each in group.exits] == [("two", "member left")]
-    steps = [(each.before, each.after) for each in kafka.history.state_changes("billing")]
-    assert steps[:4] == [
+def test_the_states_of_a_classic_group_are_in_its_history(kafka: Kafka) -> None:
+    kafka.fake_member("billing")
+    assert [(each.before, each.after) for each in kafka.history.state_changes("billing")] == [
         (None, "Empty"),
         ("Empty", "PreparingRebalance"),
         ("PreparingRebalance", "CompletingRebalance"),
