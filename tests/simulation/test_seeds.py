@@ -1,4 +1,4 @@
-"""Simulations of two hundred seeds. `make soak` runs more."""
+"""Simulations of a hundred seeds. `make soak` runs more."""
 
 import logging
 
@@ -8,7 +8,7 @@ from simulation.explore import report, run_seed
 from simulation.simulation import Simulation
 from simulation.transactions import run_history
 
-SEEDS = 200
+SEEDS = 100
 SEEDS_PER_TEST = 25
 
 
