@@ -1,7 +1,7 @@
 """Clients whose join is rejected are explained, with librdkafka's consumers."""
 
 import re
-from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from kohort.testing import BarrierTimeout, Kafka
@@ -9,20 +9,6 @@ from kohort.testing import BarrierTimeout, Kafka
 from .conftest import NewService, Service
 
 pytestmark = pytest.mark.clients
-
-
-@pytest.fixture
-def subscribe(kafka: Kafka) -> Iterator[NewService]:
-    """A consumer of the consumer protocol with another subscription than `orders`."""
-    created: list[Service] = []
-
-    def new(topic: str) -> Service:
-        created.append(Service(kafka, "billing", topic, group_protocol="consumer"))
-        return created[-1]
-
-    yield new
-    for each in created:
-        each.close()
 
 
 def check_explained(kafka: Kafka, sentence: str, api: str = "ConsumerGroupHeartbeat") -> None:
@@ -37,15 +23,15 @@ def check_explained(kafka: Kafka, sentence: str, api: str = "ConsumerGroupHeartb
     assert sentence in kafka.report()
 
 
-def test_an_invalid_regular_expression_is_explained(kafka: Kafka, subscribe: NewService) -> None:
-    subscribe(r"^(order)\1")
-    check_explained(
-        kafka,
-        "Client service was rejected by group billing (ConsumerGroupHeartbeat: "
-        r"INVALID_REGULAR_EXPRESSION): SubscribedTopicRegex `(^(order)\1)` is not a valid regular "
-        "expression: invalid escape sequence. The broker uses the syntax of RE2, which has no "
-        "backreferences and no lookaround.",
-    )
+def test_an_invalid_regular_expression_is_explained(kafka: Kafka) -> None:
+    with closing(Service(kafka, "billing", r"^(order)\1", group_protocol="consumer")):
+        check_explained(
+            kafka,
+            "Client service was rejected by group billing (ConsumerGroupHeartbeat: "
+            r"INVALID_REGULAR_EXPRESSION): SubscribedTopicRegex `(^(order)\1)` is not a valid "
+            "regular expression: invalid escape sequence. The broker uses the syntax of RE2, which "
+            "has no backreferences and no lookaround.",
+        )
 
 
 def test_an_unknown_assignor_is_explained(kafka: Kafka, new_service: NewService) -> None:

@@ -11,20 +11,17 @@ from kohort.assignors.resolve import BUILTIN
 from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, Topic
 
-from ..groups import assign, group, partitions, shares
+from .. import groups
+from ..groups import assign, group, shares
 
 uniform = BUILTIN["uniform"].assign
 
 
-def owning(
-    topics_of: Mapping[str, str], generation: int = 1, **owned: str
-) -> dict[str, Subscription]:
-    return {
-        member: Subscription(
-            tuple(topics.split()), tuple(partitions(owned.get(member, ""))), generation
-        )
-        for member, topics in topics_of.items()
-    }
+def owning(members: Mapping[str, Subscription], **owned: str) -> dict[str, Subscription]:
+    return groups.owning("uniform", members, shares(**owned))
+
+
+TWO = group(C0="t", C1="t")
 
 
 def test_equal_members_get_equal_shares() -> None:
@@ -38,21 +35,21 @@ def test_in_a_new_group_the_last_members_get_one_more() -> None:
 
 
 def test_the_member_that_owns_one_more_keeps_it() -> None:
-    members = owning({"C0": "t", "C1": "t"}, C0="t-0,1", C1="t-2")
+    members = owning(TWO, C0="t-0,1", C1="t-2")
     assert uniform(Topics({"t": 3}), members) == shares(C0="t-0,1", C1="t-2")
-    members = owning({"C0": "t", "C1": "t"}, C0="t-2", C1="t-0,1")
+    members = owning(TWO, C0="t-2", C1="t-0,1")
     assert uniform(Topics({"t": 3}), members) == shares(C0="t-2", C1="t-0,1")
 
 
 def test_only_what_exceeds_the_quotas_moves_to_a_new_member() -> None:
-    topics_of = dict.fromkeys(("C0", "C1", "C2"), "t0 t1")
-    members = owning(topics_of, C0="t0-0,1,2", C1="t1-0,1,2")
+    three = group(C0="t0 t1", C1="t0 t1", C2="t0 t1")
+    members = owning(three, C0="t0-0,1,2", C1="t1-0,1,2")
     result = uniform(Topics({"t0": 3, "t1": 3}), members)
     assert result == shares(C0="t0-0,1", C1="t1-0,1", C2="t0-2 t1-2")
 
 
 def test_after_a_member_leaves_the_others_keep_everything() -> None:
-    members = owning({"C0": "t", "C1": "t"}, C0="t-0,3", C1="t-1,4")
+    members = owning(TWO, C0="t-0,3", C1="t-1,4")
     assert uniform(Topics({"t": 6}), members) == shares(C0="t-0,2,3", C1="t-1,4,5")
 
 
@@ -63,12 +60,12 @@ def test_unequal_subscriptions_are_balanced_as_far_as_possible() -> None:
 
 
 def test_partitions_move_from_the_most_loaded_to_another_subscriber() -> None:
-    members = owning({"C0": "t0 t1", "C1": "t1"}, C0="t0-0,1 t1-0,1")
+    members = owning(group(C0="t0 t1", C1="t1"), C0="t0-0,1 t1-0,1")
     assert uniform(Topics({"t0": 2, "t1": 2}), members) == shares(C0="t0-0,1", C1="t1-0,1")
 
 
 def test_unsubscribed_and_deleted_partitions_are_not_kept() -> None:
-    members = owning({"C0": "t1", "C1": "t0 t1"}, C0="t0-0 t1-0,7", C1="gone-1")
+    members = owning(group(C0="t1", C1="t0 t1"), C0="t0-0 t1-0,7", C1="gone-1")
     assert uniform(Topics({"t0": 1, "t1": 1}), members) == shares(C0="t1-0", C1="t0-0")
 
 
