@@ -16,6 +16,9 @@ from typing import Any, Final, Literal, NamedTuple
 Outcome = Literal["ok", "fail", "info"]
 
 _TEXT_VALUES_MAX: Final = 4
+
+SUCCESSOR: Final = "-successor"
+"""The end of the name of a client's second producer, which fences its first one."""
 """The description of an operation lists at most this many records."""
 
 

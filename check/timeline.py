@@ -12,6 +12,7 @@ from typing import Final
 
 from .analysis import Finding
 from .history import (
+    SUCCESSOR,
     Assigned,
     Commit,
     EndTransaction,
@@ -120,7 +121,8 @@ class _Drawing:
     def _ended_s(self, operation: Operation) -> float:
         """Return when an operation ended, or when its client crashed or was stopped."""
         if operation.ended_s is None:
-            return self._crashes.get(operation.client, self._end_s)
+            client = operation.client.removesuffix(SUCCESSOR)
+            return self._crashes.get(client, self._end_s)
         return operation.ended_s
 
     def svg(self) -> str:

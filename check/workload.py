@@ -16,7 +16,7 @@ from ..client_security import Security
 from ..protocol.bootstrap import Address
 from .cluster import Cluster, back_off
 from .connection import Disconnected
-from .history import Commit, Event, Poll
+from .history import SUCCESSOR, Commit, Event, Poll
 from .members import ClassicMember, ConsumerMember, Member
 from .producer import Producer
 from .reader import Reader
@@ -203,7 +203,7 @@ class Workload:
         successor = Producer(
             cluster,
             self.history,
-            f"{producer.name}-successor",
+            producer.name + SUCCESSOR,
             transactional_id=producer.transactional_id,
         )
         await successor.init()

@@ -3,8 +3,9 @@
 import re
 from xml.etree import ElementTree
 
+import pytest
 from kohort.check.analysis import analyze
-from kohort.check.history import Event
+from kohort.check.history import SUCCESSOR, Event
 from kohort.check.recorder import History
 from kohort.check.timeline import ANOMALY, DISTURBANCE, draw
 from support.tiny_histories import final, send
@@ -53,6 +54,21 @@ def test_a_disturbance_that_never_ended_lasts_until_the_end() -> None:
     drawing = ElementTree.fromstring(draw(history, analyze(history), "a run"))
     bands = [each for each in drawing.iter(f"{SVG}rect") if each.get("fill") == DISTURBANCE]
     assert max(float(each.get("width", "")) for each in bands) > 100
+
+
+@pytest.mark.parametrize("client", ["producer-0.1", f"producer-0.1{SUCCESSOR}"])
+def test_an_operation_that_never_ended_lasts_until_its_client_crashed(client: str) -> None:
+    history = History()
+    for began_s, each in (
+        (0, send("v1", outcome="info", client=client)),
+        (1, Event(client="producer-0.1", what="crashed")),
+        (10, final()),
+    ):
+        history.begin(each).began_s = began_s
+    drawing = ElementTree.fromstring(draw(history, [], "a run"))
+    bars = (each for each in drawing.iter(f"{SVG}rect") if each.find(f"{SVG}title") is not None)
+    (width,) = (float(each.get("width", "")) for each in bars if each.get("opacity"))
+    assert width < 200
 
 
 def test_any_value_of_a_record_is_drawn_as_xml() -> None:
