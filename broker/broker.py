@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from ..log.checkpoint import cluster_id_of
-from ..log.files import DiskFiles, Files, Lock, finish_deletions, lock_folder
+from ..log.files import DISK, Files, Lock, finish_deletions, lock_folder
 from ..log.group_commit import Durability
 from ..log.memory_files import ChunkedFiles
 from ..protocol.apis import PROFILES
@@ -78,7 +78,7 @@ class Broker:
         self.config = config
         self._in_memory = data_dir is None or durability == "none"
         if files is None:
-            files = ChunkedFiles() if self._in_memory else DiskFiles()
+            files = ChunkedFiles() if self._in_memory else DISK
             durability = "none" if self._in_memory else durability
         folder = MEMORY_FOLDER if data_dir is None or self._in_memory else data_dir
         self._storage = Storage(folder, files, durability)
@@ -363,7 +363,7 @@ class Broker:
         created = [each for each in (folder, *folder.parents) if not each.exists()]
         for each in reversed(created):
             each.mkdir(FOLDER_MODE if each == folder else PARENT_MODE, exist_ok=True)
-            DiskFiles().sync_folder(each.parent)
+            DISK.sync_folder(each.parent)
         self._lock = lock_folder(folder, files)
         self._closing.callback(self._lock.release)
         check_registry(folder, files)

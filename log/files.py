@@ -352,6 +352,17 @@ LOCK_NAME: Final = ".lock"
 _HOLDER_BYTES_MAX: Final = 200
 
 
+DISK: Final = DiskFiles()
+
+
+def inode_of(path: Path | None) -> int:
+    """Return the inode of a file on disk, or -1 if there is none."""
+    try:
+        return -1 if path is None else path.stat().st_ino
+    except FileNotFoundError:
+        return -1
+
+
 def lock_folder(
     folder: Path,
     files: Files,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .errors import CleaningStopped
-from .files import DiskFiles, Files
+from .files import DISK, Files
 from .segment import Segment, base_offset_of, segment_name
 from .tasks import CooperativeTask
 
@@ -84,7 +84,7 @@ def list_live_segments(folder: Path) -> dict[int, Path]:
     """Like `list_segments`, for a folder that may be in use by a broker."""
     while True:
         try:
-            return list_segments(folder, DiskFiles())
+            return list_segments(folder, DISK)
         except FileNotFoundError:
             if not folder.exists():
                 raise  # otherwise, retry, because a concurrent swap was completed

@@ -16,7 +16,7 @@ from ...broker.config.broker_config import BrokerConfig
 from ...log.checkpoint import PartitionCheckpoints
 from ...log.cleaner import CleanerConfig, clean
 from ...log.errors import FolderInUse, LogError
-from ...log.files import DiskFiles, Files, lock_folder
+from ...log.files import DISK, Files, lock_folder
 from ...log.log import Log, LogConfig
 from ...log.recovery import ValidBatch, scan_segment
 from ...log.tasks import run_synchronously
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if logs[0].segment is not None:
         raise UserError(f"{args.path} is a segment: pass the folder of the whole log.")
     folder = logs[0].folder.parent
-    files = DiskFiles()
+    files = DISK
     try:
         lock = lock_folder(folder, files, program="kohort log compact")
     except FolderInUse as error:

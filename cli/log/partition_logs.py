@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import CLEANED_OFFSETS_FILE, OffsetCheckpoint
-from ...log.files import DiskFiles, File
+from ...log.files import DISK, File, inode_of
 from ...log.recovery import Corruption, ValidBatch, scan_segment
 from ...log.segment_swap import list_live_segments
 from ...printable import printable
@@ -38,7 +38,6 @@ ANCHORS_MAX: Final = 1000
 # How many times a listed segment may be missing when it is opened. Compaction removes one segment
 # at a time. Without a limit, a dangling symbolic link would be retried forever.
 VANISHED_MAX: Final = 100
-FILES: Final = DiskFiles()
 
 
 def report(text: str) -> None:
@@ -82,8 +81,8 @@ class PartitionLog(NamedTuple):
         """Return whether the log may have been compacted or repaired."""
         if self.is_offsets or self.is_registry or self.is_transactions:
             return True
-        cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, FILES)
-        is_kept = any(name.endswith(".cut") for name in FILES.list(self.folder))
+        cleaned = OffsetCheckpoint(self.folder.parent / CLEANED_OFFSETS_FILE, DISK)
+        is_kept = any(name.endswith(".cut") for name in DISK.list(self.folder))
         return is_kept or self.name in cleaned
 
     def segments(self) -> dict[int, Path]:
@@ -239,7 +238,7 @@ class Cursor:
     def _choose_segment(self, segments: dict[int, Path], *, finished: bool) -> bool:
         """Set the segment to read. Return True if the position in it must be found by offset."""
         began = self.path is not None
-        unchanged = began and self._inode_of(segments.get(self._base)) == self._inode
+        unchanged = began and inode_of(segments.get(self._base)) == self._inode
         if unchanged:
             base = min((base for base in segments if base > self._base), default=None)
             if not finished or base is None:  # None: the following segments were truncated
@@ -258,21 +257,15 @@ class Cursor:
                     f"continuing at offset {self.offset}"
                 )
         self._base, self.path = base, segments[base]
-        self._inode = self._inode_of(self.path)
+        self._inode = inode_of(self.path)
         self._position = 0
         self._anchors.clear()
         return began and not unchanged
 
-    def _inode_of(self, path: Path | None) -> int:
-        try:
-            return -1 if path is None else path.stat().st_ino
-        except FileNotFoundError:
-            return -1
-
     def _read_segment(
         self, path: Path, relocated: bool, is_last: bool
     ) -> Iterator[tuple[Path, int, Item]]:
-        with closing(FILES.open(path, read_only=True)) as file:
+        with closing(DISK.open(path, read_only=True)) as file:
             self._check_anchors(file.read)
             end_offset = lowest = self._base if relocated else max(self._base, self.offset)
             for item in self._scan(file, lowest):

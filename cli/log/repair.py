@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ...log.batch import check_crc, read_header
 from ...log.cache_files import remove_cache_files
 from ...log.errors import CorruptBatch, FolderInUse
-from ...log.files import LOCK_NAME, DiskFiles, File, Files, lock_folder
+from ...log.files import DISK, LOCK_NAME, File, Files, lock_folder
 from ...log.recovery import Corruption, ValidBatch, header_at, scan_segment
 from ...log.segment import CHUNK_BYTES, base_offset_of
 from ...log.segment_swap import INDEX_SUFFIXES, SWAP, find_unfinished_swaps, finish_swaps
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Return 0, or 1 if problems remain, as with --dry-run. Raises UserError, OSError."""
     logs = find_logs(args.path)
     _check_segments(each.segment for each in logs if each.segment is not None)
-    files = DiskFiles()
+    files = DISK
     with ExitStack() as locks:
         if not args.dry_run:
             _lock(logs, files, locks)

@@ -11,6 +11,7 @@ from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import CLEANED_OFFSETS_FILE, OffsetCheckpoint
 from ...log.codecs import decompress
 from ...log.errors import InvalidRecord
+from ...log.files import DISK
 from ...log.records import raw_records
 from ...log.recovery import Corruption, ValidBatch
 from ...printable import printable_json
@@ -18,7 +19,7 @@ from ...protocol.primitives import INT16
 from .. import output
 from ..errors import UserError
 from .decoding import format_time
-from .partition_logs import FILES, Cursor, PartitionLog, find_logs, report, size_of
+from .partition_logs import Cursor, PartitionLog, find_logs, report, size_of
 
 # Length, attributes and timestamp delta before a record's offset delta, at least one byte each.
 RECORD_HEAD_BYTES: Final = 3
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     """Print sizes and return 0. Raises UserError."""
     logs = find_logs(args.path)
     # The next compaction starts at these offsets.
-    cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, FILES)
+    cleaned = OffsetCheckpoint(logs[0].folder.parent / CLEANED_OFFSETS_FILE, DISK)
     rows: list[Row] = []
     batches, incomplete = 0, False
     with output.progress("stats", size_of(logs)) as advance:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from ...log.cache_files import is_cache_file
 from ...log.errors import InvalidRecord, UnsupportedMagic
+from ...log.files import DISK
 from ...log.records import records
 from ...log.recovery import Corruption, ValidBatch
 from ...offsets.record_codec import decode_record
@@ -23,7 +24,6 @@ from ...topics.registry_log import decode as decode_registry
 from ..errors import UserError
 from ..output import progress
 from .partition_logs import (
-    FILES,
     KAFKA_FILES,
     SEGMENT,
     Cursor,
@@ -235,7 +235,7 @@ def _corruption(log: PartitionLog, path: Path, corruption: Corruption, *, is_tai
 
 
 def _describe_loss(log: PartitionLog, path: Path, corruption: Corruption) -> str:
-    with closing(FILES.open(path, read_only=True)) as file:
+    with closing(DISK.open(path, read_only=True)) as file:
         readable = readable_records(file, corruption)
     text = describe_lost_offsets(corruption)
     if not readable:

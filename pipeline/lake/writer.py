@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...log.errors import FolderInUse
-from ...log.files import LOCK_NAME, DiskFiles, lock_folder
+from ...log.files import DISK, LOCK_NAME, lock_folder
 from ..tables import STATE_TABLES, TABLES
 from .manifest import LiveFolder, Manifest, RetiredFolder, load, save, sync
 from .reader import Lake, batch_folder
@@ -58,7 +58,7 @@ class Writer:
             raise LakeError(f"{self.path} is not empty and not a lake: choose another --lake.")
         try:
             self._lock = lock_folder(
-                self.path, DiskFiles(), program="kohort pipeline", remedy="Stop it, or wait for it."
+                self.path, DISK, program="kohort pipeline", remedy="Stop it, or wait for it."
             )
         except FolderInUse as error:
             raise LakeError(str(error)) from error

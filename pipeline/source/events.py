@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ...log.files import DiskFiles, File
+from ...log.files import DISK, File
 from ..tables import TABLES
 
 FOLDER: Final = "events"
@@ -24,7 +24,6 @@ CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 SCHEMA: Final = TABLES["bronze_event"].schema
 _NAME: Final = re.compile(r"\d{20}\.jsonl", re.ASCII)
-_FILES: Final = DiskFiles()
 
 logger = logging.getLogger("kohort.pipeline")
 
@@ -34,9 +33,9 @@ def event_ends(data_folder: Path) -> dict[str, int]:
     Raises OSError."""
     folder = data_folder / FOLDER
     found = {}
-    for name in filter(_NAME.fullmatch, _FILES.list(folder)):
+    for name in filter(_NAME.fullmatch, DISK.list(folder)):
         try:
-            file = _FILES.open(folder / name, read_only=True)
+            file = DISK.open(folder / name, read_only=True)
         except FileNotFoundError:
             continue  # the oldest files are deleted when there are too many
         with closing(file):
@@ -65,7 +64,7 @@ def _lines(path: Path, start: int, end: int) -> Iterator[list[bytes]]:
     """Yield the lines of a file between the offsets `start` and `end`, which are at line
     boundaries."""
     try:
-        file = _FILES.open(path, read_only=True)
+        file = DISK.open(path, read_only=True)
     except FileNotFoundError:
         logger.warning("%s was deleted before its events were read", path)
         return

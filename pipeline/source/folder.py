@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...log.batch import HEADER_BYTES
 from ...log.checkpoint import read_topic_id
-from ...log.files import DiskFiles, File
+from ...log.files import DISK, File, inode_of
 from ...log.segment import segment_name
 from ...log.segment_swap import list_live_segments
 from ...topics.names import OFFSETS_TOPIC
@@ -29,7 +29,6 @@ from .source import SPLIT_BYTES, Positions, SourceError, Split, TimeSpan, fair_s
 from .topic_ids import topic_ids_of_folder
 
 PARTITION: Final = re.compile(re.escape(OFFSETS_TOPIC) + r"-(\d+)", re.ASCII)
-_FILES: Final = DiskFiles()
 
 
 class FolderSource:
@@ -56,7 +55,7 @@ class FolderSource:
 
     def log_id(self) -> str | None:
         for log in self._logs().values():
-            if (topic_id := read_topic_id(log.folder, _FILES)) is not None:
+            if (topic_id := read_topic_id(log.folder, DISK)) is not None:
                 return str(topic_id)
         return None
 
@@ -242,7 +241,7 @@ class PartitionLog:
             segments = self._segments()
             lowest = min(segments, default=-1)
             base = max((each for each in segments if each <= offset), default=lowest)
-            if (base, _inode(segments.get(base))) == finished:
+            if (base, inode_of(segments.get(base))) == finished:
                 base = min((each for each in segments if each > base), default=-1)
             if base < 0:
                 raise SourceError(
@@ -251,8 +250,8 @@ class PartitionLog:
                 )
             try:
                 path = segments[base]
-                finished = base, _inode(path)
-                file = _FILES.open(path, read_only=True)
+                finished = base, inode_of(path)
+                file = DISK.open(path, read_only=True)
             except FileNotFoundError:
                 missing += 1
                 if missing > MISSING_MAX:
@@ -279,7 +278,7 @@ class PartitionLog:
             try:
                 for base, path in segments.items():
                     if base >= first and base > done:
-                        with closing(_FILES.open(path, read_only=True)) as file:
+                        with closing(DISK.open(path, read_only=True)) as file:
                             yield base, file
                         done = base
                 return
@@ -332,10 +331,3 @@ class PartitionLog:
 
     def _path(self, base: int) -> Path:
         return self.folder / segment_name(base)
-
-
-def _inode(path: Path | None) -> int:
-    try:
-        return -1 if path is None else path.stat().st_ino
-    except FileNotFoundError:
-        return -1

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ...log.batch import HEADER_BYTES, read_header
 from ...log.checkpoint import PartitionCheckpoints
 from ...log.errors import CorruptBatch
-from ...log.files import DiskFiles
+from ...log.files import DISK
 from ...log.segment import base_offset_of, segment_name, walk_batches
 from ..diagnosis.group_history import LogEnd
 from ..tables import TABLES
@@ -155,7 +155,6 @@ def _search(count: int) -> Generator[int, int | None, list[int]]:
 # How many times a segment may be missing when it is opened. A broker may delete and compact at the
 # same time.
 MISSING_MAX: Final = 10
-_FILES: Final = DiskFiles()
 
 
 def samples_of_folder(
@@ -163,12 +162,12 @@ def samples_of_folder(
 ) -> Iterator[LogEnd]:
     """Yield samples at the ticks in `past`, and at the end of each log. Raises OSError."""
     partitions = []
-    for name in _FILES.list(path):
+    for name in DISK.list(path):
         topic, _, index = name.rpartition("-")
         is_wanted = topics is None or topic in topics
         if is_wanted and topic and index.isascii() and index.isdigit():
             partitions.append((topic, int(index)))
-    starts = PartitionCheckpoints(path, _FILES).start_offsets
+    starts = PartitionCheckpoints(path, DISK).start_offsets
     for topic, partition in partitions:
         name = f"{topic}-{partition}"
         ticks = Ticks.between(*(past or (0, 0)), FOLDER_PERIOD_MS, len(partitions))
@@ -222,7 +221,7 @@ def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int
         first -= 1
     for base in segments[first:]:
         with (
-            closing(_FILES.open(folder / segment_name(base), read_only=True)) as file,
+            closing(DISK.open(folder / segment_name(base), read_only=True)) as file,
             suppress(CorruptBatch),  # being written, or left by a crash
         ):
             for batch in walk_batches(file, 0, file.size):
@@ -231,7 +230,7 @@ def _batches(folder: Path, since_ms: int | None) -> Iterator[tuple[int, int, int
 
 
 def _begins_before(folder: Path, base: int, since_ms: int | None) -> bool:
-    with closing(_FILES.open(folder / segment_name(base), read_only=True)) as file:
+    with closing(DISK.open(folder / segment_name(base), read_only=True)) as file:
         data = file.read(0, HEADER_BYTES)
     if len(data) < HEADER_BYTES:
         return False  # a new segment
@@ -239,5 +238,5 @@ def _begins_before(folder: Path, base: int, since_ms: int | None) -> bool:
 
 
 def _segments(folder: Path) -> list[int]:
-    found = (base_offset_of(name) for name in _FILES.list(folder))
+    found = (base_offset_of(name) for name in DISK.list(folder))
     return sorted(base for base in found if base is not None)
