@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kohort.protocol.apis import APIS
 
 from .structure import cycles, import_graph
 
@@ -19,6 +20,8 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
 NOT_SHIPPED = {"tests", "benchmarks", "demo", "docs", "examples", "build", "dist"}
+
+API_NAMES = {api.name for api in APIS}
 
 FUNCTION_LINES_MAX = 50  # one screen
 
@@ -189,3 +192,21 @@ def test_the_makefile_runs_the_tests_that_use_spark() -> None:
     ]
     assert using
     assert [path for path in using if not set(folders) & set(path.parents)] == []
+
+
+def test_apis_that_requests_are_compared_with_exist() -> None:
+    """A misspelt name would never be equal to the name of a request's API."""
+    unknown = []
+    for path in shipped():
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Compare(ast.Attribute(attr="api") | ast.Name("api")):
+                    pass
+                case ast.Assign([ast.Name(name)]) if name.endswith("_APIS"):
+                    pass
+                case _:
+                    continue
+            texts = (each.value for each in ast.walk(node) if isinstance(each, ast.Constant))
+            names = {each for each in texts if isinstance(each, str)}
+            unknown += [f"{path.relative_to(ROOT)}: {each}" for each in names - API_NAMES]
+    assert unknown == []
