@@ -24,6 +24,7 @@ from .diagnosis.rows import (
 )
 from .lag_series import LagPoint, lag_series
 from .lake.reader import Lake
+from .lake.schema import LakeError
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
@@ -47,6 +48,10 @@ class Queries:
 
     def preloaded(self, groups: Iterable[str]) -> "Queries":
         return Queries(self._lake, groups)
+
+    def missing(self, table: str, row: str) -> LakeError:
+        """Return the error of a lake that has a row in another table only."""
+        return self._lake.damaged(table, f"no row for {row}")
 
     # --- groups
 
@@ -95,7 +100,10 @@ class Queries:
             exits.setdefault(exit_.log_offset, []).append(exit_)
         entries = []
         for row in _in_ms(self._table("gold_rebalance", group).sort_by("log_offset")).to_pylist():
-            row.update(by_offset[row["log_offset"]])
+            generation = by_offset.get(row["log_offset"])
+            if generation is None:
+                raise self.missing("silver_generation", f"offset {row['log_offset']} of {group}")
+            row.update(generation)
             row["at"] = row["synced_at"] or row["joined_at"]
             row["exits"] = exits.get(row["log_offset"], [])
             entries.append(TimelineEntry(**{name: row[name] for name in TimelineEntry._fields}))

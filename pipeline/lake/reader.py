@@ -75,10 +75,10 @@ class Lake:
         try:
             rows = sum(_verified_rows(table, fragment) for fragment in dataset.get_fragments())
             if rows != self.rows(table):
-                raise self._damaged(table, f"{rows} rows instead of {self.rows(table)}")
+                raise self.damaged(table, f"{rows} rows instead of {self.rows(table)}")
             return dataset.to_table(columns=columns and list(columns), filter=filters)
         except (pa.ArrowInvalid, FileNotFoundError) as error:
-            raise self._damaged(table, str(error).partition("\n")[0]) from error
+            raise self.damaged(table, str(error).partition("\n")[0]) from error
 
     def pieces(self, table: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield some columns of a table, PIECE_ROWS at a time, without the checks of `read`. A leaf
@@ -103,7 +103,7 @@ class Lake:
             partition_base_dir=str(self.path / table),
         )
 
-    def _damaged(self, table: str, problem: str) -> LakeError:
+    def damaged(self, table: str, problem: str) -> LakeError:
         return LakeError(
             f"{self.path / table} is damaged ({problem}): remove the lake and run the pipeline "
             "again."

@@ -95,7 +95,11 @@ def _asset(name: str) -> str:
 def _sorted_groups(queries: Queries) -> list[GroupOverview]:
     """Return all groups, the worst first. A batch writes both rows of a group."""
     statuses = {status.group: status for status in queries.groups()}
-    pairs = [(diagnosis, statuses[diagnosis.group]) for diagnosis in queries.diagnoses()]
+    pairs = []
+    for diagnosis in queries.diagnoses():
+        if diagnosis.group not in statuses:
+            raise queries.missing("gold_group_status", diagnosis.group)
+        pairs.append((diagnosis, statuses[diagnosis.group]))
     pairs.sort(key=lambda pair: (-pair[0].severity, -(pair[1].max_lag_ms or 0), pair[1].group))
     return [
         GroupOverview(f"g{place}", status.group, diagnosis, status, ())

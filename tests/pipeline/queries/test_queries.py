@@ -21,7 +21,7 @@ from kohort.pipeline.diagnosis.rows import (
 from kohort.pipeline.diagnosis.rows import (
     fields as fields_of,
 )
-from lake_builder import CLUSTER, NOW, group_row, write_batch
+from lake_builder import CLUSTER, NOW, Rows, group_row, mailer, write_batch, write_lake
 
 Query = Callable[..., str]
 
@@ -63,6 +63,29 @@ def test_why_names_the_slow_member_with_evidence_and_advice(query: Query) -> Non
 @pytest.mark.parametrize("group", ["checkout", "search", "billing", "nightly", "mailer"])
 def test_output_for_people_fits_80_columns(query: Query, command: str, group: str) -> None:
     assert max(map(len, query(command, group).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("missing", "command"),
+    [
+        ("silver_generation", ("timeline", "mailer")),
+        ("gold_group_status", ("report", "--out", "p")),
+    ],
+)
+def test_a_lake_with_rows_of_a_batch_in_some_tables_only_is_an_error(
+    missing: str,
+    command: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows: Rows = {}
+    mailer(rows)
+    del rows[missing]
+    write_lake(tmp_path / "lake", rows)
+    assert main([*command, "--lake", "lake"]) == 2
+    assert f"{missing} is damaged (no row for " in capsys.readouterr().err
 
 
 def test_timeline_shows_members_that_joined_and_left_and_moved_partitions(query: Query) -> None:
