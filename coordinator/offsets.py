@@ -196,8 +196,8 @@ def _has_member(command: OffsetCommit) -> bool:
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
     """Validate a commit to a consumer group. The member's epoch may be newer than its client's. The
     client may then still commit partitions that were assigned in its own epoch or earlier
-    (KIP-1251). Any other partition fails the whole commit. Sessions are not extended.
-    Upstream: ConsumerGroup.validateOffsetCommit."""
+    (KIP-1251). Any other partition fails the whole commit, unless its metadata is too large.
+    Sessions are not extended. Upstream: ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
     if epoch < 0 and not group.members:
@@ -215,6 +215,8 @@ def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) 
     if epoch > member.epoch:
         return mismatch
     for entry in command.entries:
+        if entry.metadata and _is_too_large(partition, entry.metadata):
+            continue
         topic_id = partition.topics.id_of(entry.topic)
         if topic_id is None:
             return mismatch

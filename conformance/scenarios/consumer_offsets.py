@@ -59,6 +59,20 @@ async def a_consumer_commits_for_revoked_partitions(s: Script) -> None:
     await a.fetch()
 
 
+@consumer_scenario("commit: a stale epoch, and metadata that is too large")
+async def a_stale_commit_with_too_large_metadata(s: Script) -> None:
+    a = await s.consumer("A").joined()
+    stale = a.epoch
+    await s.consumer("B", "payments").joined()
+    await a.heartbeat()
+    orders, other = ("orders", 0, ""), ("shipments", 0, "")
+    large = ("payments", 0, "x" * 5000)
+    for topics in ([large], [orders, large], [large, other], [orders, other]):
+        await a.commit(1, topics=topics, generation_id_or_member_epoch=stale)
+    await a.commit(2, topics=[large], generation_id_or_member_epoch=a.epoch + 1)
+    await a.fetch()
+
+
 @consumer_scenario("commit: a partition that is assigned again has a newer assignment epoch")
 async def a_consumer_commits_for_a_partition_that_returned(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
