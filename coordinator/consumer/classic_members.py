@@ -30,7 +30,15 @@ from ..commands import (
 from ..deadlines import DeadlineKey
 from ..decision import Decision, PartitionState, SubscriptionInfo
 from ..outcome import EventType, Outcome
-from .group import FREE, ConsumerGroup, Member, MemberState, Partitions, unknown_member
+from .group import (
+    FREE,
+    UNCHANGED,
+    ConsumerGroup,
+    Member,
+    MemberState,
+    Partitions,
+    unknown_member,
+)
 from .leaving import remove_members
 from .members import (
     cancel_deadlines_of_replaced,
@@ -117,6 +125,7 @@ def _join(
 
 def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo) -> Member:
     known, instance_id = member.metadata, command.group_instance_id
+    timeout_ms = command.rebalance_timeout_ms
     metadata = known._replace(
         instance_id=known.instance_id if instance_id is None else instance_id,
         rack_id=subscription.rack_id or known.rack_id,
@@ -124,7 +133,7 @@ def _updated(member: Member, command: JoinGroup, subscription: SubscriptionInfo)
         client_host=command.client_host,
         subscribed_topic_names=tuple(sorted(set(subscription.topics))),
         subscribed_topic_regex="",
-        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == UNCHANGED else timeout_ms,
         classic_member_metadata=ClassicMemberMetadata(
             command.session_timeout_ms,
             tuple(ClassicProtocol(name, data) for name, data in command.protocols),

@@ -26,10 +26,11 @@ from ...offsets.records import (
 )
 from ...protocol.errors import ApiError, ErrorCode
 
-# Special values in the epoch fields of requests and records.
+# Special values in requests and records: of epochs, and of a rebalance timeout.
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2  # a static member that is expected to return
+UNCHANGED: Final = -1  # the rebalance timeout
 
 FREE: Final = -1
 """The epoch of a partition without an owner."""

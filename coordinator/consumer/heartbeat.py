@@ -7,8 +7,6 @@ GroupCoordinatorService.consumerGroupHeartbeat, GroupMetadataManager.consumerGro
 consumerGroupLeave.
 """
 
-from typing import Final
-
 from ...offsets.causes import Cause
 from ...offsets.records import TopicPartitions
 from ...protocol.errors import ApiError, ErrorCode
@@ -25,6 +23,7 @@ from .group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+    UNCHANGED,
     Member,
     Partitions,
     topic_partitions,
@@ -42,8 +41,6 @@ from .migration import find_or_create_group
 from .reconcile import is_subset
 from .subscriptions import RegexChange, update_epoch, update_member_metadata, update_regex
 from .target import update_target
-
-_MISSING: Final = -1  # a rebalance timeout that has not changed
 
 
 def validate_heartbeat(
@@ -64,7 +61,7 @@ def validate_heartbeat(
         if value is not None and not value.strip(JAVA_WHITESPACE):
             return _invalid(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
-        if command.rebalance_timeout_ms == _MISSING:
+        if command.rebalance_timeout_ms == UNCHANGED:
             return _invalid("RebalanceTimeoutMs must be provided in first request.")
         if command.owned is None or command.owned:
             return _invalid("TopicPartitions must be empty when (re-)joining.")
@@ -189,7 +186,7 @@ def _heartbeat(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerH
     config = decision.partition.consumer_config(command.group_id)
     start_session(decision, command.group_id, member_id, config.session_timeout_ms)
     is_full_request = (
-        command.rebalance_timeout_ms != _MISSING
+        command.rebalance_timeout_ms != UNCHANGED
         and (command.subscribed_topic_names, command.subscribed_topic_regex) != (None, None)
         and command.owned is not None
     )
@@ -224,7 +221,7 @@ def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
             known.subscribed_topic_names if names is None else tuple(sorted(set(names)))
         ),
         subscribed_topic_regex=_or(command.subscribed_topic_regex, known.subscribed_topic_regex),
-        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == _MISSING else timeout_ms,
+        rebalance_timeout_ms=known.rebalance_timeout_ms if timeout_ms == UNCHANGED else timeout_ms,
         server_assignor=_or(command.server_assignor, known.server_assignor),
         classic_member_metadata=None,
     )

@@ -30,6 +30,12 @@ def test_a_changed_subscription_bumps_the_epoch(group: CoordinatorHarness) -> No
     assert group.causes()[-1] == Cause.SUBSCRIPTION_CHANGED.value
 
 
+def test_a_rebalance_timeout_of_minus_one_changes_nothing(group: CoordinatorHarness) -> None:
+    before = group.consumers.members["a"].metadata
+    rejoin(group, "a", rebalance_ms=-1)
+    assert group.consumers.members["a"].metadata == before
+
+
 def test_a_member_of_other_protocols_is_rejected(group: CoordinatorHarness) -> None:
     rejected = rejoin(group, "b", protocols=consumer_protocols(name="mine"))
     assert (rejected.error_code, rejected.member_id) == (E.inconsistent_group_protocol, "")
