@@ -168,10 +168,16 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
             fetches = [each for each in later if each.client_id == sync.client_id]
             own = set(assigned.get(member_id, ())) - committed - _unstable(fetches, topics)
             filled = [each for each in sorted(own) if _has_records(topics.partition(*each))]
-            if filled and seconds < EARLY_SECONDS and not _has_consumed(later, sync, topics):
+            if not filled or seconds >= EARLY_SECONDS:
+                continue
+            left = f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment"
+            at_start = _committed_at_start(later, member_id, topics)
+            if not any(map(_returned_records, fetches)):
+                yield f"{left}, before it consumed a record of {join_partitions(filled)}."
+            elif at_start:
                 yield (
-                    f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment, before "
-                    f"it consumed a record of {join_partitions(filled)}."
+                    f"{left} and committed {', '.join(at_start)}, the log start: it consumed "
+                    "nothing, or committed the record's offset instead of offset + 1."
                 )
 
 
@@ -194,23 +200,24 @@ def _has_records(partition: Partition | None) -> bool:
     return partition is not None and partition.high_watermark > partition.start_offset
 
 
-def _has_consumed(
-    later: Sequence[RecordedRequest], sync: RecordedRequest, topics: TopicRegistry
-) -> bool:
-    """Whether the client may have consumed records: a Fetch returned records, and the member's
-    commits (automatic ones when it left) are not all at the log start."""
+def _committed_at_start(
+    requests: Sequence[RecordedRequest], member_id: str, topics: TopicRegistry
+) -> list[str]:
+    """Return the offsets that the member has committed last (automatically when it left), such as
+    `orders-0 at 0`, if all of them are log starts; otherwise an empty list."""
     commits: dict[TopicPartition, int] = {}
-    for each in later:
-        commits |= each.offsets if each.member_id == sync.member_id else {}
+    for each in requests:
+        commits |= each.offsets if each.member_id == member_id else {}
     starts = {each: found.start_offset for each in commits if (found := topics.partition(*each))}
-    if commits and commits == starts:
+    texts = [f"{topic}-{index} at {offset}" for (topic, index), offset in sorted(commits.items())]
+    return texts if commits == starts else []
+
+
+def _returned_records(request: RecordedRequest) -> bool:
+    """Whether the request is a Fetch whose response contains records."""
+    if request.api != "Fetch" or request.response is None:
         return False
-    return any(
-        entry.records
-        for each in later
-        if each.api == "Fetch" and each.client_id == sync.client_id and each.response is not None
-        for _, _, entry in each.by_partition(each.response)
-    )
+    return any(entry.records for _, _, entry in request.by_partition(request.response))
 
 
 def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
