@@ -7,7 +7,7 @@
     sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible
     server/       the broker's `uniform` and `range`, for groups of the consumer protocol (KIP-848)
     connect/      Kafka Connect: assigns connectors and tasks to workers
-    examples      two assignors that Kafka does not have
+    examples      two assignors that Kafka lacks
     explain       why each partition moved between two assignments
 
     ordering      the order of members and topics in Kafka, and of Java's strings and HashMaps

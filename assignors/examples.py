@@ -1,4 +1,4 @@
-"""Two assignors that Kafka does not have, as a user would write them.
+"""Two assignors that Kafka lacks, as a user would write them.
 
 Use them by their paths, such as `kohort.assignors.examples:Weighted`, or as a starting point.
 """
@@ -11,8 +11,8 @@ from .racks import member_racks, partition_racks
 
 
 class Weighted(Assignor):
-    """Assigns partitions in proportion to the weights of the members, which are in their user data.
-    The path of an object works as well: `my_project.assignors:twice` for `twice = Weighted(2)`."""
+    """Assigns partitions in proportion to the members' weights, which they send as user data.
+    An object's path also works: `my_project.assignors:twice` for `twice = Weighted(2)`."""
 
     name = "weighted"
     cooperative = False
@@ -34,7 +34,7 @@ class Weighted(Assignor):
         return str(self._weight).encode()
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
-        """Return the assignment. Raises ValueError if the user data of a member is not a weight."""
+        """Return the assignment. Raises ValueError if a member's user data is not a weight."""
         weights = {name: _weight(name, member.user_data) for name, member in members.items()}
         index = {member: number for number, member in enumerate(member_order(members))}
         assignment: Assignment = {member: [] for member in members}
@@ -49,7 +49,7 @@ class Weighted(Assignor):
 
 
 def _weight(member: str, user_data: bytes | None) -> int:
-    """Return the weight in the user data of a member, or 1 without user data."""
+    """Return the weight in a member's user data, or 1 without user data."""
     if not user_data:
         return 1
     if not user_data.isdigit() or int(user_data) < 1:

@@ -60,7 +60,7 @@ class _Strategy(AbstractPartitionAssignor):
         # kafka-python reports new assignments to a strategy, but not the loss of an assignment
         # (removal from the group, unsubscribing). A partition that is claimed but not owned would
         # never be reassigned. So, as in Java, members claim what their consumer owns. Only the
-        # caller of this method, kafka-python's coordinator, has that state.
+        # caller of this method, kafka-python's coordinator, holds that state.
         coordinator = sys._getframe(1).f_locals["self"]
         cooperative = coordinator._rebalance_protocol is RebalanceProtocol.COOPERATIVE
         owned = coordinator._subscription.assigned_partitions() if cooperative else ()
@@ -102,7 +102,7 @@ class _Strategy(AbstractPartitionAssignor):
 
 
 def _decode(metadata: Any, group_instance_id: str | None) -> Subscription:
-    """Decode metadata of any version. Missing fields have kafka-python's defaults."""
+    """Decode metadata of any version. Missing fields get kafka-python's defaults."""
     return Subscription(
         topics=tuple(metadata.topics),
         owned_partitions=tuple(

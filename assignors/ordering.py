@@ -67,7 +67,7 @@ def subscribers_by_topic(
 
 
 def java_order(text: str) -> bytes:
-    """Return a sort key for Java's order of strings, which compares UTF-16 code units. Beyond
+    """Return a sort key for Java's string order, which compares UTF-16 code units. Beyond
     U+FFFF, this order differs from Python's."""
     return text.encode("utf-16-be", "surrogatepass")
 
@@ -104,7 +104,7 @@ def table_size(size: int) -> int:
 
 
 def copy_table_size(size: int) -> int:
-    """Return the table size of a HashSet that is a copy of a collection of `size` entries."""
+    """Return the table size of a HashSet copied from a collection of `size` entries."""
     return max(BUCKETS_MIN, table_size(size))
 
 

@@ -34,9 +34,9 @@ from .network.server import Server
 from .security.connection_limits import ConnectionLimits
 from .security.tls import ServerTls
 
-# The path of the data folder in a broker that keeps all data in memory.
+# The data folder path of a broker that keeps all data in memory.
 MEMORY_FOLDER: Final = Path("/memory")
-# Interval of the checks that the data folder still exists. If it is removed, a second broker can
+# Interval between checks that the data folder still exists. If it is removed, a second broker can
 # start on its path until the next check. (Kafka notices only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
@@ -57,7 +57,7 @@ class Broker:
     """One or more nodes (`kohort.nodes`) with their data.
 
     With `data_dir` None or durability `none`, all data is kept in memory. Tests may also pass
-    `files`, a clock (which long polls do not use), an `interceptor` of requests, and a `listener`
+    `files`, a clock (which long polls do not use), a request `interceptor`, and a `listener`
     for the coordinators' events.
 
     `start` and `stop` must be called on the same event loop. A stopped broker cannot be started
@@ -304,7 +304,7 @@ class Broker:
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
     def _new_tls(self) -> dict[str, ServerTls]:
-        """Return the configurations of the listeners with TLS. Raises ConfigError, OSError."""
+        """Return the configurations of TLS listeners. Raises ConfigError, OSError."""
         config = self.config
         listeners = [each for each in config.listeners if each.protocol.uses_tls]
         if not listeners:
@@ -383,8 +383,8 @@ class Broker:
         self.on_folder_lost()
 
     def _load_stored(self, cluster: Cluster) -> None:
-        """Load all stored groups, so that the sessions of their members can expire, and all
-        transactions."""
+        """Load all stored transactions, and all groups so that their members' sessions can
+        expire."""
         groups, transactions = map(self._stored, (OFFSETS_TOPIC, TRANSACTION_TOPIC))
         for node in cluster.nodes.values():
             node.coordinators.load(groups)

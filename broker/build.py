@@ -106,7 +106,7 @@ def new_transactions(
     clock: Clock,
     offsets_leader: Callable[[int], Node | None],
 ) -> tuple[MarkerWriter, TransactionRuntime]:
-    """Return the transaction runtime of a node and its writer of markers."""
+    """Return a node's transaction runtime and marker writer."""
     partition = partial(coordinator_partition, topics, TRANSACTION_TOPIC)
 
     def end_offsets(
@@ -213,7 +213,8 @@ class BrokerComponents:
         self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Scheduled without the watchdog, which times each slice instead, so that it logs the task.
+        # Scheduled without the watchdog, which instead times each slice, so that the log names the
+        # task.
         self.scheduler = Scheduler(
             asyncio.get_running_loop().call_soon, self.sync_pool.run, on_slice=self._slice_ended
         )
@@ -231,8 +232,8 @@ class BrokerComponents:
         self._watchdog.ended(duration, lambda: str(task.name))
 
     def cluster(self, cluster_id: str, *, keeps_events: bool) -> Cluster:
-        """Build all nodes, with the topics that the data folder contains. What the nodes share is
-        built first, each part from the attributes before it."""
+        """Build all nodes, with the topics that the data folder contains. Shared components are
+        built first, each from the attributes before it."""
         config, closing = self._config, self._closing
         self._timers = Timers(self._clock, self._watchdog)
         self._client_timers = Timers(SystemClock(), self._watchdog)
@@ -389,7 +390,7 @@ class BrokerComponents:
         return Coordinator(partition_state), offsets
 
     def _listeners(self, node_id: int, *, only_aborts: bool = False) -> list[Listener]:
-        """Return the listeners for the events of a node's coordinators. With `only_aborts`, the
+        """Return the listeners for a node's coordinator events. With `only_aborts`, the
         event log receives a transaction's events only if it is aborted."""
         listeners: list[Listener] = []
         if self._events is not None:

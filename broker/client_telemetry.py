@@ -125,7 +125,7 @@ class ClientTelemetry:
         self._instances: dict[UUID, ClientInstance] = {}
         self._version = 0
         self._subscriptions: list[Subscription] = []
-        # The configs of the parsed subscriptions. A changed subscription has a new dictionary.
+        # The configs of the parsed subscriptions. A changed subscription gets a new dictionary.
         self._texts: list[Mapping[str, str]] = []
 
     def __len__(self) -> int:
@@ -142,7 +142,7 @@ class ClientTelemetry:
     def instance(
         self, instance_id: UUID | None, attributes: Attributes
     ) -> tuple[ClientInstance, bool]:
-        """Return the instance, and whether it was created. A change of any subscription resets the
+        """Return the instance, and whether it was created. A change to any subscription resets the
         instance. A new client, whose `instance_id` is None, gets an id."""
         self._update_subscriptions()
         now_ms = self._clock.now_ms()

@@ -44,12 +44,12 @@ class Node:
     node_id: int
     cluster: "Cluster"
     addresses: Mapping[str, Address]
-    """The advertised host and port of each listener, by its name."""
+    """Advertised hosts and ports by listener name."""
     config: BrokerConfig
     configs: Configs
     """The configuration with its dynamic changes."""
     group_config: GroupConfig
-    """The settings of groups as plain attributes, for hot paths."""
+    """Group settings as plain attributes, for hot paths."""
     clock: Clock
     timers: Timers
     client_timers: Timers
@@ -138,7 +138,7 @@ class Cluster:
             yield
 
     def _led_by(self, node_id: int) -> Iterator[tuple[Topic, Partition]]:
-        """Yield the partitions of a leader. Topics and leaders may change meanwhile."""
+        """Yield the partitions that a node leads. Topics and leaders may change meanwhile."""
         for topic in list(self._topics):
             for partition in topic.partitions:
                 if partition.leader_id == node_id and self._topics.get(topic.name) is topic:
@@ -203,5 +203,6 @@ class Cluster:
                 return
             self._cleaning_up.popleft()
             cleaned_up()
-        # The names are kept while a partition that cannot be loaded may have offsets of the topics.
+        # The names are kept while a partition that cannot be loaded may contain offsets for the
+        # topics.
         self._topics.forget_deleted_names(self.deleted_topics.release(partitions))

@@ -26,7 +26,7 @@ _groups_log: Final = logging.getLogger("kohort.groups")
 FOLDER: Final = "events"
 # Small enough for an editor and for a single Spark task.
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-# Number of bytes that are searched for the last complete line of a file. A line has about 400
+# Number of bytes that are searched for the last complete line of a file. A line takes about 400
 # bytes, plus strings supplied by clients.
 TAIL_BYTES_MAX: Final = 1024 * 1024
 # Number of log lines that are written in one step, which takes about 2 ms.
@@ -171,11 +171,11 @@ class EventLog:
         return file
 
     def _names(self) -> list[str]:
-        """Return the names of the files, oldest first."""
+        """Return the file names, oldest first."""
         return sorted(name for name in self._files.list(self._folder) if _NAME.fullmatch(name))
 
     def _reopen(self) -> File:
-        """Open the newest file, and remove a last line that a crash left incomplete."""
+        """Open the newest file, and remove its last line if a crash left it incomplete."""
         self._files.make_folder(self._folder)
         names = self._names()
         if not names:

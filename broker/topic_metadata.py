@@ -1,5 +1,5 @@
 """Topic metadata for the coordinators of consumer groups (KIP-848): ids, partition counts, hashes,
-and matches of regular expressions."""
+and regular expression matches."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ _INLINE_MAX: Final = 100
 # take a second.
 _NAMES_AT_ONCE_MAX: Final = 64
 
-# The descriptions of RE2/J, which Kafka uses, for RE2's descriptions of syntax errors.
+# RE2/J's descriptions of syntax errors, as in Kafka, by RE2's descriptions.
 _DESCRIPTIONS: Final = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid named capture group": "invalid named capture",

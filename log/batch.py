@@ -44,7 +44,7 @@ _OFFSET: Final = Struct(">q")
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = 17
 # Message formats v0 and v1: offset 8 bytes, size 4, CRC-32 of the rest 4, magic 1, attributes 1,
-# timestamp 8 (v1), length of the key 4, key, length of the value 4, value.
+# timestamp 8 (v1), key length 4, key, value length 4, value.
 _OLD_BYTES_MIN: Final = 26
 _OLD_CRC_AT: Final = 12
 _OLD_CRC_END: Final = 16
@@ -143,7 +143,7 @@ def _not_a_batch(buffer: bytes, position: int, end: int) -> CorruptBatch:
         magic = buffer[position + MAGIC_AT]
         return UnsupportedMagic(position, f"message format v{magic} of Kafka before 0.11")
     if left < HEADER_BYTES:
-        return CorruptBatch(position, f"only {left} bytes are left, but a batch has at least 61")
+        return CorruptBatch(position, f"only {left} bytes are left, but a batch takes at least 61")
     _, length, _, magic = _EXTENT.unpack_from(buffer, position)
     size = length + LENGTH_END
     if size < HEADER_BYTES:
@@ -226,7 +226,7 @@ def with_base_offset(batch: bytes | memoryview, base_offset: int, leader_epoch: 
 
 
 def with_append_time(batch: bytes, now_ms: int) -> bytes:
-    """Return the batch with LogAppendTime `now_ms` (message.timestamp.type of the topic)."""
+    """Return the batch with LogAppendTime `now_ms` (the topic's message.timestamp.type)."""
     header = read_header(batch)
     attributes = header.attributes | APPEND_TIME
     header = header._replace(attributes=attributes, max_timestamp=now_ms)
@@ -255,7 +255,7 @@ class BatchProducer(NamedTuple):
 
 class BatchBuilder:
     """Builds an uncompressed batch. Only transactional batches, except markers, have sequence
-    numbers, which begin with 0 in each batch, as in Kafka. `size` is the current size of the batch
+    numbers, which start at 0 in each batch, as in Kafka. `size` is the current size of the batch
     in bytes, so that the caller can start another batch before reaching a limit."""
 
     __slots__ = ("_base_timestamp", "_parts", "count", "max_timestamp", "producer", "size")
@@ -320,7 +320,7 @@ class BatchBuilder:
 
     def finish(self, base_offset: int, leader_epoch: int = 0) -> bytes:
         """Return the batch, which begins at `base_offset`. The builder must not be reused."""
-        assert self.count, "a batch must have records"
+        assert self.count, "a batch must contain records"
         times = self._base_timestamp, self.max_timestamp
         attributes, producer_id, epoch, sequence = 0, NO_PRODUCER_ID, -1, -1
         if self.producer is not None:

@@ -1,7 +1,7 @@
 """Disposable cache files next to a log. They are never synced.
 
 segments.derived    segment metadata for opening the log (segment_manifest.py)
-offsets.derived     the committed offsets and groups of a partition (offsets/snapshot.py)
+offsets.derived     a partition's committed offsets and groups (offsets/snapshot.py)
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
 Every file is verified when it is read, and may be deleted at any time. Without it, the log is read.

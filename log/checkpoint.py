@@ -1,5 +1,5 @@
-"""Kafka's small text files: the offset checkpoints and the cluster id of a data folder, and the
-topic id and leader epochs in a partition's folder.
+"""Kafka's small text files: a data folder's offset checkpoints and cluster id, and a partition
+folder's topic id and leader epochs.
 
 Upstream: OffsetCheckpointFile, MetaProperties, PartitionMetadataFile, LeaderEpochCheckpointFile.
 """
@@ -131,7 +131,7 @@ def new_cluster_id() -> str:
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
     """Return the cluster id in `meta.properties`. A missing file is created with a new id. Raises
-    LogError if an existing file has no valid id, because to clients, a new id would mean a
+    LogError if an existing file contains no valid id, because to clients, a new id would mean a
     new cluster."""
     path = folder / _META_PROPERTIES
     if files.exists(path):
@@ -153,7 +153,7 @@ def _parse_cluster_id(data: bytes) -> str:
 
 def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
     """Return the topic id from `partition.metadata` (KIP-516), or None if the file is missing
-    (Kafka before 2.8 and kohort do not write it) or has no valid id. Raises OSError."""
+    (Kafka before 2.8 and kohort do not write it) or contains no valid id. Raises OSError."""
     path = folder / _PARTITION_METADATA
     if not files.exists(path):
         return None
@@ -162,12 +162,12 @@ def read_topic_id(folder: Path, files: Files) -> uuid.UUID | None:
         fields = dict(line.split(": ", 1) for line in lines)
         return uuid.UUID(bytes=base64.urlsafe_b64decode(fields["topic_id"].strip() + "=="))
     except (KeyError, ValueError) as error:  # binascii.Error is a ValueError
-        _log.warning("%s has no topic id: %r", path, error)
+        _log.warning("%s contains no topic id: %r", path, error)
         return None
 
 
 def read_last_leader_epoch(folder: Path, files: Files) -> int | None:
-    """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`), 0 if it has no
+    """Return the last epoch in `leader-epoch-checkpoint` (lines of `epoch start`), 0 if it lists no
     epochs, or None if it is missing, empty or unreadable. Raises OSError."""
     path = folder / _LEADER_EPOCHS
     data = files.read_bytes(path) if files.exists(path) else b""

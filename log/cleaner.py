@@ -41,10 +41,10 @@ from .segment import OFFSET_SPAN_MAX, Segment, segment_number
 from .segment_swap import CLEANED, SWAP
 from .tasks import CooperativeTask, in_thread
 
-# Limits of a step, in bytes of batches or in records. Processing that much takes about 300 µs.
+# Step limits, in batch bytes or in records. Processing that much takes about 300 µs.
 STEP_BYTES: Final = 16 * 1024
 STEP_RECORDS: Final = 128
-# Fixed cost of a batch, expressed in bytes of records.
+# Fixed cost of a batch, expressed in record bytes.
 BATCH_COST_BYTES: Final = 256
 # Write in blocks and sync periodically, so that no commit waits for the sync of a whole segment.
 WRITE_BYTES: Final = 256 * 1024
@@ -84,8 +84,8 @@ def clean(
     early when the offset map is full (dedupe_buffer_bytes). After each read, `on_read` is called
     with the number of bytes read.
 
-    Raises CleaningStopped, OSError, and LogError for a corrupt batch. The segment of that batch is
-    not replaced, because a new checksum would hide the corruption.
+    Raises CleaningStopped, OSError, and LogError for a corrupt batch. That batch's segment is not
+    replaced, because a new checksum would hide the corruption.
     """
     yield from log.finish_swap()
     run = _CleanerRun(log, first_uncleanable, config, on_read)
@@ -456,7 +456,7 @@ def _rebuild_batch(
     else:
         times = [header.base_timestamp + record.timestamp_delta for record in kept]
     base = times[0] if horizon_ms is None else horizon_ms
-    # Records are copied only in `pack`, because a record may have 100 MB.
+    # Records are copied only in `pack`, because a record may take 100 MB.
     stored = memoryview(payload)
     parts: list[bytes | memoryview] = []
     size = 0

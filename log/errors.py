@@ -1,4 +1,4 @@
-"""Errors of the log, and log lines about a failing disk."""
+"""Log errors, and log lines about a failing disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RecordsTooLarge(LogError):
 
 
 class OffsetOutOfRange(LogError):
-    """The log does not have this offset."""
+    """The log does not contain this offset."""
 
     def __init__(self, offset: int, start_offset: int, end_offset: int) -> None:
         super().__init__(f"offset {offset} is out of range {start_offset}..{end_offset}")

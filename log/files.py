@@ -65,7 +65,7 @@ class Files(Protocol):
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def list(self, folder: Path) -> list[str]:
-        """Return the sorted names in the folder, none if it does not exist or is a file."""
+        """Return the sorted names in the folder; empty if it does not exist or is a file."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -196,7 +196,7 @@ class DiskFile:
                     break
                 data += more
         except OSError as error:
-            # The error of the OS does not contain the path.
+            # The OS error does not contain the path.
             with suppress(OSError):
                 error.filename = os.readlink(f"{OPEN_FILES_FOLDER}/{self._fd}")  # noqa: PTH115 - as above
             raise
@@ -376,8 +376,8 @@ def lock_folder(
     try:
         lock = files.lock(path)
     except (BlockingIOError, PermissionError) as error:
-        # POSIX allows EACCES for a held lock. Unlike that error, the error of an unwritable folder
-        # has a filename.
+        # POSIX allows EACCES for a held lock. Unlike that error, the one for an unwritable folder
+        # includes a filename.
         if isinstance(error, PermissionError) and error.filename is not None:
             raise
         raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {remedy}") from None

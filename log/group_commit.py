@@ -3,7 +3,7 @@
 A flush writes the batches of each log and then makes them durable. With durability `fsync`, all
 written logs are synced in parallel, or a single sync of the write-ahead log replaces the syncs of
 several logs (write_ahead.py). With `os`, only logs for which a sync was requested are synced
-(flush.messages of a topic). With `none`, no log is synced. Then the callbacks of each log are
+(a topic's flush.messages). With `none`, no log is synced. Then the callbacks of each log are
 called with None or the error. There are no coroutines: the event loop's `call_soon` and a function
 that syncs in threads are passed in.
 """
@@ -173,8 +173,8 @@ class GroupCommit:
                 else:
                     without_sync[log] = pending
         self._syncing = to_sync
-        # First, because a callback may close other logs of this flush: those of a topic whose
-        # creation is undone.
+        # First, because a callback that undoes a topic's creation may close other logs of this
+        # flush.
         for pending, failure in failed:
             _call(pending.callbacks, failure)
         if to_sync:
@@ -292,7 +292,8 @@ class GroupCommit:
 
 
 def _fits(batch: BatchBuilder, producer: BatchProducer | None) -> bool:
-    """Whether records of `producer` may be added to the batch. A control batch has one record."""
+    """Whether records of `producer` may be added to the batch. A control batch contains one
+    record."""
     if producer is None:
         return batch.producer is None
     return batch.producer == producer and not producer.is_control

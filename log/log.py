@@ -33,7 +33,7 @@ from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 from .transaction_index import append_entry, write_indexes
 
-# Limits of a step of a search by timestamp. Each takes about 300 µs.
+# Step limits of a timestamp search. Each takes about 300 µs.
 STEP_BATCHES: Final = 512
 STEP_RECORDS: Final = 512
 
@@ -64,7 +64,7 @@ class WriteAheadSource(Protocol):
     """The interface of the write-ahead log that a log uses."""
 
     def has_batches_for(self, name: str) -> bool:
-        """Whether the write-ahead log has batches of this log, left by a crash."""
+        """Whether the write-ahead log contains batches of this log, left by a crash."""
 
     def restore(self, log: Log) -> None:
         """Re-append lost batches to an opened log, and sync. May be retried after an OSError."""

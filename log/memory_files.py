@@ -1,6 +1,6 @@
 """Files in memory, for durability `none` and for tests.
 
-`MemoryFiles` has a bytearray per file, which tests may change. `ChunkedFiles` is for hundreds of
+`MemoryFiles` uses a bytearray per file, which tests may change. `ChunkedFiles` is for hundreds of
 megabytes. Growing a bytearray copies it and fragments the heap, so only a file's last chunk grows.
 """
 
@@ -50,8 +50,8 @@ class MemoryFile:
 
 
 class ByPath(MutableMapping[Path, V], Generic[V]):
-    """Values by path, with an index of the names in each folder, because a broker lists the folder
-    of each of its thousands of partitions."""
+    """Values by path, with an index of the names in each folder, because a broker lists thousands
+    of partition folders."""
 
     def __init__(self, values: Mapping[Path, V] | Iterable[tuple[Path, V]] = ()) -> None:
         self._values: dict[Path, V] = {}
@@ -272,6 +272,6 @@ class ChunkedFiles(MemoryFiles):
 
     def _chunks(self, path: Path) -> Chunks:
         content = self._content(path)
-        if not isinstance(content, Chunks):  # the file of a lock
+        if not isinstance(content, Chunks):  # a lock file
             content = self.contents[path] = Chunks(content)
         return content

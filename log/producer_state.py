@@ -27,7 +27,7 @@ VERIFYING_MAX: Final = 10_000
 # Maximum number of ended transactions whose markers are not yet visible to readers. Older
 # transactions are merged, and become visible together.
 UNDECIDED_MAX: Final = 1_000
-# Since this version of the transaction protocol, markers have a new epoch (KIP-890).
+# Since this version of the transaction protocol, markers carry a new epoch (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
@@ -38,7 +38,7 @@ COMMIT: Final = 1
 _MARKER = Struct(">hh")  # version, type
 _MARKER_VALUE = Struct(">hi")  # version, coordinator epoch
 _STEP_BYTES = 256 * 1024
-# Cost of reading a header, expressed in bytes of records.
+# Cost of reading a header, expressed in record bytes.
 _HEADER_COST_BYTES = 4 * 1024
 
 
@@ -283,8 +283,8 @@ class ProducerStates:
     def validate_marker(
         self, producer_id: int, epoch: int, marker: EndMarker, partition: str
     ) -> None:
-        """Validate an end marker. Raises InvalidProducerEpoch, InvalidTransaction (for an epoch of
-        an earlier coordinator)."""
+        """Validate an end marker. Raises InvalidProducerEpoch, InvalidTransaction (for an earlier
+        coordinator's epoch)."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return
@@ -380,7 +380,7 @@ class ProducerStates:
             )
 
     def forget_aborted(self, markers: Collection[int]) -> None:
-        """Forget the aborted transactions whose markers, given by their offsets, were removed by
+        """Forget the aborted transactions whose markers (given by offset) were removed by
         compaction. Readers would otherwise skip all later records of the producers."""
         self.aborted = [each for each in self.aborted if each.last_offset not in markers]
 
@@ -392,7 +392,7 @@ class ProducerStates:
             was_loaded = not producer.last_append_ms
             if now_ms - _last_append_ms(producer, now_ms) < expiration_ms:
                 if was_loaded:
-                    continue  # the next one may be loaded, too
+                    continue  # the next producer may be loaded, too
                 break
             if producer.first_offset is None:
                 expired.append(producer_id)

@@ -52,7 +52,8 @@ def records(
         ) from error
     if at != end:
         raise InvalidRecord(
-            f"the batch at offset {header.base_offset} has {end - at} bytes after its last record"
+            f"the batch at offset {header.base_offset} contains {end - at} extra bytes "
+            "after its last record"
         )
 
 
@@ -118,7 +119,7 @@ def _read_headers(
     for _ in range(count):
         name, at = _read_bytes(data, at, end)
         if name is None:
-            raise InvalidRecord("the name of a header is null")
+            raise InvalidRecord("a header name is null")
         value, at = _read_bytes(data, at, end)
         headers.append((name.decode(), value))
     return tuple(headers), at
@@ -166,6 +167,8 @@ def raw_records(data: bytes, count: int) -> Iterator[RawRecord]:
             yield RawRecord(offset_delta, timestamp_delta, key, has_value, start, end)
             at = end
     except (IndexError, ValueError) as error:
-        raise InvalidRecord("a record is undecodable, or the batch has too few records") from error
+        raise InvalidRecord(
+            "a record is undecodable, or the batch contains too few records"
+        ) from error
     if at != size:
-        raise InvalidRecord(f"a batch has {size - at} bytes after its last record")
+        raise InvalidRecord(f"a batch contains {size - at} extra bytes after its last record")

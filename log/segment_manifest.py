@@ -33,8 +33,8 @@ from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum
 # In native byte order, like the index, so the magic does not match on a machine with another order.
 _MAGIC: Final = 0x6B6F686F72740002.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty if all bytes were synced
-# Base offset, size, end offset; first and largest timestamp; last epoch; the numbers of epochs and
-# of index entries that follow.
+# Base offset, size, end offset; first and largest timestamp; last epoch; the counts of epochs and
+# index entries that follow.
 _SEGMENT: Final = Struct("=qqqqqiII")
 _EPOCH: Final = Struct("=iq")
 

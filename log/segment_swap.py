@@ -68,7 +68,7 @@ def finish_swaps(folder: Path, files: Files) -> None:
 
 
 def list_segments(folder: Path, files: Files) -> dict[int, Path]:
-    """Return sorted paths by base offset; that of an unfinished swap still ends in `.swap`. Raises
+    """Return sorted paths by base offset; an unfinished swap's path still ends in `.swap`. Raises
     OSError."""
     useless, swaps = find_unfinished_swaps(folder, files)
     ignored = {*useless, *_segments_replaced_by(swaps, folder, files)}

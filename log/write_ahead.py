@@ -6,8 +6,8 @@ write-ahead log restores batches that these files have lost: on startup after a 
 failed sync of a log's own file. A full file is replaced by a new file, and removed once all logs
 have synced their own files. A clean shutdown also removes the file.
 
-A file consists of entries: size and CRC-32C of the rest, then for each batch the name of its log's
-folder and the batch itself. A torn entry marks the end of the file; its requests were never
+A file consists of entries: size and CRC-32C of the rest, then, for each batch, its log's folder
+name and the batch itself. A torn entry marks the end of the file; its requests were never
 acknowledged.
 """
 
@@ -217,8 +217,8 @@ class WriteAheadLog:
             _append_missing(log, [batch for folder, batch in stored if folder == name])
 
     def _read(self, path: Path) -> Iterator[tuple[str, bytes]]:
-        """Yield the batches in the order in which they were written, each as (name of the log's
-        folder, batch)."""
+        """Yield the batches in the order in which they were written, each as (log folder name,
+        batch)."""
         data = self._files.read_bytes(path)
         start = 0
         while len(data) - start > _ENTRY.size:

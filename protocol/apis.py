@@ -22,7 +22,7 @@ class Api:
     max_version: int
     flexible_from: int
     max_version_in_2_8: int | None = None
-    """Highest version in Kafka 2.8, or None if that release does not have the API."""
+    """Highest version in Kafka 2.8, or None if that release lacks the API."""
     max_version_in_3_9: int | None = None
     advertised_from: int | None = None
     """The lowest version in ApiVersions, if it differs from `min_version`."""
@@ -110,7 +110,7 @@ APIS: tuple[Api, ...] = (
     Api(66, "ListTransactions", 0, 2, 0, None, 1),
     Api(68, "ConsumerGroupHeartbeat", 0, 1, 0, None, 0),
     Api(69, "ConsumerGroupDescribe", 0, 1, 0, None, 0),
-    # Served but not listed, as in Kafka without a receiver of client metrics.
+    # Served but not listed, as in Kafka without a client metrics receiver.
     Api(71, "GetTelemetrySubscriptions", 0, 0, 0, is_listed=False),
     Api(72, "PushTelemetry", 0, 0, 0, is_listed=False),
     Api(74, "ListConfigResources", 0, 1, 0),
@@ -133,7 +133,7 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 # Older releases, for clients under test
 
 Profile = Mapping[int, Api]
-"""The APIs of a release by key, with the highest versions of that release."""
+"""A release's APIs by key, with its highest versions."""
 
 NEWEST: Final = "kafka-4.x"
 

@@ -18,7 +18,8 @@ class Address(NamedTuple):
 
 
 def _is_host(text: str) -> bool:
-    """Whether the text can be looked up as a host: its labels have 1 to 63 bytes, for example."""
+    """Whether the text can be looked up as a host: its labels are 1 to 63 bytes long, for
+    example."""
     try:
         return bool(text.encode("idna"))
     except UnicodeError:

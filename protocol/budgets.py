@@ -56,15 +56,15 @@ REGEX_MATCHES_MAX: Final = 2
 sync files. Further groups wait (Kafka: group.coordinator.background.threads)."""
 
 HOST_LOOKUPS_MAX: Final = 2
-"""Host names that are looked up at the same time, in the threads that also sync files (for client
-quotas of IP addresses and max.connections.per.ip.overrides). Without a name server, each lookup
+"""Host names that are looked up at the same time, in the threads that also sync files (for IP
+address quotas and max.connections.per.ip.overrides). Without a name server, each lookup
 takes seconds, and further lookups wait. Kafka looks up one name at a time."""
 
 HOSTS_MAX: Final = 1_000
 """Host names whose addresses are cached. Other names are looked up again."""
 
 REGEX_BYTES_MAX: Final = 4096
-"""Bytes of a regular expression of a client, and of all in a client metrics subscription. Parsing
+"""Bytes of a client's regular expression, and of all in a client metrics subscription. Parsing
 and compiling this many takes up to 0.1 s on the event loop, and 32 KB would take a second. Kafka
 has no such limit."""
 
@@ -73,7 +73,7 @@ RECORD_HEADERS_MAX: Final = 100_000
 this limit, the client gets INVALID_RECORD. Kafka has no such limit."""
 
 RECORD_ERRORS_MAX: Final = 1_000
-"""Errors of records in the response for one batch (KIP-467). Kafka has no such limit."""
+"""Record errors in the response for one batch (KIP-467). Kafka has no such limit."""
 
 # --- one iteration of the event loop
 
@@ -159,7 +159,7 @@ class ConcurrencyLimit:
         self._start()
 
     def _start(self) -> None:
-        # An operation whose connection is lost may end while it starts. Its call of `end` must not
+        # An operation whose connection is lost may end while it starts. Its call to `end` must not
         # start further operations recursively.
         if self._is_starting:
             return

@@ -374,8 +374,8 @@ class _DecoderSource:
         self._assign(target, items if self.as_dict else f"tuple({items})")
 
     def _has_fixed_size_items(self, struct: Schema) -> bool:
-        """Whether items usually have the same size, because they have no parts of variable size
-        except strings that are usually null or empty, and tagged fields that are usually absent."""
+        """Whether items usually have the same size: their only variable-size parts are strings that
+        are usually null or empty, and tagged fields that are usually absent."""
         return (
             self.find is None
             and not self.as_dict

@@ -64,8 +64,8 @@ def compile_frame_encoder(
     limit: ItemLimit | None = None,
 ) -> Callable[[Any, int], Any]:
     """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
-    the schema has fields of bytes, it also raises ResponseTooLarge for more than RESPONSE_BYTES_MAX
-    bytes. The number of items limits the size of other messages.
+    the schema contains bytes fields, it also raises ResponseTooLarge for more than
+    RESPONSE_BYTES_MAX bytes. The number of items limits the size of other messages.
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. The
     encoder raises the error of the `limit` before it encodes the items beyond the limit. Long
@@ -491,7 +491,7 @@ def _string_problem(value: Any) -> str | None:
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
-        return "has a character that UTF-8 cannot encode"
+        return "contains a character that UTF-8 cannot encode"
     if size > STRING_BYTES_MAX:
         return f"has {size} bytes, but a string may have at most {STRING_BYTES_MAX}"
     return None

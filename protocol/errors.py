@@ -27,7 +27,7 @@ from kio.schema.errors import ErrorCode as ErrorCode
 
 class ApiError(Exception):
     """A request, or one of its topics or partitions, is rejected with `error`. `message` is for
-    responses that have a field for a message. Upstream: ApiException."""
+    responses with a message field. Upstream: ApiException."""
 
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{error.name}: {message}")
@@ -52,7 +52,7 @@ class EncodeError(Exception):
 
 
 class ResponseTooLarge(EncodeError):
-    """A response has more than RESPONSE_BYTES_MAX bytes or more than RESPONSE_ITEMS_MAX items."""
+    """A response exceeds RESPONSE_BYTES_MAX bytes or RESPONSE_ITEMS_MAX items."""
 
 
 class ManyItems(Exception):

@@ -114,7 +114,7 @@ def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
 
 
 def with_throttle_time(key: int, version: int, frames: bytes, throttle_ms: int) -> bytes:
-    """Return the response frames of an API with this throttle time, if the version has one."""
+    """Return the response frames of an API with this throttle time, if the version includes one."""
     locate = _throttle_time_locator(key, version)
     body = _RESPONSE_HEADER_BYTES + _flexible_header(key, version)
     changed, start = bytearray(frames), 0
@@ -133,7 +133,7 @@ def _throttle_time_locator(key: int, version: int) -> FieldLocator:
 
 def too_many_to_encode() -> ResponseTooLarge:
     return ResponseTooLarge(
-        f"the response has more than {RESPONSE_ITEMS_MAX} items: request less data at a time"
+        f"the response contains more than {RESPONSE_ITEMS_MAX} items: request less data at a time"
     )
 
 

@@ -1,6 +1,6 @@
 """ACLs (KIP-11, KIP-290), and an index that finds the ACLs that apply to a resource.
 
-The enums have the names and codes of the protocol. Upstream: AclBinding, AclBindingFilter,
+The enums use the protocol's names and codes. Upstream: AclBinding, AclBindingFilter,
 AclCache.
 """
 
@@ -18,7 +18,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class _ProtocolEnum(IntEnum):
-    """An enum of the protocol, in which unsupported codes become UNKNOWN."""
+    """A protocol enum, in which unsupported codes become UNKNOWN."""
 
     @classmethod
     def _missing_(cls, value: object) -> "_ProtocolEnum":  # noqa: ARG003
@@ -188,8 +188,8 @@ class Acls:
         self._by_principal: dict[str, dict[Acl, None]] = {}
         self._literal: dict[Resource, Rules] = {}
         self._prefixed: dict[Resource, Rules] = {}
-        # The number of prefixes of each length. There are far fewer lengths than prefixes, so the
-        # prefixes of a name are looked up by their lengths.
+        # The number of prefixes of each length. There are far fewer lengths than prefixes, so a
+        # name's prefixes are looked up by length.
         self._lengths: dict[AclResourceType, Counter[int]] = {}
 
     def __len__(self) -> int:

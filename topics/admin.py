@@ -119,7 +119,7 @@ def check_new_partitions(
 
 
 def default_partitions(topics: TopicRegistry) -> int:
-    """Return the default number of partitions of new topics."""
+    """Return the default partition count of new topics."""
     return static_number(topics.configs.broker, "num.partitions")
 
 
@@ -175,7 +175,7 @@ def check_reassignment(
     allows_factor_change: bool,
 ) -> None:
     """Validate that a partition already has these replicas, because it cannot get other replicas.
-    None, which cancels a reassignment, is rejected: none is ever in progress."""
+    None, which cancels a reassignment, is rejected: no reassignment is ever in progress."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."

@@ -127,7 +127,8 @@ def _configure_topic(
 def _configure_group(
     topics: TopicRegistry, group_id: str, overrides: Mapping[str, str], validate_only: bool
 ) -> None:
-    """Configure a group, which need not exist. Its deletion does not delete its configuration."""
+    """Configure a group, which need not exist. Deleting the group does not delete its
+    configuration."""
     if not group_id:
         raise ApiError(ErrorCode.invalid_request, "Default group resources are not allowed.")
     try:

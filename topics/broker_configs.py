@@ -41,7 +41,7 @@ _NETWORK_THREADS: Final = "num.network.threads"
 # Keys whose values all brokers can share, even with the prefix of a listener.
 _LIMITS_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate")
 _OF_ANY_LISTENER: Final = (*_LIMITS_OF_LISTENER, _NETWORK_THREADS)
-# Numbers of threads, which a change can at most double or halve.
+# Thread counts, which a change can at most double or halve.
 _THREADS: Final = (
     "background.threads",
     "num.io.threads",

@@ -1,7 +1,7 @@
 """Delayed fetches, which wait for more bytes. This module reads no clock and does no I/O.
 
-Each append reports its size to the partition's delayed fetches. Kafka's DelayedFetch determines the
-available bytes of all its partitions again instead.
+Each append reports its size to the partition's delayed fetches. Kafka's DelayedFetch instead
+recounts the available bytes of all its partitions.
 """
 
 from collections.abc import Callable

@@ -88,7 +88,7 @@ def import_kafka_folder(
         registry_log.append(batch.finish(0))
         registry_log.sync()
         if is_kafkas:
-            _log.warning("%s has no kohort registry: imported %s", folder, _counts(imported))
+            _log.warning("%s contains no kohort registry: imported %s", folder, _counts(imported))
 
 
 def _counts(imported: Iterable[RegistryRecord]) -> str:

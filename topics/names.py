@@ -10,9 +10,9 @@ TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_TOPIC: Final = "__share_group_state"
 KAFKA_METADATA_TOPIC: Final = "__cluster_metadata"
 """The log of Kafka's controllers. In kohort, the log of the topic registry replaces it."""
-# Reserved, because the registry's folder is next to the folders of the topics.
+# Reserved, because the registry's folder is next to the topic folders.
 REGISTRY_TOPIC: Final = "__kohort_topics"
-# Kafka's limit. With `-<partition>` (up to five digits), a folder name has at most 255 bytes.
+# Kafka's limit. With `-<partition>` (up to five digits), a folder name is at most 255 bytes long.
 NAME_LENGTH_MAX: Final = 249
 VALID: Final = re.compile(r"[a-zA-Z0-9._-]++", re.ASCII)
 

@@ -46,7 +46,7 @@ from .topic import Partition, PartitionDeleted
 OFFSET_BYTES: Final = 8  # the base offset, which precedes the length
 SIZE_AND_MAGIC_BYTES: Final = 17
 LENGTH_MIN: Final = 14  # of a batch without its offset and length, in any version of the format
-# Errors whose responses have no log start offset (upstream: ReplicaManager.appendRecordsToLeader,
+# Errors whose responses omit the log start offset (upstream: ReplicaManager.appendRecordsToLeader,
 # ProduceRequest.validateRecords).
 WITHOUT_START_OFFSET: Final = (
     ErrorCode.message_too_large,
@@ -82,8 +82,8 @@ class AppendError(ApiError):
 
 class MalformedBatch(AppendError):
     """The first batch has an invalid length or magic. Its message is in the response, because
-    Kafka finds this error before it handles the partitions. Of the other errors, only those of
-    records have their message in the response."""
+    Kafka finds this error before it handles the partitions. Of the other errors, only record errors
+    include their message in the response."""
 
 
 class ProduceContext(NamedTuple):
@@ -122,7 +122,7 @@ def append_in_steps(
 ) -> CooperativeTask[AppendResult]:
     """Like `append`, but as a task, for a batch that has been read. Many records are validated in
     steps, then the batch is appended in a single step. `verification` proves that the partition is
-    in the producer's transaction. It is not needed if the partition already has records of the
+    in the producer's transaction. It is not needed if the partition already contains records of the
     transaction."""
     try:
         # Open the log first, because its error takes precedence, as in Kafka.

@@ -1,7 +1,7 @@
-"""The topic registry, and the view of it that clients have.
+"""The topic registry, and the view of it that clients see.
 
-The registry's log is the source of truth. `_apply` makes every change of the state, both live and
-on replay; only failed writes are undone elsewhere. Changes are appended and applied synchronously,
+The registry's log is the source of truth. `_apply` makes every state change, both live and on
+replay; only failed writes are undone elsewhere. Changes are appended and applied synchronously,
 and become durable later (`on_durable`). Folders of a deleted topic are kept until the deletion is
 durable, so a failed write loses no data. The name becomes available once all of the topic's data
 has been removed.
@@ -98,7 +98,7 @@ class TopicRegistry:
         self.has_leftovers: Callable[[str], bool] = lambda _name: False
         # Hook: called with (topic, partition, previous leader id).
         self.on_leader_change: Callable[[Topic, Partition, int], None] = lambda *_: None
-        # Hook: called when configs of brokers may have changed.
+        # Hook: called when broker configs may have changed.
         self.on_broker_config_change: Callable[[], None] = lambda: None
         # `version` is incremented once per record, which invalidates caches. `created_version` is
         # its value when a topic was last created.
@@ -469,8 +469,8 @@ class TopicRegistry:
                     self._on_leader_changed(topic, partition, before_id)
 
     def _undo_creations(self) -> None:
-        """Remove the new topics and partitions while the log cannot be recovered. Otherwise,
-        records could be acknowledged in them, which a restart would lose. Other changes are undone
+        """Remove the new topics and partitions while the log cannot be recovered. Otherwise, a
+        restart could lose records acknowledged in them. Other changes are undone
         later."""
         creating, self._creating = self._creating, {}
         self.version += 1
@@ -515,7 +515,7 @@ class TopicsView:
         offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
         if offsets_topic is None:
             return None
-        # After a reload, the registry has a new object for the offsets topic.
+        # After a reload, the registry holds a new object for the offsets topic.
         if self._mirror is None or self._mirror.partitions is not offsets_topic.partitions:
             # Stable across restarts, because consumers treat a different id as a different topic.
             id_ = uuid.uuid5(offsets_topic.id, self._mirror_name)

@@ -289,7 +289,7 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
     if is_synced:
         log.reopen()
     elif log.failed is not None:
-        # Without syncs, the OS has all valid bytes. If a failed write could not be truncated, its
+        # Without syncs, the OS holds all valid bytes. If a failed write could not be truncated, its
         # bytes follow them.
         end_offset = log.end_offset
         log.close()

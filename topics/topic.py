@@ -77,7 +77,7 @@ class Partition:
     durable_reads_only: bool
     """Whether readers see only records that survive a power loss."""
     leader_epoch: int = 0
-    """Incremented with each change of the leader."""
+    """Incremented with each leader change."""
     delayed_fetches: DelayedFetches = field(default_factory=DelayedFetches)
     unflushed_records: int = 0
     awaiting_sync: list[int] = field(default_factory=list)
@@ -252,7 +252,7 @@ class Topic:
     def configure(
         self, overrides: Mapping[str, str], settings: dict[int, TopicSettings] | None = None
     ) -> None:
-        """Set the overrides, and adopt the current defaults of the nodes. `settings` is keyed by
+        """Set the overrides, and adopt the nodes' current defaults. `settings` is keyed by
         node id, and shared by topics with the same overrides."""
         self.overrides = overrides
         self._settings = {} if settings is None else settings

@@ -42,7 +42,7 @@ class LeaderState:
     """All work assigned at the last rebalance, including work that is held back."""
     previous_revocation: set[WorkItem] = field(default_factory=set)
     revoked_in_previous: bool = False
-    """Whether the last rebalance revoked work to balance the load, or delayed that."""
+    """Whether the last rebalance revoked work to balance the load, or delayed doing so."""
     candidate_workers: list[str] = field(default_factory=list)
     """Workers that joined without work during the delay, and may have been restarted."""
     scheduled_rebalance_ms: int = 0
@@ -68,9 +68,9 @@ class ConnectAssignor:
         generation: int,
         last_completed_generation: int,
     ) -> ClusterAssignment:
-        """Decide one rebalance. `connectors` has the number of tasks of each connector. The
+        """Decide one rebalance. `connectors` contains each connector's task count. The
         previous assignment is discarded if it is not from the last completed generation, because
-        another worker was the leader in between."""
+        another worker was the leader in the meantime."""
         state = self.state
         running = {worker: running[worker] for worker in sorted(running, key=java_order)}
         owners = Counter(item for work in running.values() for item in work)
@@ -187,7 +187,7 @@ def work_items(connectors: Mapping[str, int]) -> set[WorkItem]:
 def work_after(
     running: Sequence[WorkItem], assigned: Sequence[WorkItem], revoked: Sequence[WorkItem]
 ) -> list[WorkItem]:
-    """Return the work of a worker after an assignment (WorkerCoordinator.onJoinComplete)."""
+    """Return a worker's work after an assignment (WorkerCoordinator.onJoinComplete)."""
     return [*assigned, *(i for i in running if i not in revoked and i not in assigned)]
 
 

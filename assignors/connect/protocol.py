@@ -22,7 +22,7 @@ CONFIG_MISMATCH: Final = 1
 CONNECTOR_TASK: Final = -1
 """The task number of the connector itself (ConnectProtocol.CONNECTOR_TASK)."""
 WorkItem: TypeAlias = tuple[str, int]
-"""A connector's name and the number of a task, or CONNECTOR_TASK."""
+"""A connector's name and a task number, or CONNECTOR_TASK."""
 
 _INT16, _INT32, _INT64 = Struct(">h"), Struct(">i"), Struct(">q")
 

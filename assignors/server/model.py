@@ -55,7 +55,7 @@ Kafka writes a record if the target is new or has other partitions (see
 
 
 class UnknownPartition(Exception):
-    """A member's target contains a partition that its topic does not have, because the leader of a
+    """A member's target contains a partition that its topic lacks, because the leader of a
     classic group assigned it before the upgrade. Kafka's `uniform` assignor fails too, with an
     IndexOutOfBoundsException."""
 

@@ -142,7 +142,8 @@ def resolve_claims(
                 continue
             other = owner.get(partition)
             if other is not None:
-                # Kafka compares the generation in the subscription even if the user data has one.
+                # Kafka compares the generation in the subscription even if the user data contains
+                # one.
                 other_generation = _as_number(_non_negative(members[other].generation_id))
                 if generation < other_generation:
                     continue

@@ -60,7 +60,7 @@ class BrokerConfig(Mapping[str, Value]):
         Raises ConfigError."""
         of = origins or {}
         self._settings = dict(_DEFAULTS)
-        # Values by their complete names: listener.name.NAME.KEY.
+        # Values by full name: listener.name.NAME.KEY.
         self._of_listeners: dict[Str, Setting] = {}
         self._unknown: dict[Str, RawSetting] = {}
         given = (values or {}).items()

@@ -19,7 +19,7 @@ from ...topics.configs.config_def import (
 )
 
 PROVIDER_PREFIX: Final = "config.providers."
-"""Prefix of the keys that contain the name of a provider: `config.providers.file.class`."""
+"""Prefix of the keys that contain a provider name: `config.providers.file.class`."""
 
 # Name, type, default (`-` for none), `from` and the lower bound of a dynamic key, `dynamic`,
 # `internal` (the key is described only if it is set).
@@ -302,7 +302,7 @@ def _key(row: str) -> ConfigKey:
         "Has no effect in kohort.",
         nullable=default == "-",
         read_only="dynamic" not in marks,
-        no_effect="part of Kafka that kohort does not have",
+        no_effect="part of Kafka that kohort lacks",
         internal="internal" in marks,
     )
     text = "" if default == '""' else default

@@ -161,9 +161,9 @@ KOHORT: Final = (
     _text(
         "kohort.events",
         "on",
-        "Whether events are written to the folder `events` of the data folder. `on` includes "
+        "Whether events are written to the data folder's `events` folder. `on` includes "
         "rebalances and member changes with their causes, and aborted transactions. `all` adds "
-        "accepted commits and all changes of transactions. Disabled with durability `none`.",
+        "accepted commits and all transaction changes. Disabled with durability `none`.",
         one_of("off", "on", "all"),
     ),
     _int(
@@ -175,10 +175,10 @@ KOHORT: Final = (
     _int(
         "kohort.cache.offsets",
         0,
-        "Maximum number of committed offsets in memory, over all groups. 0 and durability `none` "
+        "Maximum number of committed offsets in memory, across all groups. 0 and durability `none` "
         "mean no limit. An offset takes about 120 bytes in a group with ten offsets and 360 bytes "
-        "in a group with one offset, plus its metadata. Other offsets are read from files next to "
-        "the log when they are needed, and take 210 bytes per group.",
+        "in a group with one offset, plus its metadata. Other offsets are read on demand from "
+        "files next to the log, and take 210 bytes per group.",
         at_least(0),
     ),
     _text(
@@ -258,7 +258,7 @@ NETWORK: Final = (
     _long(
         "queued.max.request.bytes",
         -1,
-        "Maximum size in bytes of all requests in memory that are incomplete or wait to be "
+        "Maximum total size in bytes of requests in memory that are incomplete or waiting to be "
         "handled. Above this limit, the connection that has sent no data for the longest time is "
         "closed. -1 means twice socket.request.max.bytes.",
         at_least(-1),
@@ -279,7 +279,7 @@ NETWORK: Final = (
     _int(
         "max.connections",
         INT_MAX,
-        "Maximum number of connections of a node. A listener can have a lower limit. At the limit, "
+        "Maximum number of connections per node. A listener can have a lower limit. At the limit, "
         "only `inter.broker.listener.name` accepts connections. Each new connection closes the "
         "least recently used connection of another listener.",
         at_least(0),
@@ -303,7 +303,7 @@ NETWORK: Final = (
     _int(
         "max.connection.creation.rate",
         INT_MAX,
-        "Maximum number of new connections of a node per second. A listener can have a lower "
+        "Maximum number of new connections per second on each node. A listener can have a lower "
         "limit. Further connections are accepted later. Limits for single addresses are quotas.",
         at_least(0),
         dynamic=True,
@@ -328,7 +328,7 @@ STORAGE: Final = (
         ("kohort-data",),
         "The data folder, unless `log.dirs` is set. Kafka's default is in /tmp.",
     ),
-    _list("log.dirs", None, "The data folder, only one. `--data-dir` also sets it."),
+    _list("log.dirs", None, "The data folder (only one), also set by `--data-dir`."),
     _list(
         "cordoned.log.dirs",
         (),
@@ -417,7 +417,7 @@ STORAGE: Final = (
     _long(
         "log.cleaner.dedupe.buffer.size",
         134217728,
-        "Memory for the offset map of a compaction.",
+        "Memory for a compaction's offset map.",
         _required(lambda value: value > 1024 * 1024, "at least 1MB per cleaner thread."),
         dynamic=True,
     ),
@@ -464,7 +464,7 @@ TOPICS: Final = (
     _int(
         "producer.id.expiration.ms",
         86400000,
-        "Time after which the state of an idle producer is removed.",
+        "Time after which an idle producer's state is removed.",
         at_least(1),
         dynamic=True,
     ),
@@ -479,7 +479,7 @@ GROUPS: Final = (
     ),
     _int("group.min.session.timeout.ms", 6000, "Shortest session timeout.", at_least(1)),
     _int("group.max.session.timeout.ms", 1800000, "Longest session timeout.", at_least(1)),
-    _int("group.max.size", INT_MAX, "Maximum number of members of a group.", at_least(1)),
+    _int("group.max.size", INT_MAX, "Maximum number of members in a group.", at_least(1)),
     _int(
         "offset.metadata.max.bytes",
         4096,
@@ -508,9 +508,9 @@ GROUPS: Final = (
     _int(
         "offsets.topic.compression.codec",
         0,
-        "Compression of the batches of `__consumer_offsets`.",
+        "Compression of `__consumer_offsets` batches.",
         between(0, 4),
-        no_effect="batches of `__consumer_offsets` are not compressed",
+        no_effect="`__consumer_offsets` batches are not compressed",
     ),
     _int(
         "offsets.retention.minutes",
@@ -590,7 +590,7 @@ TRANSACTIONS: Final = (
         10000,
         "Time between checks for transactions that have timed out.",
         at_least(1),
-        no_effect="a transaction is aborted when its timeout has passed",
+        no_effect="a transaction is aborted as soon as it times out",
     ),
 )
 
@@ -610,7 +610,7 @@ CONSUMER_GROUPS: Final = (
     _int(
         "group.consumer.max.size",
         INT_MAX,
-        "Maximum number of members of a group of the consumer protocol.",
+        "Maximum number of members in a group of the consumer protocol.",
         at_least(1),
     ),
     _list(
@@ -631,7 +631,7 @@ CONSUMER_GROUPS: Final = (
     _int(
         "group.consumer.regex.refresh.interval.ms",
         600000,
-        "Time between searches for topics that match the regular expressions of members. "
+        "Time between searches for topics that match members' regular expressions. "
         "As in Kafka, DescribeConfigs returns it only if it is set.",
         at_least(10000),
         internal=True,
@@ -648,7 +648,7 @@ TLS: Final = (
     _text(
         "ssl.keystore.location",
         None,
-        "A PEM file with the private key and the certificate chain of the broker. Default: a "
+        "A PEM file with the broker's private key and certificate chain. Default: a "
         "certificate for the listener's names, issued by the broker's own certificate authority.",
         dynamic=True,
     ),
@@ -687,7 +687,7 @@ TLS: Final = (
     _text(
         "ssl.client.auth",
         "none",
-        "Whether clients must have a certificate: `required`, `requested` or `none`.",
+        "Whether clients must present a certificate: `required`, `requested` or `none`.",
         one_of("required", "requested", "none"),
         dynamic=True,
     ),
@@ -730,7 +730,7 @@ SASL: Final = (
     _int(
         "sasl.server.max.receive.size",
         524288,
-        "Largest request of a client that has not authenticated.",
+        "Largest request from a client that has not authenticated.",
         at_least(0),
     ),
     _int(
@@ -748,7 +748,7 @@ SASL: Final = (
     _text(
         "sasl.oauthbearer.jwks.endpoint.url",
         None,
-        "A file with the keys of signed tokens (JWKS), as a URL: `file:///etc/jwks.json`. It is "
+        "The URL of a file with the keys for signed tokens (JWKS): `file:///etc/jwks.json`. It is "
         "read when the broker starts. Without this file, only unsigned tokens are accepted.",
     ),
     _list(

@@ -50,14 +50,14 @@ class BrokerResponse(NamedTuple):
 
 
 class PartitionResponse(NamedTuple):
-    """The response for one partition of several APIs."""
+    """The response for one partition, shared by several APIs."""
 
     partition_index: int
     error_code: ErrorCode
 
 
 class TopicResponse(NamedTuple):
-    """The response for one topic of several APIs."""
+    """The response for one topic, shared by several APIs."""
 
     name: str
     partitions: Sequence[Any]

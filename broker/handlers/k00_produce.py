@@ -41,7 +41,7 @@ from .common import (
 from .transactions import VerificationSupport, verify
 
 NO_ACKS = 0
-# Offset of the lower byte of a batch's attributes, which has the transactional flag.
+# Offset of the lower byte of a batch's attributes, which contains the transactional flag.
 ATTRIBUTES_AT = 22
 # Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
 VALID_ACKS = (NO_ACKS, 1, -1)
@@ -194,7 +194,7 @@ class _Produce:
             return False
         if partition.awaiting_sync:
             # If the sync of an earlier batch fails, the log is truncated from that batch on. This
-            # batch may be a duplicate of that batch, or follow it.
+            # batch may be its duplicate, or follow it.
             return done.base_offset >= partition.awaiting_sync[0]
         if self._syncs_all or partition.unflushed_records >= settings.flush_messages:
             return True
@@ -284,7 +284,7 @@ def _append_all(
 ) -> CooperativeTask[None]:
     """Append all batches, then respond. `verified` contains an error for each partition that was
     rejected, and a verification for each other partition that needed one. Partitions that already
-    have records of the transaction need none."""
+    contain records of the transaction are not verified."""
     produce = _Produce(context, node)
     topics = []
     authorizes = node.security.authorizer is not None
@@ -355,8 +355,8 @@ def _support(context: RequestContext) -> VerificationSupport:
 def _begin_verification(
     context: RequestContext, batches: Iterable[tuple[TopicPartition, Partition, BatchHeader]]
 ) -> tuple[dict[TopicPartition, Verification], dict[TopicPartition, ErrorCode]]:
-    """Begin to verify the partitions without records of the producer's transaction. Return these
-    verifications, and the errors of the partitions in which the producer is fenced."""
+    """Begin to verify the partitions without records of the producer's transaction. Return their
+    verifications, and errors for the partitions in which the producer is fenced."""
     verifications: dict[TopicPartition, Verification] = {}
     rejected: dict[TopicPartition, ErrorCode] = {}
     adds = _support(context) is VerificationSupport.ADD_PARTITION

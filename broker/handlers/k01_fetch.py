@@ -79,8 +79,8 @@ class DivergingResponse(PartitionResponse):
 
 
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition, or the leader epoch is newer. The type is separate for the
-    same reason as DivergingResponse."""
+    """Another node leads the partition, or the leader epoch is newer. Separate for the same reason
+    as DivergingResponse."""
 
     current_leader: CurrentLeader
 

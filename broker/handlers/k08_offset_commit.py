@@ -24,7 +24,7 @@ from .common import PartitionResponse
 
 VARYING_FIELD: Final = "committed_offset"
 
-# Upper bound of the size of a commit record in bytes, excluding strings.
+# Upper bound on the size of a commit record in bytes, excluding strings.
 RECORD_BYTES_MAX: Final = 80
 UTF8_BYTES_MAX: Final = 4  # per character
 
@@ -64,7 +64,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class Resolved(NamedTuple):
-    """The topics of a request, by who decides their errors: this handler or the coordinator."""
+    """A request's topics, by where their errors are decided: in this handler or the coordinator."""
 
     rejected: list[TopicResponse]
     """Topics that are unknown or that the client may not read, and unknown partitions."""

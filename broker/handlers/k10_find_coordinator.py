@@ -98,8 +98,8 @@ def _respond(
     error: ErrorCode = ErrorCode.coordinator_not_available,
     message: str = "",
 ) -> None:
-    """Respond. `error` and `message` are for keys without a coordinator. Before v4 every response
-    has a message, even for NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
+    """Respond. `error` and `message` are for keys without a coordinator. Before v4, every response
+    includes a message, even for NONE (upstream: FindCoordinatorResponse.prepareOldResponse)."""
     success_message = ""
     if context.version < 4:
         message, success_message = ERROR_MESSAGES[error], "NONE"

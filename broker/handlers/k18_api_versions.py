@@ -37,8 +37,8 @@ FEATURES = {"group.version": 1, "transaction.version": 2}
 
 
 def _response(name: str, *, all_features: bool) -> ApiVersionsResponse:
-    """Return the response of a profile. With `all_features` (since v4), features whose lowest
-    version is 0 are included in the supported ones."""
+    """Return the response for a profile. With `all_features` (since v4), the supported features
+    include those whose lowest version is 0."""
     apis = [api for api in PROFILES[name].values() if api.is_listed]
     versions = (ApiVersion(a.key, a.advertised_min_version, a.max_version) for a in apis)
     response = ApiVersionsResponse(ErrorCode.none, tuple(versions))

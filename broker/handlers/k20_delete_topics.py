@@ -49,7 +49,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     delete, describe = AclOperation.DELETE, AclOperation.DESCRIBE
     allows_all = allows_cluster(context, node, delete, reports=False)
     responses: list[TopicResponse] = []
-    # By the index of their response.
+    # By response index.
     deleted: dict[int, tuple[_Requested, Topic]] = {}
     for each in dict.fromkeys(requested):
         copies = 1 if each.is_valid else counts[each]

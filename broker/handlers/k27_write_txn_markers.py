@@ -30,7 +30,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         denied = [_response(each, [error] * len(_partitions(each))) for each in markers]
         context.respond(Message(markers=denied))
         return
-    # Markers without partitions are not in the response.
+    # Markers without partitions are omitted from the response.
     markers = [each for each in markers if _partitions(each)]
     results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
     for place, each in enumerate(markers):
@@ -58,7 +58,7 @@ def _write(node: Node, requested: Any, done: Callable[[Message], None]) -> Itera
 
 
 def _has_producer(requested: Any) -> bool:
-    """Whether the marker can be written: a batch in a transaction has a producer and an epoch.
+    """Whether the marker can be written: a transactional batch needs a producer and an epoch.
     Upstream: MemoryRecordsBuilder, whose exceptions fail the request."""
     has_id: bool = requested.producer_id != NO_PRODUCER_ID
     return has_id and requested.producer_epoch != NO_EPOCH

@@ -112,7 +112,7 @@ def _verify(
             error = ErrorCode.invalid_producer_epoch
             respond(context, CommitResult((error,) * len(commit.entries)))
             return
-        # The log does not know a marker that is not written yet, and which fences the producer.
+        # The log does not yet contain a pending marker, which fences the producer.
         is_current = not node.group_commit.is_pending(log)
         if is_current and log.producers.has_open_transaction(*producer):
             _submit(context, node, command, ids, rejected)

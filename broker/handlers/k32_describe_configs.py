@@ -140,7 +140,8 @@ def _as_in_kafka(key: ConfigKey) -> ConfigKey:
 
 
 def _others(resource: Any, keys: ConfigDef, stored: Iterable[str]) -> list[str]:
-    """Return the keys that clients have set for a single listener, or that Kafka does not have."""
+    """Return the keys that clients have set for a single listener, or that do not exist in
+    Kafka."""
     requested = frozenset(resource.configuration_keys or ())
     return [key for key in stored if key not in keys and (not requested or key in requested)]
 

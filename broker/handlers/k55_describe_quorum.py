@@ -1,8 +1,8 @@
 """DescribeQuorum (key 55, KIP-595). v1 times (KIP-836) · v2 error messages, directory ids, nodes
 (KIP-853).
 
-The metadata log is the log of the topic registry. Its only voter is the process, with the id of the
-first node. The other nodes read the same log. There are no controller listeners.
+The metadata log is the log of the topic registry. The process is its only voter, with the first
+node's id. The other nodes read the same log. There are no controller listeners.
 """
 
 from collections.abc import Iterator, Sequence

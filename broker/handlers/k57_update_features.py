@@ -66,8 +66,8 @@ def _upgrade_type(update: Any, version: int) -> int:
 
 
 def _problem(node: Node, name: str, level: int, type_: int) -> str | None:
-    """Return why the feature cannot have this level. Upstream: FeatureControlManager.updateFeature,
-    QuorumFeatures.reasonNotSupported."""
+    """Return why the feature cannot be set to this level. Upstream:
+    FeatureControlManager.updateFeature, QuorumFeatures.reasonNotSupported."""
     if type_ not in UPGRADE_TYPES:
         return "The controller does not support the given upgrade type."
     if level < 0:

@@ -1,6 +1,6 @@
 """UnregisterBroker (key 64, KIP-631): removes a permanently stopped broker from a cluster.
 
-The nodes of the process are fixed, so none of them can be unregistered.
+The process's nodes are fixed and cannot be unregistered.
 """
 
 from ...protocol.errors import ErrorCode

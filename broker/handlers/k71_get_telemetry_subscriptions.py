@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (key 71, KIP-714): returns which metrics the client should push.
 
-ApiVersions does not list this API, because there is no receiver of metrics.
+ApiVersions does not list this API, because there is no metrics receiver.
 """
 
 from datetime import timedelta
@@ -49,7 +49,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def instance_of(context: RequestContext, node: Node) -> ClientInstance:
-    """Return the client instance of the request. When a connection is closed, the last instance
+    """Return the client instance for the request. When a connection is closed, the last instance
     that it created is removed."""
     client = context.client
     software, _, version = (client.software or UNKNOWN_SOFTWARE).partition("/")

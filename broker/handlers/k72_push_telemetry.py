@@ -1,6 +1,6 @@
-"""PushTelemetry (key 72, KIP-714): the metrics of a client, which are discarded.
+"""PushTelemetry (key 72, KIP-714): a client's metrics, which are discarded.
 
-ApiVersions does not list this API, because there is no receiver of metrics. Even without a
+ApiVersions does not list this API, because there is no metrics receiver. Even without a
 receiver, Kafka decompresses the metrics.
 """
 

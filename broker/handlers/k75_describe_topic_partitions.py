@@ -28,7 +28,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         allowed: list[str] = []
         denied: list[TopicResponse] = []
         for name in _names(context, node):
-            # Without requested topics, all topics are returned that the client may describe.
+            # If no topics are requested, all topics that the client may describe are returned.
             is_requested = bool(context.request.topics)
             if allows_topic(context, node, AclOperation.DESCRIBE, name, reports=is_requested):
                 allowed.append(name)

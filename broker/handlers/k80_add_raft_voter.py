@@ -16,7 +16,7 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 def reject(context: RequestContext, node: Node, verb: str, participle: str) -> None:
-    """Respond with the error for a change of the voters. Upstream:
+    """Respond with the error for a voter change. Upstream:
     KafkaRaftClient.handleAddVoterRequest, handleRemoveVoterRequest."""
     error, message = _rejection(context, node, verb, participle)
     if not fits(message):

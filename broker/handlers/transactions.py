@@ -22,7 +22,7 @@ from ..cluster import Node
 
 
 class VerificationSupport(IntEnum):
-    """What the version of a Produce or TxnOffsetCommit supports (upstream:
+    """What a version of Produce or TxnOffsetCommit supports (upstream:
     TransactionSupportedOperation)."""
 
     DEFAULT_ERROR = 0

@@ -47,8 +47,9 @@ CHUNK_BYTES: Final = 1024 * 1024
 # Receive buffer shared by all connections. asyncio.Protocol would allocate a buffer of this size
 # per read, which costs more than handling the request. After a read that fills the buffer, a
 # connection takes turns with other such connections, because libuv would read more from each of
-# them before it serves the next client. A TLS connection continues to read: uvloop drops what it
-# has received if the client disconnects while reading is paused, for example Produce with acks=0.
+# them before it serves the next client. A TLS connection continues to read: if the client
+# disconnects while reading is paused, uvloop drops what it has received, for example Produce with
+# acks=0.
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 
@@ -59,7 +60,7 @@ class Connection(asyncio.BufferedProtocol):
     runs between `get_buffer` and `buffer_updated`.
 
     Back-pressure: reading is paused while received frames wait in the backlog or the transport's
-    write buffer is full, or until a connection that sends much has its next turn. The socket
+    write buffer is full, or until a connection that sends a lot gets its next turn. The socket
     buffers the rest.
     """
 
@@ -162,8 +163,8 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(self._inbox[:nbytes])
         if nbytes == len(self._inbox) and self._tls is None and not self._will_resume:
-            # If many clients send large requests at once, completing them one after the other
-            # keeps the parts of all others out of memory.
+            # If many clients send large requests at once, completing them one by one keeps parts of
+            # the others out of memory.
             continues_frame = self._framer.partial_bytes > nbytes
             self._wait_for_turn(first=continues_frame and self._budgets.requests.is_scarce)
 
@@ -249,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
         self._check(self._budgets.requests, "requests", "queued.max.request.bytes")
 
     def _charge_responses(self) -> None:
-        """Charge the bytes that wait for the client, whether the transport or the stream has them.
+        """Charge the bytes that wait for the client, whether in the transport or the stream.
         Buffers in files do not count."""
         size = sum(len(each) for each in self._stream if isinstance(each, bytes))
         if self._is_writing_paused and self._transport is not None:
@@ -260,8 +261,8 @@ class Connection(asyncio.BufferedProtocol):
     def _check(self, budget: "MemoryBudget[Connection]", what: str, limit: str) -> None:
         while (connection := budget.excess()) is not None:
             _log.warning(
-                "Closing the connection from %s: %d bytes of %s of all connections are in memory, "
-                "more than %s (%d), and this connection has been idle the longest",
+                "Closing the connection from %s: %d bytes of %s are in memory across all "
+                "connections, more than %s (%d), and this connection has been idle the longest",
                 *(connection.client.host, budget.total, what, limit, budget.bytes_max),
             )
             budget.hold(connection, 0)

@@ -1,5 +1,5 @@
-"""When connections use the event loop: all send their responses once per iteration, and those that
-have much to do take turns."""
+"""When connections use the event loop: all send their responses once per iteration, and busy ones
+take turns."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from ..event_loop.watchdog import seconds
 
 # Time that connections may take in one iteration of the event loop. A read can contain thousands of
-# small requests of a millisecond each. Ordinary pipelined requests take less.
+# small requests that take a millisecond each. Ordinary pipelined requests take less.
 TURN_SECONDS: Final = 0.01
 
 
@@ -31,7 +31,7 @@ class Turns:
         return self._turn_seconds / (1 + len(self._waiting))
 
     def wait(self, callback: Callable[[], None], *, first: bool = False) -> None:
-        """Call `callback` in its turn, or before those that already wait if it is `first`."""
+        """Call `callback` in its turn, or, if `first`, before those already waiting."""
         if not self._waiting:
             self.call_soon(self._next)
         if first:

@@ -292,7 +292,7 @@ class RequestContext:
         return self.channel.is_disconnected
 
     def respond(self, message: Any) -> None:
-        """Respond with `message`, any object with the fields of the response (kio's names). The
+        """Respond with `message`, any object with the response's fields (kio's names). The
         message must not be changed afterwards."""
         self.respond_each([message] * len(self.correlation_ids))
 
@@ -306,7 +306,7 @@ class RequestContext:
             encoding.add_done_callback(self._encoded)
             return
         except EncodeError as error:
-            # The error is not raised, because the caller often loops over the responses of several
+            # The error is not raised, because the caller often loops over responses to several
             # clients.
             self.close_connection(str(error))
             return
@@ -332,7 +332,7 @@ class RequestContext:
         self.channel.response_ready(self)
 
     def encode(self, message: Any) -> EncodedResponse:
-        """Encode `message` for `respond_encoded` of any context of this route. Raises ManyItems and
+        """Encode `message` for `respond_encoded` in any context of this route. Raises ManyItems and
         EncodeError."""
         frame = self.route.encode(message, 0)
         return EncodedResponse(frame[:4], frame[8:], frame[8:] + frame[:4])

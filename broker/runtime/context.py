@@ -1,4 +1,4 @@
-"""The coordinator runtime's state of one offsets partition, and the codec of coordinators."""
+"""The coordinator runtime's state for one offsets partition, and the coordinators' codec."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -113,9 +113,9 @@ class CoordinatorContext:
     cleanup: object | None = None
     """Identifies the running cleanup of deleted topics' offsets; None if no cleanup is running."""
     timer: Timer | None = None
-    """The timer of the coordinator's next deadline."""
+    """The timer for the coordinator's next deadline."""
     retention_timer: Timer | None = None
-    """The timer of the deletion of expired offsets."""
+    """The timer for deleting expired offsets."""
     replies: list[Reply] | None = None
     """Replies that wait for `flush`, the newest flush, which is pending or in progress."""
     flush: object | None = None
@@ -126,7 +126,7 @@ class CoordinatorContext:
     snapshot_ms: int = 0
     """The time of the newest attempt to write a snapshot."""
     snapshot_timer: Timer | None = None
-    """The timer of the next attempt."""
+    """The timer for the next attempt."""
 
     def load_offsets(self, record: OffsetsRecord) -> None:
         """Load the offsets that applying `record` needs. Raises OSError."""

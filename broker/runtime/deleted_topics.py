@@ -13,7 +13,7 @@ from ...topics.topic import Partition
 
 class DeletedTopics:
     """The names of deleted topics in order of deletion. For each offsets partition, the number of
-    names that it has cleaned up is stored; it includes released names. `names` are topics that an
+    names that it has cleaned up is stored, including released names. `names` are topics that an
     earlier run of the broker deleted and that may still have offsets."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -28,7 +28,8 @@ class DeletedTopics:
         return self._released + len(self._names)
 
     def __contains__(self, name: str) -> bool:
-        """Whether an offsets partition may still have offsets of a deleted topic of this name."""
+        """Whether an offsets partition may still contain offsets for a deleted topic of this
+        name."""
         return name in self._names
 
     def due(self, partition: int) -> frozenset[str]:

@@ -15,8 +15,8 @@ from ...offsets.store import OffsetsStore
 from ..event_loop.scheduler import ScheduledTask, Scheduler
 from .context import CoordinatorContext, CoordinatorState
 
-# Shorter logs are loaded in one step, which takes up to 50 ms if each batch has one record of a
-# group, so that clients need not retry (COORDINATOR_LOAD_IN_PROGRESS).
+# Shorter logs are loaded in one step, which takes up to 50 ms if each batch contains one group
+# record, so that clients need not retry (COORDINATOR_LOAD_IN_PROGRESS).
 EAGER_RECORDS = 4_000
 # Number of records per step for longer logs. A step takes 5 to 12 ms.
 STEP_RECORDS = 1_000

@@ -500,7 +500,7 @@ class CoordinatorRuntime:
         self._store.fail_pending(context.log, error)
         self._unload(context, lost)
         if was_loading:
-            # The flush of a cleanup of deleted topics failed while loading. Do not retry forever.
+            # Flushing a cleanup of deleted topics failed while loading. Do not retry forever.
             self._fail(context, error)
         else:
             self._loader.begin(context)

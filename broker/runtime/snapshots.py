@@ -64,7 +64,7 @@ class Snapshots:
         context.snapshot_timer = None
         if context.state is CoordinatorState.ACTIVE:
             # Only offsets that are pending now are missing both from the snapshot and from the log
-            # after its start. Those of transactions that begin later are in that part of the log.
+            # after its start. Offsets of transactions that begin later are in that part of the log.
             is_complete = not context.coordinator.pending_offsets
             writer = self._open(context)
             if writer is not None:
@@ -192,7 +192,7 @@ def _group_metadata(coordinator: Coordinator) -> Iterator[OffsetsRecord]:
             yield GroupMetadataRecord(group_id, group.stored)
     for consumer_group in list(coordinator.consumer_groups.values()):
         yield from list(consumer_group.records())
-    # For share and streams groups, only the keys of records are needed.
+    # For share and streams groups, only the record keys are needed.
     for other in list(coordinator.other_groups.groups.values()):
         for tombstone in other.tombstones():
             yield tombstone._replace(value=b"")

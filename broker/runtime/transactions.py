@@ -1,5 +1,5 @@
 """A node's transaction runtime: decides commands of transactional ids, appends and applies their
-records, replies once the records are durable, and starts the writing of markers.
+records, replies once the records are durable, and starts writing markers.
 
 It works like the coordinator runtime (runtime.py), but for __transaction_state, whose logs are
 usually short enough to be read in one step.
@@ -65,7 +65,7 @@ class TransactionContext:
     log: Log | None = None
     has_failed: bool = False
     timer: Timer | None = None
-    """The timer of the coordinator's next deadline, or of the next attempt to load a failed
+    """The timer for the coordinator's next deadline, or for the next attempt to load a failed
     partition."""
     expiration_timer: Timer | None = None
 
@@ -264,7 +264,7 @@ class TransactionRuntime:
                 self._arm_next(context, now)
 
     def _arm_next(self, context: TransactionContext, now: int) -> None:
-        """Arm the timer of the next deadline. If it is due, reserve producer ids first."""
+        """Arm the timer for the next deadline. If it is due, reserve producer ids first."""
         deadline = context.coordinator.next_deadline()
         if deadline is None:
             return

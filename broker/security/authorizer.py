@@ -1,4 +1,4 @@
-"""The authorizer decides what a client may do, based on the ACLs of the cluster.
+"""The authorizer decides what a client may do, based on the cluster's ACLs.
 
 A client may do what an ACL allows, unless another ACL denies it. Upstream: StandardAuthorizer,
 StandardAuthorizerData, Authorizer.authorizeByResourceType.
@@ -60,7 +60,7 @@ class Denial(NamedTuple):
     rule: Acl | None
 
     def __str__(self) -> str:
-        """Return Kafka's line for `kafka.authorizer.logger`, without the number of references."""
+        """Return Kafka's line for `kafka.authorizer.logger`, without the reference count."""
         rule = "DefaultDeny" if self.rule is None else f"MatchingAcl(acl={self.rule})"
         type_ = self.resource.type.name.title().replace("_", "")
         return (

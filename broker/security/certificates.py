@@ -1,5 +1,5 @@
-"""The broker's own certification authority, for listeners without a configured certificate and for
-the clients of tests. It needs the extra `security`."""
+"""The broker's own certificate authority, for listeners without a configured certificate and for
+test clients. It needs the extra `security`."""
 
 import os
 from collections.abc import Iterable

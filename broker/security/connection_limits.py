@@ -2,7 +2,7 @@
 
 Upstream: ConnectionQuotas. A listener that has reached a limit accepts no connection until it is
 below the limit again; clients wait in the socket's backlog. A connection is closed immediately if
-its IP address has too many, and after a delay if the address opens connections too fast.
+its IP address has too many connections, and after a delay if the address opens them too fast.
 """
 
 import logging
@@ -70,7 +70,7 @@ class ConnectionLimits:
         self._ip_rates = Rates(lambda: Rate(window))
         self._listeners: dict[str, _ListenerState] = {}
         self._waiting: list[_Waiting] = []
-        # As in Kafka, the listener between brokers is not subject to limits of the whole node.
+        # As in Kafka, node-wide limits do not apply to the inter-broker listener.
         self._protected = config.str("inter.broker.listener.name") or SecurityProtocol.PLAINTEXT
 
     def add_listener(
@@ -130,7 +130,7 @@ class ConnectionLimits:
         return min(max(delays), self._window.sample_ms)
 
     def has_slot(self, name: str) -> bool:
-        """Whether a listener may have one more connection."""
+        """Whether a listener may accept one more connection."""
         state = self._listeners[name]
         return state.count < state.count_max and (
             self._is_protected(name) or self._total < self._total_max

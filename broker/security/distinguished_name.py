@@ -1,8 +1,8 @@
-"""Formats the name of a certificate's subject as Java does, for ACLs and mapping rules.
+"""Formats a certificate's subject name as Java does, for ACLs and mapping rules.
 
-Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java has names only
-for the attributes of RFC 2253, and writes other attributes, such as an e-mail address, as the
-hexadecimal digits of their encoding.
+Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java names only the
+attributes of RFC 2253, and writes others, such as an e-mail address, as the hexadecimal digits of
+their encoding.
 """
 
 import re
@@ -76,7 +76,7 @@ def _values(encoded: bytes) -> Iterator[tuple[int, bytes]]:
     while position < len(encoded):
         tag, size = encoded[position], encoded[position + 1]
         position += 2
-        if size >= 0x80:  # the number of bytes of the size
+        if size >= 0x80:  # the number of size bytes
             count = size & 0x7F
             size = int.from_bytes(encoded[position : position + count], "big")
             position += count

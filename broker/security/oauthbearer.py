@@ -31,8 +31,8 @@ CLIENT_RESPONSE: Final = re.compile(
 AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
 # The client's response to an error, which ends the exchange.
 ERROR_RECEIVED: Final = b"\x01"
-# Times in tokens are in seconds. A response with the lifetime can be encoded below this number
-# (279,000 years): a timedelta's microseconds have 64 bits in some clients.
+# Times in tokens are in seconds. Below this number (279,000 years), a response with the lifetime
+# can be encoded: some clients store a timedelta's microseconds in 64 bits.
 SECONDS_MAX: Final = 2**43
 # The algorithms of keys in a JWKS. They include neither `none` nor HMAC, whose key would be public.
 ALGORITHMS: Final = (
@@ -133,8 +133,8 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class SignedTokens:
-    """Validates tokens that are signed with one of `keys`. Any audience and issuer is accepted if
-    `audiences` or `issuer` is empty."""
+    """Validates tokens that are signed with one of `keys`. If `audiences` or `issuer` is empty, any
+    value is accepted."""
 
     keys: Sequence["jwt.PyJWK"]
     principal_claim: str
@@ -159,7 +159,7 @@ class SignedTokens:
         header, _ = _parse(token)
         key_id, algorithm = header.get("kid"), header.get("alg")
         if algorithm not in ALGORITHMS:
-            raise InvalidToken(f"unsupported algorithm {algorithm!r} of the token")
+            raise InvalidToken(f"unsupported algorithm {algorithm!r} in the token")
         # Times are compared with the broker's clock, which a test may control.
         options: Any = {
             **dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf", "verify_sub"), False),
@@ -234,7 +234,7 @@ def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
         or not isinstance(value, int | float)
         or not abs(value) < SECONDS_MAX
     ):
-        raise InvalidToken(f"invalid time in the claim {name} of the token")
+        raise InvalidToken(f"invalid time in the token's {name} claim")
     return round(value * 1000)
 
 
@@ -248,7 +248,7 @@ def _required_time_ms(claims: Mapping[str, Any], name: str) -> int:
 def _user(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise InvalidToken(f"the claim {name} of the token is missing, blank or not a string")
+        raise InvalidToken(f"the token's {name} claim is missing, blank or not a string")
     return value
 
 

@@ -28,7 +28,7 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
-# The keys that an entity can have, with the types of their values.
+# The keys that an entity can have, with their value types.
 CLIENT_KEYS: Final = {
     PRODUCER_BYTE_RATE: "LONG",
     CONSUMER_BYTE_RATE: "LONG",
@@ -95,8 +95,9 @@ class ClientQuotas:
         self.changed()
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
-        """Apply changed quotas of an entity, or of all if it is None. The rates are kept. Names are
-        looked up again only for a single entity, whose request has just looked it up in a thread.
+        """Apply changed quotas of an entity, or of all entities if it is None. The rates are kept.
+        Names are looked up again only for a single entity, whose request has just looked it up in a
+        thread.
         """
         self._limits.clear()
         known: Mapping[str | None, Sequence[str | None]] = {None: (None,)}
@@ -140,7 +141,7 @@ class ClientQuotas:
                 self._of_addresses.setdefault(address, {})[name] = quotas
 
     def connection_rate(self, address: str) -> float | None:
-        """Return the limit for the rate of new connections of an IP address, or None."""
+        """Return the connection rate limit of an IP address, or None."""
         for each in (address, None):
             if of_address := self._of_addresses.get(each):
                 return of_address[next(reversed(of_address))].get(CONNECTION_CREATION_RATE)
@@ -213,7 +214,7 @@ class ClientQuotas:
 def _by_precedence(client: Client) -> Iterator[tuple[QuotaEntity, SharedBy]]:
     """Yield the entities to which a client belongs, in order of precedence, each with the clients
     that share a rate. As in Kafka, a missing client id is equivalent to an empty one and matches no
-    quota of client ids."""
+    client id quota."""
     _, user, client_id = client
     ids = (client_id, None) if client_id else ()
     for name in (user, None):
@@ -234,7 +235,7 @@ def look_up(limit: ConcurrencyLimit, function: Callable[[], T]) -> CooperativeTa
 
 
 def addresses_of(host: str) -> Sequence[str]:
-    """Return the IP addresses of a host, none if its name cannot be looked up. May block for
+    """Return a host's IP addresses; empty if its name cannot be looked up. May block for
     seconds."""
     with suppress(ValueError):  # a name, not an address
         return (str(ip_address(host)),)

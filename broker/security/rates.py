@@ -17,8 +17,8 @@ RATES_MIN: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window over which a rate is measured. It has `samples` samples of `sample_ms` each, of
-    which the last is incomplete."""
+    """The window over which a rate is measured. It consists of `samples` samples of `sample_ms`
+    each, the last of which is incomplete."""
 
     samples: int
     sample_ms: int
@@ -38,7 +38,7 @@ class Rate:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        # At most one more than the window has, because the oldest may begin before the window.
+        # At most one sample more than in the window, because the oldest may begin before it.
         self._samples: list[_Sample] = []
         self._current = 0
 

@@ -1,11 +1,11 @@
 """SASL: the authentication of a connection, and a listener's SASL settings.
 
-    INITIAL      ApiVersions, once, then SaslHandshake with the name of a mechanism
+    INITIAL      ApiVersions, once, then SaslHandshake with a mechanism name
     EXCHANGE     SaslAuthenticate, or tokens without headers after SaslHandshake v0
     COMPLETE     every request until the session expires; SaslHandshake re-authenticates (KIP-368)
 
 Any other request closes the connection; ApiVersions and SaslHandshake in an EXCHANGE first get the
-error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, which has the same messages.
+error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, which uses the same messages.
 """
 
 import logging

@@ -48,7 +48,7 @@ UNSECURED: Final = "unsecuredValidator"
 class Security:
     quotas: ClientQuotas
     sasl: Mapping[str, SaslListener]
-    """The SASL settings of the listeners with SASL, by listener name."""
+    """The settings of SASL listeners, by listener name."""
     authorizer: Authorizer | None
     """None if every client may do everything."""
     on_failed_connection: OnFailed = field(default=lambda _client, _reason: None)
@@ -168,7 +168,7 @@ def _check_callback_handler(config: BrokerConfig, mechanism: str, where: str) ->
     if mechanism != "OAUTHBEARER" or name != HANDLER:
         raise ConfigError(
             f"unsupported {given}: kohort runs no Java classes; remove it, or choose {HANDLER} for "
-            "signed tokens of OAUTHBEARER."
+            "signed OAUTHBEARER tokens."
         )
     if not config.str(JWKS_URL):
         raise ConfigError(f"{given} needs {JWKS_URL}: a file, as file:///PATH.")

@@ -143,7 +143,7 @@ class ServerTls:
         if not self._is_own:
             raise ConfigError(
                 f"the certificate of listener {self._listener.name} is configured: remove the "
-                "ssl.keystore keys, so that the broker has one that can expire."
+                "ssl.keystore keys, so that the broker uses one that can expire."
             )
         self._expires_ms = None
         until = datetime.now(UTC) - timedelta(days=1)
@@ -222,7 +222,7 @@ class ServerTls:
             raise ConfigError(MISSING.format(self._listener.name)) from error
         except ValueError as error:
             raise ConfigError(
-                f"{self._folder} has no valid certification authority ({error}): remove the "
+                f"{self._folder} contains no valid certificate authority ({error}): remove the "
                 "folder, and make clients trust the new authority."
             ) from error
 

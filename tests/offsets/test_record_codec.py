@@ -315,7 +315,10 @@ def test_strings_of_the_maximum_length_are_encoded() -> None:
             "OffsetCommitValue v4 cannot be encoded: offset is 92233720368547",
         ),
         ((1 << 63, 0, "", 0, None, bytes(range(16))), "offset is 92233720368547"),
-        ((0, 0, "\ud800", 0, None, bytes(range(16))), "metadata has a character that UTF-8 cannot"),
+        (
+            (0, 0, "\ud800", 0, None, bytes(range(16))),
+            "metadata contains a character that UTF-8 cannot",
+        ),
         ((0, 1 << 31, "m", 0), "leader_epoch is 2147483648"),
         ((0, 0, "", 0, 1 << 63), "OffsetCommitValue v1 .* expire_timestamp_ms is"),
         ((0, 0, LONG, 0), "metadata has 32768 bytes"),

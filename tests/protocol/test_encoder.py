@@ -193,7 +193,10 @@ def commit_response(**changes: Any) -> Any:
         (commit_response(name=None), r"topics\[0\].name is None"),
         (commit_response(name=b"t"), r"topics\[0\].name is bytes, not str"),
         (commit_response(name="x" * 32_768), r"topics\[0\].name has 32768 bytes"),
-        (commit_response(name="\ud800"), r"topics\[0\].name has a character that UTF-8 cannot"),
+        (
+            commit_response(name="\ud800"),
+            r"topics\[0\].name contains a character that UTF-8 cannot",
+        ),
         (commit_response(topics=None), "topics is None"),
         (commit_response(topics=7), "topics is int, not a sequence"),
         (commit_response(error_code=40_000), r"topics\[0\].partitions\[0\].error_code is 40000"),

@@ -6,6 +6,6 @@ group_configs.py   all group keys, and the validation of a group's overrides
 client_metrics.py  the keys of client metrics subscriptions
 regexes.py         compiles clients' regular expressions
 effective.py       the effective configuration: overrides, broker values, defaults
-changes.py         changes of single keys, for every kind of resource
-broker_loggers.py  levels of the broker's loggers
+changes.py         changes to single keys, for every kind of resource
+broker_loggers.py  the broker's logger levels
 """

@@ -1,4 +1,4 @@
-"""Changes of a configuration. Each change sets, removes or edits the value of one key (KIP-339)."""
+"""Configuration changes. Each change sets, removes or edits the value of one key (KIP-339)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -66,7 +66,7 @@ BOUNDS: Final[Mapping[ConfigType, tuple[int, int]]] = {
     ConfigType.INT: (-INT_MAX - 1, INT_MAX),
     ConfigType.LONG: (-LONG_MAX - 1, LONG_MAX),
 }
-# 64-bit numbers have at most nineteen digits. Longer texts are rejected without being parsed.
+# 64-bit numbers have at most nineteen digits. Longer strings are rejected without being parsed.
 INTEGER: Final = re.compile(r"([+-]?)(?=\d)0*+(\d{0,19})")
 # Double.parseDouble's grammar.
 DECIMAL: Final = re.compile(
@@ -128,7 +128,7 @@ def parse_decimal(text: str) -> float | None:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Like Java's `split("\\s*,\\s*", -1)` of a trimmed text, in linear time."""
+    """Like Java's `split("\\s*,\\s*", -1)` of a trimmed string, in linear time."""
     return tuple(item.strip(WHITESPACE) for item in text.split(","))
 
 

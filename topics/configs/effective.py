@@ -120,7 +120,7 @@ class Configs:
 
     def with_dynamic(self, resource: str, texts: Mapping[str, str]) -> "Configs":
         """Return the broker's configuration with these dynamic values of a node, or of
-        EVERY_BROKER; without the overrides of groups and client metrics."""
+        EVERY_BROKER; without group and client metrics overrides."""
         changed = Configs(self.broker, self.node_id)
         changed.dynamic = {**self.dynamic, resource: dict(texts)}
         return changed
@@ -190,7 +190,7 @@ class Configs:
 
     @property
     def listener_names(self) -> frozenset[str]:
-        """The names of the listeners, as in the prefixes of their keys."""
+        """Listener names, as in the prefixes of their keys."""
         listeners = self.broker["listeners"]
         assert isinstance(listeners, tuple)
         return frozenset(each.partition("://")[0].strip().lower() for each in listeners)
@@ -354,9 +354,8 @@ def _listed(name: str, sources: Iterable[ConfigSynonym]) -> list[ConfigSynonym]:
 # The minimum of a topic's segment.bytes. offsets.topic.segment.bytes may be lower.
 _SEGMENT_BYTES_MIN: Final = MIB
 
-# The overrides of each internal topic, and the broker keys of its number of partitions and size of
-# segments (upstream: groupMetadataTopicConfigs, transactionTopicConfigs and
-# shareGroupStateTopicConfigs).
+# The overrides of each internal topic, and the broker keys for its partition count and segment size
+# (upstream: groupMetadataTopicConfigs, transactionTopicConfigs and shareGroupStateTopicConfigs).
 _INTERNAL_TOPICS: Final = {
     OFFSETS_TOPIC: (
         {"cleanup.policy": "compact", "compression.type": "producer"},

@@ -1,6 +1,6 @@
 """Every group key of Kafka 4.3: type, default, bounds, and the validation of overrides.
 
-Upstream: GroupConfig. kohort has no share or streams groups, so their keys are validated, stored
+Upstream: GroupConfig. kohort lacks share and streams groups, so their keys are validated, stored
 and described, but have no effect.
 """
 
@@ -77,8 +77,8 @@ def _int(name: str, default: int, low: int, doc: str) -> ConfigKey:
 
 
 _SESSION: Final = "Time without a heartbeat after which a member is removed."
-_HEARTBEAT: Final = "Time between two heartbeats of a member. The broker sends it in its responses."
-_ASSIGNMENT: Final = "Shortest time between two target assignments of a group (KIP-1263)."
+_HEARTBEAT: Final = "Time between a member's heartbeats. The broker sends it in its responses."
+_ASSIGNMENT: Final = "Minimum time between a group's target assignments (KIP-1263)."
 
 GROUP_KEYS: Final = config_def(
     (
@@ -119,7 +119,7 @@ GROUP_KEYS: Final = config_def(
             "share.renew.acknowledge.enable",
             True,
             None,
-            "Whether members can renew the lock of a record.",
+            "Whether members can renew a record's lock.",
         ),
         _int("share.assignment.interval.ms", 1000, 0, _ASSIGNMENT),
         _int("streams.session.timeout.ms", 45000, 1, _SESSION),
@@ -205,8 +205,8 @@ def validate_group_overrides(broker: StaticBrokerConfig, overrides: Mapping[str,
 
 
 def validate_dynamic_bounds(broker: StaticBrokerConfig, values: Mapping[str, Value]) -> None:
-    """Raise InvalidConfigValue if a value of a broker key, which is the default of a group key, is
-    outside of the group key's bounds."""
+    """Raise InvalidConfigValue if a broker key's value, which is a group key's default, is outside
+    the group key's bounds."""
     for name, value in values.items():
         if (bound := BOUNDS_OF_BROKER_KEYS.get(name)) is not None:
             _check_bound(broker, bound, name, value)

@@ -1,4 +1,4 @@
-"""Regular expressions of clients. RE2 matches them in linear time."""
+"""Clients' regular expressions, which RE2 matches in linear time."""
 
 from typing import Any, Final
 

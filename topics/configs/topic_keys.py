@@ -95,7 +95,7 @@ TOPIC_KEYS: Final = config_def(
             "Age at which segments expire. -1: no limit.",
         ),
         _int("max.message.bytes", 1_048_588, at_least(0), "Maximum size of a record batch."),
-        _int("index.interval.bytes", 4096, at_least(0), "Bytes of log between two index entries."),
+        _int("index.interval.bytes", 4096, at_least(0), "Log bytes between two index entries."),
         _long("delete.retention.ms", 24 * HOUR_MS, at_least(0), "How long tombstones are kept."),
         _long("min.compaction.lag.ms", 0, at_least(0), "Minimum age of records to be compacted."),
         _long(
