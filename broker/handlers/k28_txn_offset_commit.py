@@ -72,7 +72,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             rejected.append(TopicResponse(topic.name, absent))
         yield
     if not entries:
-        context.respond(TxnOffsetCommitResponse(rejected))
+        context.respond(TxnOffsetCommitResponse(merge_topics(rejected, ())))
         return
     commit = OffsetCommit(
         request.group_id,
