@@ -126,7 +126,9 @@ def _read(
         records: bytes | FileSlice = b""
         if limit > 0 or first:
             records = partition.log.read(offset, max(limit, 0), minimum_one=first, up_to=end_offset)
-        aborted = _aborted(partition, offset, records, end_offset) if committed_only else None
+        # Null if only a part of the first batch fits (upstream: ReplicaManager.readFromLog).
+        is_listed = committed_only and (records or limit <= 0)
+        aborted = _aborted(partition, offset, records, end_offset) if is_listed else None
     except OffsetOutOfRange:
         return PartitionData(index, ErrorCode.offset_out_of_range)
     except PartitionDeleted:
@@ -138,13 +140,10 @@ def _read(
 
 def _aborted(
     partition: Partition, offset: int, records: bytes | FileSlice, end_offset: int
-) -> tuple[AbortedTransaction, ...] | None:
-    """Return the aborted transactions of the records that were read at `offset`. None if the first
-    batch does not fit into the response (upstream: ReplicaManager.readFromLog)."""
-    if not records:
-        return None
+) -> tuple[AbortedTransaction, ...]:
+    """Return the aborted transactions of the records that were read at `offset`."""
     producers = partition.log.producers
-    if not producers.aborted:
+    if not records or not producers.aborted:
         return ()
     if isinstance(records, FileSlice):
         return producers.aborted_between(offset, min(records.end_offset_max, end_offset))
