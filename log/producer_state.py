@@ -238,6 +238,8 @@ class ProducerStates:
             if verification is None or verification is not current:
                 raise InvalidTransaction("Record was not part of an ongoing transaction")
         self.validate_epoch(header.producer_id, epoch, partition)
+        if producer is None and epoch < NO_EPOCH:
+            raise InvalidProducerEpoch(f"Epoch of producer {header.producer_id} is {epoch}")
         self._validate_first_sequence(header, producer, partition)
         if producer is None or producer.epoch == NO_EPOCH:
             # The producer is new or has expired, or its records were deleted.

@@ -179,7 +179,6 @@ class Topic(SuggestsAttributes):
         context = ProduceContext(
             now_ms=now_ms,
             wall_ms=now_ms,
-            zstd_allowed=True,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
             decompressions=node.cluster.decompressions,
         )

@@ -51,7 +51,6 @@ LENGTH_MIN: Final = 14  # of a batch without its offset and length, in any versi
 WITHOUT_START_OFFSET: Final = (
     ErrorCode.message_too_large,
     ErrorCode.corrupt_message,
-    ErrorCode.unsupported_compression_type,
     ErrorCode.transactional_id_authorization_failed,
     ErrorCode.invalid_producer_id_mapping,
 )
@@ -88,12 +87,10 @@ class MalformedBatch(AppendError):
 
 class ProduceContext(NamedTuple):
     """The values that the batches of a request share. `now_ms` is monotonic, for the expiration of
-    producers. `wall_ms` is the system clock's time, for comparisons with timestamps. `zstd_allowed`
-    is True since Produce v7, because consumers of that age probably support zstd (KIP-110)."""
+    producers. `wall_ms` is the system clock's time, for comparisons with timestamps."""
 
     now_ms: int
     wall_ms: int
-    zstd_allowed: bool
     producer_expiration_ms: Callable[[], int]
     decompressions: ConcurrencyLimit
     """Limits concurrent decompression of large batches."""
@@ -222,7 +219,7 @@ def _validate(
     try:
         check_crc(batch, 0, len(batch))
         validate_produced(header)
-        _validate_header(partition, header, context)
+        _validate_header(partition, header)
         yield from _validate_records(partition, batch, header, context)
     except CorruptBatch as error:
         raise AppendError(ErrorCode.corrupt_message, str(error)) from error
@@ -230,7 +227,7 @@ def _validate(
         raise AppendError(ErrorCode.invalid_record, str(error)) from error
 
 
-def _validate_header(partition: Partition, header: BatchHeader, context: ProduceContext) -> None:
+def _validate_header(partition: Partition, header: BatchHeader) -> None:
     if header.base_offset != 0:
         raise InvalidRecord(
             f"The baseOffset of the record batch in the append to {partition.name} "
@@ -239,9 +236,6 @@ def _validate_header(partition: Partition, header: BatchHeader, context: Produce
     if header.codec > CODEC_MAX:
         # Kafka fails with UNKNOWN_SERVER_ERROR, which does not show the cause.
         raise InvalidRecord(f"Unknown compression type id: {header.codec}")
-    if header.codec == ZSTD and not context.zstd_allowed:
-        message = "Produce requests before version 7 must not use zstd"
-        raise AppendError(ErrorCode.unsupported_compression_type, message)
 
 
 def _validate_records(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ...coordinator.transactions.states import TopicPartition
-from ...log.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, read_header
+from ...log.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL, BatchHeader, read_header
 from ...log.errors import WRITING, InvalidProducerEpoch, LogError
 from ...log.producer_state import Verification
 from ...log.tasks import CooperativeTask
@@ -20,6 +20,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.configs.config_def import LONG_MAX
 from ...topics.produce import (
+    ZSTD,
     AppendError,
     AppendResult,
     MalformedBatch,
@@ -108,7 +109,6 @@ class _Produce:
         self._terms = ProduceContext(
             now_ms=node.clock.now_ms(),
             wall_ms=node.clock.wall_ms(),
-            zstd_allowed=context.version >= 7,
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
             decompressions=node.cluster.decompressions,
         )
@@ -176,6 +176,9 @@ class _Produce:
         if partition is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
         batch, header = read_batch(requested.records or b"")
+        if header.codec == ZSTD and self._context.version < 7:
+            # The consumers of such an old client probably cannot decompress it (KIP-110).
+            raise ApiError(ErrorCode.unsupported_compression_type)
         if isinstance(verified, ErrorCode):
             raise ApiError(verified, VERIFICATION_MESSAGES.get(verified))
         if self._acks not in VALID_ACKS:
@@ -264,7 +267,9 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
         batches = [
             (key, partition, header)
             for key, header in transactional.items()
-            if header.producer_id >= 0 and (partition := _writable(context, node, *key)) is not None
+            if header is not None
+            and header.producer_id >= 0
+            and (partition := _writable(context, node, *key)) is not None
         ]
         if len({(header.producer_id, header.producer_epoch) for *_, header in batches}) > 1:
             message = "Transactional records contained more than one producer ID"
@@ -316,16 +321,27 @@ def _append_all(
 
 def _transactional_batches(
     context: RequestContext, node: Node
-) -> dict[TopicPartition, BatchHeader]:
-    """Return the headers of the transactional batches by partition."""
-    found = {}
+) -> dict[TopicPartition, BatchHeader | None]:
+    """Return the headers of the transactional batches by partition, or None for batches that are
+    rejected when they are appended."""
+    found: dict[TopicPartition, BatchHeader | None] = {}
     for topic in context.request.topic_data:
         for each in topic.partition_data:
             records = each.records or b""
             if len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 name = topic.name if context.version < 13 else _name_of(node, topic.topic_id)
-                found[name, each.index] = read_header(records)
+                found[name, each.index] = _header(records)
     return found
+
+
+def _header(records: bytes) -> BatchHeader | None:
+    header = read_header(records)
+    if header.size != len(records) or header.magic != MAGIC:
+        try:
+            read_batch(records)
+        except AppendError:
+            return None
+    return header
 
 
 def _name_of(node: Node, topic_id: UUID) -> str:

@@ -131,10 +131,12 @@ async def a_topic_with_several_mistakes(s: Script) -> None:
     await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
 
 
-async def produce(s: Script, topic: str, records: bytes, text: str, version: int = 8) -> None:
+async def produce(
+    s: Script, topic: str, records: bytes, text: str, version: int = 8, acks: int = -1
+) -> None:
     partition = {"index": 0, "records": records}
     topics = ({"name": topic, "partition_data": (partition,)},)
-    values = {"acks": -1, "timeout": 30_000, "topic_data": topics}
+    values = {"acks": acks, "timeout": 30_000, "topic_data": topics}
     await s.send("Produce", version, values, text=text)
 
 
@@ -188,6 +190,7 @@ async def a_batch_with_zstd_is_produced(s: Script) -> None:
     batch = build([NewRecord(b"key", b"value", RECORD_TIMESTAMP_MS)], codec=ZSTD)
     for version in (3, 5, 6, 7):
         await produce(s, topic, batch, "a batch with zstd", version)
+    await produce(s, topic, batch, "a batch with zstd and unknown acks", 6, 2)
 
 
 @scenario("IncrementalAlterConfigs: lists are edited before the name of the topic is validated")

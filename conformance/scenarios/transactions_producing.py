@@ -134,6 +134,21 @@ async def batches_of_several_producers(s: Script) -> None:
     await read(s, topic)
 
 
+@transactional("Produce with two batches of a partition does not add it to the transaction")
+async def two_batches_of_one_partition(s: Script) -> None:
+    topic, p = await s.topic_and_producer(2)
+    values = {"transactional_id": p.transactional_id, "acks": -1, "timeout": 30_000}
+    for version in (11, 12):
+        partitions = [{"index": 0, "records": 2 * _records(p)}]
+        data = [{"name": topic, "partition_data": partitions}]
+        await s.send("Produce", version, {**values, "topic_data": data}, text="two batches of P")
+        await p.describe()
+        partitions.append({"index": 1, "records": _records(p)})
+        text = "two batches of P, and one for another partition"
+        await s.send("Produce", version, {**values, "topic_data": data}, text=text)
+        await p.describe()
+
+
 def _records(producer: Producer) -> bytes:
     """Return the first batch of a transaction."""
     return build(
@@ -255,5 +270,9 @@ async def idempotent_producers(s: Script) -> None:
     await p.produce(topic, attributes=IDEMPOTENT, producer_epoch=1, sequence=4)
     await p.produce(topic, attributes=IDEMPOTENT, producer_epoch=1, sequence=0)
     await p.produce(topic, attributes=IDEMPOTENT, producer_epoch=0, sequence=3)
+    for epoch in (NONE_EPOCH - 1, NONE_EPOCH):
+        await p.produce(
+            topic, attributes=IDEMPOTENT, producer_id=UNKNOWN_ID, producer_epoch=epoch, sequence=0
+        )
     await describe_producers(s, topic)
     await read(s, topic)
