@@ -87,32 +87,11 @@ def error_of(sessions: Sessions, *args: Any, **kwargs: Any) -> ErrorCode:
 # --- epochs
 
 
-def test_each_request_of_a_session_has_the_next_epoch(sessions: Sessions) -> None:
-    session_id = sessions.create()
-    for epoch in (1, 2, 3):
-        assert sessions.resume(session_id, epoch) is not None
-    for epoch in (3, 5, 0, -1, -5):
-        assert error_of(sessions, session_id, epoch) is ErrorCode.invalid_fetch_session_epoch
-    assert sessions.resume(session_id, 4) is not None
-
-
 def test_the_epoch_after_the_largest_is_1(sessions: Sessions) -> None:
     session = sessions.use(sessions.create())
     session.epoch = EPOCH_MAX
     sessions.use(session.id)
     assert session.epoch == 1
-
-
-def test_an_unknown_session_id_is_rejected(sessions: Sessions) -> None:
-    for session_id in (NO_SESSION, 1, -1):
-        assert error_of(sessions, session_id, 1) is ErrorCode.fetch_session_id_not_found
-
-
-def test_a_session_cannot_switch_between_topic_names_and_ids(sessions: Sessions) -> None:
-    session_id = sessions.create()
-    error = error_of(sessions, session_id, 1, by_id=True)
-    assert error is ErrorCode.fetch_session_topic_id_error
-    assert sessions.resume(session_id, 1) is not None, "a rejected request changes nothing"
 
 
 def test_session_ids_are_positive_and_unique() -> None:
@@ -123,27 +102,6 @@ def test_session_ids_are_positive_and_unique() -> None:
 
 
 # --- updates
-
-
-def test_requests_add_change_and_forget_partitions(sessions: Sessions) -> None:
-    session = sessions.use(sessions.create(3))
-    sessions.resume(session.id, 2, partitions_of(1, 7, offset=40), [("t", 0), ("t", 9), ("u", 2)])
-    offsets = [
-        (index, each.request.fetch_offset) for (_, index), each in session.partitions.items()
-    ]
-    assert offsets == [(1, 40), (2, 0), (7, 40)]
-
-
-def test_a_partition_both_requested_and_forgotten_is_removed(sessions: Sessions) -> None:
-    session_id = sessions.create()
-    session = sessions.resume(session_id, 1, partitions_of(1, 2), [("t", 1)])
-    assert list(session.partitions) == [("t", 0), ("t", 2)]
-
-
-def test_a_session_without_partitions_is_closed(sessions: Sessions) -> None:
-    session_id = sessions.create()
-    assert sessions.resume(session_id, 1, forgotten=[("t", 0)]) is None
-    assert error_of(sessions, session_id, 2) is ErrorCode.fetch_session_id_not_found
 
 
 def test_a_session_created_empty_is_closed_unless_it_gets_a_partition(sessions: Sessions) -> None:
@@ -177,26 +135,6 @@ def test_a_response_contains_what_differs_from_the_last_one(
     assert session.update_response(partition, result) is expected
     if not (result.records or result.diverging or result.error):
         assert session.update_response(partition, result) is False, "the last one contained it"
-
-
-def test_each_response_contains_an_error_and_the_next_one_its_end(sessions: Sessions) -> None:
-    session = sessions.use(sessions.create())
-    partition = session.partitions["t", 0]
-    failed = found(0, -1, -1, error=ErrorCode.kafka_storage_error)
-    results = (failed, failed, found(0), found(0))
-    assert [session.update_response(partition, each) for each in results] == [
-        True,
-        True,
-        True,
-        False,
-    ]
-
-
-def test_a_partition_with_records_is_read_last_the_next_time(sessions: Sessions) -> None:
-    session = sessions.use(sessions.create(4))
-    for index, records in enumerate((b"", b"r", b"r", b"")):
-        session.update_response(session.partitions["t", index], found(index, records=records))
-    assert list(session.partitions) == [("t", 0), ("t", 3), ("t", 1), ("t", 2)]
 
 
 # --- slots and eviction

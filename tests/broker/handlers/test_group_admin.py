@@ -126,29 +126,14 @@ def test_each_group_is_deleted_once_or_gets_an_error(version: int) -> None:
     assert describe(broker, 6, "simple")[0].error_code is E.group_id_not_found
 
 
-def test_offset_delete_lists_unknown_partitions_first() -> None:
-    """The response has Kafka 4.3's order, and repeats partitions and topics."""
+def test_a_partition_whose_offset_is_deleted_twice_is_returned_twice() -> None:
     broker = BrokerHarness()
     broker.create_topic("t", 2)
-    broker.create_topic("u")
     broker.commit("g", "t", 0, 1)
-    unknown = E.unknown_topic_or_partition
-    assert delete_offsets(
-        broker, "g", ("u", (0,)), ("no", (0, 1)), ("t", (7, 0, -1, 0)), ("no2", ())
-    ) == (
+    assert delete_offsets(broker, "g", ("t", (1, 0, 1))) == (
         E.none,
-        [
-            ("no", [(0, unknown), (1, unknown)]),
-            ("t", [(7, unknown), (-1, unknown), (0, E.none), (0, E.none)]),
-            ("no2", []),
-            ("u", [(0, E.none)]),
-        ],
+        [("t", [(1, E.none), (0, E.none), (1, E.none)])],
     )
-    assert delete_offsets(broker, "g", ("t", ()), ("u", (0,)), ("u", (0,))) == (
-        E.none,
-        [("u", [(0, E.none)]), ("u", [(0, E.none)])],
-    )
-    assert delete_offsets(broker, "g") == (E.none, [])
 
 
 @pytest.mark.parametrize("leads", [True, False])

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from kohort.log.batch import HEADER, check, read_header, split
 from kohort.log.group_commit import Durability
 from kohort.log.records import records
-from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import DATA, NOW_MS, BrokerHarness, batch
 from support.log import NewRecord, build
 
@@ -105,21 +105,6 @@ def test_only_the_invalid_batch_of_a_request_is_rejected(broker: BrokerHarness, 
     assert broker.fetch("orders").high_watermark == 0
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"magic": 3}, "Invalid magic found in record: 3"),
-        ({"magic": -1}, "Invalid magic found in record: -1"),
-        ({"batch_length": 13}, "Record size 13 is less than the minimum record overhead (14)"),
-    ],
-)
-def test_the_message_about_a_malformed_batch_is_returned(
-    broker: BrokerHarness, fields: dict[str, int], message: str
-) -> None:
-    rejected = broker.produce("orders", with_header(batch(b"x"), **fields))
-    assert (rejected.error_code, rejected.error_message) == (ErrorCode.corrupt_message, message)
-
-
 @pytest.mark.parametrize("rest", [b"abc", batch(b"y")[:-1]])
 def test_an_incomplete_batch_after_a_batch_is_dropped(broker: BrokerHarness, rest: bytes) -> None:
     assert broker.produce("orders", batch(b"x") + rest).error_code is ErrorCode.none
@@ -135,17 +120,6 @@ def test_unknown_partitions_and_topics_are_rejected(broker: BrokerHarness) -> No
 def test_only_acks_0_1_and_all_are_valid(broker: BrokerHarness, acks: int) -> None:
     response = broker.produce("orders", batch(b"x"), acks=acks)
     assert response.error_code is ErrorCode.invalid_required_acks
-
-
-def test_the_framing_of_a_batch_is_checked_before_acks(broker: BrokerHarness) -> None:
-    two, wrong_checksum = batch(b"x") * 2, batch(b"x")[:-1] + b"?"
-    sent = {0: two, 1: wrong_checksum, 7: two}
-    responses = broker.send_produce("orders", sent, acks=2).response.responses[0]
-    assert [each.error_code for each in responses.partition_responses] == [
-        ErrorCode.invalid_record,
-        ErrorCode.invalid_required_acks,
-        ErrorCode.unknown_topic_or_partition,
-    ]
 
 
 @pytest.mark.parametrize("version", [3, 12, 13])
@@ -183,38 +157,10 @@ def test_a_batch_above_max_message_bytes_is_rejected(broker: BrokerHarness) -> N
     assert broker.produce("small", batch(b"x")).error_code is ErrorCode.none
 
 
-def test_zstd_is_rejected_before_version_7(broker: BrokerHarness) -> None:
-    sent = build([NewRecord(b"k", b"v", NOW_MS)], base_offset=0, codec=4)
-    old = broker.produce("orders", sent, version=6)
-    assert old.error_code is ErrorCode.unsupported_compression_type
-    assert broker.produce("orders", sent, version=7).error_code is ErrorCode.none
-
-
 def test_clients_cannot_produce_to_the_offsets_topic(broker: BrokerHarness) -> None:
     broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     response = broker.produce("__consumer_offsets", batch(b"x"))
     assert response.error_code is ErrorCode.invalid_topic_exception
-
-
-def test_a_transactional_batch_without_an_id_fails_the_whole_request(
-    broker: BrokerHarness,
-) -> None:
-    sent = with_header(
-        batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
-    )
-    asked = broker.send_produce("orders", {0: sent, 1: batch(b"good")})
-    error = ErrorCode.transactional_id_authorization_failed
-    responses = asked.response.responses[0].partition_responses
-    assert [each.error_code for each in responses] == [error, error]
-
-
-def test_a_transactional_batch_gets_the_error_of_an_unknown_producer(broker: BrokerHarness) -> None:
-    sent = with_header(
-        batch(b"x"), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0
-    )
-    broker.topics.ensure_coordinator_topic(TRANSACTION_TOPIC)
-    response = broker.produce("orders", sent, transactional_id="t")
-    assert response.error_code is ErrorCode.invalid_producer_id_mapping
 
 
 def test_log_append_time_rewrites_header_and_checksum(broker: BrokerHarness) -> None:

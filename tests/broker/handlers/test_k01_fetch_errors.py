@@ -126,27 +126,6 @@ def test_followers_are_rejected(
     assert result == [error, error, UNKNOWN]
 
 
-@pytest.mark.parametrize(
-    ("epoch", "error", "leader_id"),
-    [(-1, ErrorCode.not_leader_or_follower, 1), (0, ErrorCode.unknown_leader_epoch, -1)],
-)
-def test_the_error_of_a_follower_depends_on_its_leader_epoch(
-    broker: BrokerHarness, epoch: int, error: ErrorCode, leader_id: int
-) -> None:
-    topic = broker.topic()
-    partition = {"partition": 0, "partition_max_bytes": SIZE, "current_leader_epoch": epoch}
-    response = broker.send(
-        "Fetch",
-        16,
-        replica_state={"replica_id": 1},
-        session_epoch=-1,
-        topics=[{"topic_id": topic.id, "partitions": [partition]}],
-    ).response
-    (found,) = response.responses[0].partitions
-    assert (found.error_code, found.current_leader.leader_id) == (error, leader_id)
-    assert response.node_endpoints == ()  # followers know the brokers
-
-
 @pytest.mark.parametrize("version", [12, 18])
 @pytest.mark.parametrize(
     ("last_epoch", "offset", "error", "diverging"),

@@ -37,28 +37,6 @@ def listed(broker: BrokerHarness, *timestamps: int, version: int = 11, **fields:
     return only
 
 
-@pytest.mark.parametrize("version", range(1, 12))
-def test_earliest_and_latest_in_every_version(broker: BrokerHarness, version: int) -> None:
-    assert (
-        listed(broker, -2, version=version).offset,
-        listed(broker, -1, version=version).offset,
-    ) == (
-        0,
-        6,
-    )
-
-
-@pytest.mark.parametrize(
-    ("since_ms", "offset", "timestamp"),
-    [(0, 0, 1000), (1000, 0, 1000), (1001, 2, 3000), (3000, 2, 3000), (2500, 2, 3000)],
-)
-def test_a_timestamp_finds_the_first_record_that_is_not_older(
-    broker: BrokerHarness, since_ms: int, offset: int, timestamp: int
-) -> None:
-    got = listed(broker, NOW_MS + since_ms)
-    assert (got.offset, got.timestamp, got.leader_epoch) == (offset, NOW_MS + timestamp, 0)
-
-
 def test_a_timestamp_after_the_last_record_finds_none(broker: BrokerHarness) -> None:
     got = listed(broker, NOW_MS + 3001)
     assert (got.error_code, got.offset, got.timestamp, got.leader_epoch) == (0, -1, -1, -1)

@@ -124,14 +124,6 @@ def test_invalid_topic_names_are_rejected(name: str, allowed: bool) -> None:
     assert topic.error_code is ErrorCode.invalid_topic_exception
 
 
-def test_a_topic_whose_name_collides_with_another_is_not_created() -> None:
-    broker = BrokerHarness()
-    broker.create_topic("a.b")
-    (topic,) = metadata(broker, "a_b").topics
-    assert topic.error_code is UNKNOWN
-    assert broker.topics.get("a_b") is None
-
-
 def test_no_topic_is_created_with_more_replicas_than_there_are_nodes() -> None:
     """Kafka responds like this with default.replication.factor=3 and one broker."""
     broker = BrokerHarness({"default.replication.factor": "2"})

@@ -58,32 +58,6 @@ def test_each_filter_of_a_deletion_is_rejected(version: int, count: int) -> None
     ] * count
 
 
-def is_closed(api: str, **fields: Any) -> bool:
-    pending = BrokerHarness().send(api, 2, **fields)
-    assert pending.is_done
-    return pending.response is None and "UNKNOWN element" in pending.close_reason
-
-
-@pytest.mark.parametrize("code", [0, 99])
-@pytest.mark.parametrize(
-    "field", ["resource_type_filter", "pattern_type_filter", "operation", "permission_type"]
-)
-def test_a_filter_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
-    """This applies only to the code of UNKNOWN. Kafka accepts codes that it does not know."""
-    bad = {**ANY_ACL, field: code}
-    assert is_closed("DescribeAcls", **bad) is (code == 0)
-    assert is_closed("DeleteAcls", filters=[ANY_ACL, bad]) is (code == 0)
-
-
-@pytest.mark.parametrize("code", [0, 99])
-@pytest.mark.parametrize(
-    "field", ["resource_type", "resource_pattern_type", "operation", "permission_type"]
-)
-def test_an_acl_with_an_unknown_element_closes_the_connection(field: str, code: int) -> None:
-    creations = [ACL, {**ACL, field: code}]
-    assert is_closed("CreateAcls", creations=creations) is (code == 0)
-
-
 LIMIT = 10
 
 

@@ -45,46 +45,21 @@ def described(broker: BrokerHarness, *components: Any, strict: bool = False) -> 
 @pytest.mark.parametrize(
     ("entity", "ops", "message"),
     [
-        (ALICE, {RATE: 1024.5}, "producer_byte_rate cannot be a fractional value."),
         (ALICE, {RATE: 0.0}, "Quota producer_byte_rate must be greater than 0"),
-        (ALICE, {RATE: -1.0}, "Quota producer_byte_rate must be greater than 0"),
-        (ALICE, {RATE: 1e19}, "Proposed value for producer_byte_rate is too large for a LONG."),
-        (ALICE, {"nope": 1.0}, "Invalid configuration key nope"),
-        (
-            ALICE,
-            {"connection_creation_rate": 1.0},
-            "Invalid configuration key connection_creation_",
-        ),
-        ({"ip": "10.0.0.1"}, {RATE: 1.0}, "Invalid configuration key producer_byte_rate"),
-        (
-            {"ip": None},
-            {"connection_creation_rate": 3e9},
-            "Proposed value for connection_creation_rate is too large for an INT.",
-        ),
         (
             {"ip": "no such host"},
             {"connection_creation_rate": 5.0},
             "no such host is not a valid IP or resolvable host.",
         ),
-        (
-            {"ip": "10.0.0.1", "user": "alice"},
-            {"connection_creation_rate": 5.0},
-            "Invalid quota entity combination, IP entity shouldnot be combined with User or ",
-        ),
-        ({}, {RATE: 1.0}, "Invalid empty client quota entity"),
-        ({"planet": "mars"}, {RATE: 1.0}, "Unhandled client quota entity type: planet"),
-        ({"user": ""}, {RATE: 1.0}, "Empty user not supported"),
     ],
 )
 def test_invalid_quotas_are_rejected_with_kafkas_message(
     entity: Entity, ops: Ops, message: str
 ) -> None:
+    """The scenarios have the other messages."""
     broker = BrokerHarness()
-    (entry,) = alter(broker, (entity, {"request_percentage": 5.0, **ops}))
-    if "ip" in entity:
-        (entry,) = alter(broker, (entity, ops))
-    assert entry.error_code is ErrorCode.invalid_request
-    assert entry.error_message.startswith(message)
+    (entry,) = alter(broker, (entity, ops))
+    assert (entry.error_code, entry.error_message) == (ErrorCode.invalid_request, message)
     assert described(broker) == []
 
 
@@ -92,10 +67,7 @@ def test_invalid_quotas_are_rejected_with_kafkas_message(
     ("entity", "ops"),
     [
         (ALICE, {RATE: 9223372036854775807.0, "request_percentage": 0.5}),
-        ({"user": "bob", "client-id": None}, {"controller_mutation_rate": 1.5}),
-        ({"client-id": None}, {"consumer_byte_rate": 1024.0000001}),
         ({"ip": "localhost"}, {"connection_creation_rate": 1.0}),
-        ({"ip": None}, {"connection_creation_rate": 1.0}),
     ],
 )
 def test_valid_quotas_are_set_and_described(entity: Entity, ops: Ops) -> None:
@@ -103,22 +75,6 @@ def test_valid_quotas_are_set_and_described(entity: Entity, ops: Ops) -> None:
     (entry,) = alter(broker, (entity, ops))
     assert (entry.error_code, entry.error_message) == (ErrorCode.none, None)
     assert described(broker) == [(entity, ops)]
-
-
-def test_an_alteration_changes_only_its_keys() -> None:
-    broker = BrokerHarness()
-    alter(broker, (ALICE, {RATE: 1.0, "consumer_byte_rate": 2.0}))
-    alter(broker, (ALICE, {RATE: None, "request_percentage": 3.0, "nope": None}))
-    assert described(broker) == [(ALICE, {"consumer_byte_rate": 2.0, "request_percentage": 3.0})]
-    alter(broker, (ALICE, {"consumer_byte_rate": None, "request_percentage": None}))
-    assert described(broker) == []
-
-
-def test_validation_only_changes_nothing() -> None:
-    broker = BrokerHarness()
-    (entry,) = alter(broker, (ALICE, {RATE: 1.0}), validate_only=True)
-    assert entry.error_code is ErrorCode.none
-    assert described(broker) == []
 
 
 def test_an_entity_that_occurs_twice_is_altered_by_its_first_entry() -> None:

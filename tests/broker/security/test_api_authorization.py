@@ -269,10 +269,3 @@ def test_many_names_are_authorized_in_slices(each: Row) -> None:
     broker.run_loop()
     assert pending.is_muted
     assert pending.is_done
-
-
-@pytest.mark.parametrize("each", ROWS, ids=lambda each: f"{each.api}-{each.needs[0][0]}")
-def test_a_super_user_needs_no_acl(each: Row) -> None:
-    broker = a_broker()
-    broker.principal = user("root")
-    assert not set(errors(call(broker, each)))

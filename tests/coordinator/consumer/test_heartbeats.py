@@ -77,15 +77,10 @@ def test_changed_topics_are_detected_at_the_next_heartbeat(
 # --- epochs
 
 
-@pytest.mark.parametrize(("epoch", "relation"), [(1, "smaller"), (3, "greater")])
-def test_another_epoch_is_fenced(harness: CoordinatorHarness, epoch: int, relation: str) -> None:
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_another_epoch_is_fenced(harness: CoordinatorHarness, epoch: int) -> None:
     harness.consumer_join("a")
-    fenced = harness.consumer("a", epoch)
-    assert fenced.error_code is E.fenced_member_epoch
-    assert fenced.error_message == (
-        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by "
-        "the group coordinator (2). The member must abandon all its partitions and rejoin."
-    )
+    assert harness.consumer("a", epoch).error_code is E.fenced_member_epoch
     assert harness.events[-1].type is EventType.MEMBER_FENCED
 
 

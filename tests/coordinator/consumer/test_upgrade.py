@@ -14,11 +14,6 @@ from support.mixed_groups import (
 
 E = ErrorCode
 HALF, REST = {"orders": (0, 1)}, {"orders": (2, 3)}
-UNSUPPORTED = (
-    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
-    "default assignor before re-attempting the upgrade."
-)
-PREFIX = "Cannot upgrade classic group orders to consumer group because "
 
 
 @pytest.mark.parametrize("has_offsets", [False, True])
@@ -76,42 +71,11 @@ def test_a_sync_with_a_malformed_subscription_fails(harness: CoordinatorHarness)
 # --- rejected upgrades
 
 
-@pytest.mark.parametrize("policy", ["disabled", "downgrade"])
-def test_a_policy_may_forbid_upgrades(policy: str) -> None:
-    harness = CoordinatorHarness(
-        group_initial_rebalance_delay_ms=0, consumer_migration_policy=policy
-    )
-    (a,) = classic_group(harness, assignment(HALF))
-    refused = harness.consumer_join("c")
-    assert refused.error_code is E.group_id_not_found
-    assert refused.error_message == f"{PREFIX}online upgrade is disabled."
+def test_an_assignment_with_a_negative_version_is_malformed(harness: CoordinatorHarness) -> None:
+    (a,) = classic_group(harness, b"\xff\xff\0\0\0\1")
+    assert harness.consumer_join("c").error_code is E.group_id_not_found
     assert harness.heartbeat(a, 1) is E.none
     assert not harness.events_of(EventType.GROUP_CONVERTED)
-
-
-@pytest.mark.parametrize(
-    ("encoded", "error", "problem"),
-    [
-        (b"x", E.group_id_not_found, "the embedded consumer protocol is malformed."),
-        (b"\0\3", E.group_id_not_found, "the embedded consumer protocol is malformed."),
-        (b"\0\3\0\0\0\0", E.group_id_not_found, "the embedded consumer protocol is malformed."),
-        (b"\xff\xff\0\0\0\1", E.group_id_not_found, "the embedded consumer protocol is malformed."),
-        (b"share of A", E.unknown_server_error, None),
-        (
-            assignment(HALF, b"user data"),
-            E.group_id_not_found,
-            UNSUPPORTED,
-        ),
-    ],
-)
-def test_assignments_must_be_those_of_consumers(
-    harness: CoordinatorHarness, encoded: bytes, error: ErrorCode, problem: str | None
-) -> None:
-    (a,) = classic_group(harness, encoded)
-    refused = harness.consumer_join("c")
-    assert refused.error_code is error
-    assert refused.error_message == (None if problem is None else PREFIX + problem)
-    assert harness.heartbeat(a, 1) is E.none
 
 
 def test_a_refused_upgrade_ends_waiting_requests_but_no_sessions(

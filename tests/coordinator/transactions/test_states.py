@@ -248,39 +248,7 @@ def test_partitions_that_were_not_added_are_missing() -> None:
     assert set(harness.add(ORDERS, verify_only=True).missing) == {ORDERS}
 
 
-@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
-def test_timeouts_out_of_range_are_rejected(timeout_ms: int) -> None:
-    harness = TransactionHarness(max_timeout_ms=900_000)
-    assert harness.init(timeout_ms=timeout_ms).error is E.invalid_transaction_timeout
-    assert not harness.log
-    assert harness.init(timeout_ms=900_000).error is E.none
-
-
-def test_a_new_id_accepts_any_expected_producer() -> None:
-    harness = TransactionHarness()
-    first = harness.init(expected_id=0, expected_epoch=0)
-    assert (first.error, first.producer_epoch) == (E.none, 0)
-
-
 # --- retries of InitProducerId (KIP-360)
-
-
-def test_a_repeated_init_of_the_same_producer_does_not_bump_again() -> None:
-    harness = in_state(S.EMPTY, TXN_V1)
-    expected = {"expected_id": harness.metadata.producer_id, "expected_epoch": 0}
-    assert harness.init(**expected).producer_epoch == 1
-    again = harness.init(**expected)
-    assert (again.error, again.producer_epoch) == (E.none, 1)
-
-
-def test_an_init_with_an_epoch_before_the_last_is_fenced() -> None:
-    harness = in_state(S.EMPTY, TXN_V1)
-    producer_id = harness.metadata.producer_id
-    harness.init()
-    harness.init()
-    result = harness.init(expected_id=producer_id, expected_epoch=0)
-    assert result.error is E.producer_fenced
-    assert harness.metadata.producer_epoch == 2
 
 
 def test_a_repeated_init_after_a_restart_is_fenced() -> None:
@@ -304,22 +272,6 @@ def with_last_epoch(epoch: int = LAST_EPOCH) -> TransactionHarness:
     harness.log.append(last)
     harness.restart()
     return harness
-
-
-def test_after_the_last_epoch_an_init_gets_a_new_producer_id() -> None:
-    harness = with_last_epoch()
-    old = harness.metadata.producer_id
-    result = harness.init()
-    assert (result.error, result.producer_epoch) == (E.none, 0)
-    assert result.producer_id > old
-
-
-def test_a_repeated_init_after_the_last_epoch_gets_the_same_new_producer_id() -> None:
-    harness = with_last_epoch()
-    expected = {"expected_id": harness.metadata.producer_id, "expected_epoch": LAST_EPOCH}
-    first = harness.init(**expected)
-    assert first.producer_epoch == 0
-    assert harness.init(**expected) == first
 
 
 @pytest.mark.parametrize("commit", [True, False])
