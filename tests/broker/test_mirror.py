@@ -20,7 +20,7 @@ MIRROR = "offsets-log"
 PARTITIONS = 2
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kafka() -> Iterator[Kafka]:
     config = {"kohort.offsets.mirror": MIRROR, "offsets.topic.num.partitions": str(PARTITIONS)}
     with Kafka(config=config) as kafka:

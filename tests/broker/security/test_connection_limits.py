@@ -57,9 +57,6 @@ class LimitedBroker:
         self._stack.callback(writer.close)
         return Client(reader, writer)
 
-    async def advance(self, ms: int) -> None:
-        self.timers.advance(ms)
-
     def configure(self, resource: str = "", **texts: str) -> None:
         self.broker.node.topics.change(
             BrokerConfigRecord(
@@ -320,13 +317,13 @@ def test_an_active_connection_is_not_closed() -> None:
     assert broker.closed == [2]
 
 
-def test_ten_thousand_idle_connections_rarely_wake_the_event_loop() -> None:
+def test_a_thousand_idle_connections_rarely_wake_the_event_loop() -> None:
     broker = IdleBroker()
-    for number in range(10_000):
+    for number in range(1_000):
         broker.open(number)
-        broker.run(50)
+        broker.run(500)
     broker.run(700_000)
-    assert broker.closed == list(range(10_000)), "the one that is idle the longest first"
+    assert broker.closed == list(range(1_000)), "the one that is idle the longest first"
     assert broker.wakes <= 2 * CHECKS_PER_IDLE_TIME
 
 
