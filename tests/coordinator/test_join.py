@@ -7,27 +7,13 @@ from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinResult
 from kohort.offsets.records import GroupMetadata, GroupMetadataRecord
 from kohort.protocol.errors import ErrorCode
-from support.coordinator import GROUP, RANGE, CoordinatorHarness
+from support.coordinator import GROUP, CoordinatorHarness
 
 E = ErrorCode
-ROUNDROBIN = (("roundrobin", b"rr"),)
-BOTH = RANGE + ROUNDROBIN
 
 
 def rejected(error: ErrorCode, member_id: str = "") -> JoinResult:
     return JoinResult(error, -1, None, None, "", member_id, (), False)
-
-
-def test_a_dynamic_member_first_receives_its_id(harness: CoordinatorHarness) -> None:
-    ticket = harness.join(client="c")
-    assert harness.results[ticket] == rejected(E.member_id_required, "c-1")
-    assert harness.state is State.EMPTY
-
-
-def test_the_member_id_of_a_client_without_id_has_an_empty_prefix(
-    harness: CoordinatorHarness,
-) -> None:
-    assert harness.request_member_id(client=None) == "-1"
 
 
 @pytest.mark.parametrize(
@@ -81,16 +67,6 @@ def test_in_a_tie_the_preference_of_the_leader_decides(harness: CoordinatorHarne
     assert harness.group.protocol_name == "roundrobin"
 
 
-def test_a_later_rebalance_waits_until_pending_members_expire(harness: CoordinatorHarness) -> None:
-    (a,) = harness.stable_group(None)
-    harness.request_member_id(session_ms=6_000)
-    again = harness.join(a)
-    harness.advance(5_999)
-    assert again not in harness.results
-    harness.advance(1)
-    assert harness.results[again].generation_id == 2
-
-
 # --- rejoins
 
 
@@ -106,29 +82,7 @@ def test_an_unchanged_follower_receives_the_stable_generation_again(
     assert dict(harness.coordinator.deadlines) == before, "no timer has changed"
 
 
-@pytest.mark.parametrize(
-    "changed", [(("range", b"new"),), BOTH, ROUNDROBIN + RANGE], ids=["metadata", "more", "order"]
-)
-def test_a_follower_with_changed_protocols_starts_a_rebalance(
-    harness: CoordinatorHarness, changed: tuple[tuple[str, bytes], ...]
-) -> None:
-    _, b = harness.stable_group(None, None)
-    assert harness.join(b, protocols=changed) not in harness.results
-    assert harness.state is State.PREPARING_REBALANCE
-
-
 # --- group.max.size
-
-
-def test_an_empty_group_issues_member_ids_without_limit() -> None:
-    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=0, group_max_size=10)
-    ids = [harness.request_member_id() for _ in range(11)]
-    tickets = [harness.join(member_id) for member_id in ids]
-    harness.advance(0)
-    errors = [harness.results[ticket].error_code for ticket in tickets]
-    assert errors == [E.none] * 10 + [E.group_max_size_reached]
-    again = [harness.join(member_id, protocols=(("range", b"2"),)) for member_id in ids[:10]]
-    assert all(harness.results[ticket].generation_id == 2 for ticket in again)
 
 
 def test_a_group_over_the_limit_rejects_the_last_members_to_rejoin() -> None:

@@ -52,29 +52,6 @@ def test_a_member_that_expires_completes_the_first_rebalance() -> None:
     assert (harness.state, harness.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
 
 
-def test_a_pending_member_that_expires_completes_the_first_rebalance() -> None:
-    harness = CoordinatorHarness(group_initial_rebalance_delay_ms=20_000)
-    harness.request_member_id(session_ms=6_000)
-    a = harness.join_dynamic()
-    harness.advance(6_000)
-    assert harness.results[a].generation_id == 1
-
-
-def test_the_longest_rebalance_timeout_of_all_members_applies(harness: CoordinatorHarness) -> None:
-    first = [
-        harness.join_dynamic(rebalance_ms=ms, session_ms=1_000_000)
-        for ms in (10_000, 40_000, 20_000)
-    ]
-    harness.advance(0)
-    ids = [harness.results[ticket].member_id for ticket in first]
-    harness.sync_all(ids, 1)
-    a = harness.join(ids[0], rebalance_ms=10_000, session_ms=1_000_000)
-    harness.advance(39_999)
-    assert a not in harness.results
-    harness.advance(1)
-    assert harness.results[a].generation_id == 2
-
-
 def test_the_first_joined_member_replaces_a_missing_leader(
     harness: CoordinatorHarness,
 ) -> None:
@@ -132,10 +109,3 @@ def test_a_group_without_any_sync_is_empty_after_the_rebalance_timeout(
     harness.join_dynamic(session_ms=1_000_000), harness.join_dynamic(session_ms=1_000_000)
     harness.advance(60_000)
     assert (harness.state, harness.group.generation) == (State.EMPTY, 2)
-
-
-def test_the_sync_timer_is_cancelled_once_all_have_synced(harness: CoordinatorHarness) -> None:
-    harness.stable_group(None, None, session_ms=1_000_000)
-    assert harness.group.sync_timer not in harness.coordinator.deadlines
-    harness.advance(60_000)
-    assert harness.state is State.STABLE

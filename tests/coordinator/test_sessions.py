@@ -1,21 +1,10 @@
 """Heartbeats, sessions and LeaveGroup."""
 
-import pytest
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import Heartbeat, LeaveGroup
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import CoordinatorHarness
 
 E = ErrorCode
-
-
-def test_heartbeats_keep_a_member_alive(harness: CoordinatorHarness) -> None:
-    a, b = harness.stable_group(None, None)
-    for _ in range(5):
-        harness.advance(9_999)
-        assert harness.heartbeat(a, 1) is harness.heartbeat(b, 1) is E.none
-    harness.advance(10_000)
-    assert harness.state is State.EMPTY
 
 
 def test_commits_keep_a_member_alive_during_a_rebalance(
@@ -61,12 +50,3 @@ def test_a_group_that_all_have_left_is_empty(
     assert stored is not None
     assert (stored.protocol_type, stored.protocol_name, stored.leader) == ("consumer", None, None)
     assert stored.state_timestamp_ms == harness.now
-
-
-@pytest.mark.parametrize("member_id", ["", "m"])
-def test_the_empty_group_id_is_rejected(harness: CoordinatorHarness, member_id: str) -> None:
-    assert harness.call(Heartbeat("", 1, member_id, None)).error_code is E.invalid_group_id
-    harness.commit(("orders", 0, 5), group_id="")  # the group exists
-    assert harness.call(Heartbeat("", 1, member_id, None)).error_code is E.invalid_group_id
-    left = harness.call(LeaveGroup("", ()))
-    assert (left.error_code, left.members) == (E.invalid_group_id, ())
