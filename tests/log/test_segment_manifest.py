@@ -245,7 +245,7 @@ def run_workload(files: FaultyFiles, on_sync: Callable[[Log], None]) -> None:
     """Write manifests between appends, rolls, truncations, compactions, retention and openings.
     Batches that replace truncated ones have the same size but another timestamp."""
     log = Log.open(FOLDER, files, SMALL)
-    for turn in range(3):
+    for turn in range(2):
         for number in range(9):
             put(log, [(f"key {number % 3}", f"value {turn}")], NOW_MS + 100 * turn + number)
             if number % 3 == 0:
