@@ -72,7 +72,7 @@ def _check_store(store: str, properties: Mapping[str, str]) -> None:
         if store == "truststore":
             context.load_verify_locations(path)
         else:
-            # Without a password, OpenSSL would ask for that of an encrypted key.
+            # Without a password, OpenSSL would prompt for one if the key is encrypted.
             context.load_cert_chain(path, password=properties.get("ssl.key.password", ""))
     except OSError as error:  # kafka-python would retry until a timeout
         reason = getattr(error, "reason", None) or error.strerror

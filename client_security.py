@@ -79,7 +79,7 @@ PLAINTEXT: Final = Security()
 
 def read_security(file: str | None) -> Security:
     """Read a client properties file. Without a file, return plain text without authentication.
-    Raises ValueError, whose message is a sentence with the reason."""
+    Raises ValueError; its message is a sentence that states the reason."""
     if file is None:
         return PLAINTEXT
     try:

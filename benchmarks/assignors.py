@@ -1,4 +1,4 @@
-"""CPU time of assignments: our assignors, those of client libraries, and Java's."""
+"""CPU time of assignments by kohort's, client libraries' and Java's assignors."""
 
 import base64
 import contextlib

@@ -6,6 +6,6 @@ workload.py    the clients of a run;  run.py: a run, from creating the topic to 
   producer.py    a producer;  reader.py: fetches;  members.py: members of groups
   cluster.py     leaders and coordinators;  connection.py: one connection
 nemesis.py     disturbs the broker;  targets.py: brokers that can be disturbed
-analysis       finds the anomalies of a history with pure functions
+analysis       pure functions that find the anomalies in a history
 report.py      the result as text and JSON;  timeline.py: as SVG
 """

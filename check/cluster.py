@@ -1,4 +1,4 @@
-"""A client's view of the cluster: leaders of partitions, coordinators, a connection per node."""
+"""A client's view of the cluster: partition leaders, coordinators, a connection per node."""
 
 import asyncio
 from typing import Any, Final, NamedTuple
@@ -36,7 +36,7 @@ class UnknownTopic(NotSent):
 
 
 class Leader(NamedTuple):
-    """The leader of a partition. `epoch`: its leader epoch, -1 if the broker has none."""
+    """The leader of a partition. `epoch`: its leader epoch, -1 if the broker returns none."""
 
     node: int
     epoch: int

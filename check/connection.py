@@ -25,8 +25,8 @@ CONNECT_SECONDS: Final = 2.0
 # broker does not respond to earlier requests, so waiting longer is useless.
 RESPONSE_SECONDS: Final = 8.0
 
-# The versions whose requests and responses have the fields that the clients use, and that identify
-# topics by name. Kafka 3.0 has at least one version of each API.
+# The versions whose requests and responses contain the fields that the clients use, and identify
+# topics by name. Kafka 3.0 supports at least one of them for each API.
 VERSIONS: Final[Mapping[str, tuple[int, int]]] = {
     "AddOffsetsToTxn": (0, 3),
     "AddPartitionsToTxn": (0, 3),
@@ -131,8 +131,8 @@ class Connection:
         return self._receiving.done()
 
     async def request(self, api: str, *, version_max: int = 99, **fields: Any) -> Any:
-        """Send a request and return the response as kio's message. `fields` have kio's names;
-        fields that are not given have their defaults. Raises Disconnected; after a timeout, the
+        """Send a request and return the response as kio's message. `fields` use kio's names;
+        omitted fields take their defaults. Raises Disconnected; after a timeout, the
         connection is closed."""
         return await self._request(api, min(self.versions[api], version_max), fields)
 

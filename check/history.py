@@ -4,7 +4,7 @@ An operation has two positions in the order of all events: `began` (the request 
 `ended` (the response arrived, or the client gave up). One operation happened before another one
 only if it ended before the other began; otherwise they are concurrent, and the broker may have
 executed them in either order. The outcome is `ok`, `fail` (the broker guarantees that it had no
-effect) or `info` (unknown: a lost connection, a timeout). Jepsen's histories have the same types.
+effect) or `info` (unknown: a lost connection, a timeout). Jepsen's histories use the same types.
 
 A run has one topic, so a number identifies a partition. Values and the metadata of commits are
 unique, so every read shows which operation wrote the value.
@@ -15,17 +15,17 @@ from typing import Any, Final, Literal, NamedTuple
 
 Outcome = Literal["ok", "fail", "info"]
 
+# The description of an operation lists at most this many records.
 _TEXT_VALUES_MAX: Final = 4
 
 SUCCESSOR: Final = "-successor"
-"""The end of the name of a client's second producer, which fences its first one."""
-"""The description of an operation lists at most this many records."""
+"""The suffix of the name of a client's second producer, which fences the first."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Operation:
     """What a client did. `client`: the name of one client instance; the next instance after a crash
-    has another name. `ended`: None if the operation was pending at the end of the run."""
+    gets another name. `ended`: None if the operation was pending at the end of the run."""
 
     client: str
     began: int = 0
@@ -96,7 +96,7 @@ class Batch(NamedTuple):
 @dataclass(kw_only=True, slots=True, eq=False)
 class Poll(Operation):
     """One partition was fetched from `position`; the client continues at `next_position`. `node`:
-    the leader of the partition, in `leader_epoch` (-1 if the broker has none). `mode`: how the
+    the leader of the partition, in `leader_epoch` (-1 if the broker returns none). `mode`: how the
     client got the partition; `final` is a read of everything after the run. `batches`: recorded for
     final reads only."""
 

@@ -174,7 +174,7 @@ class Member:
 
     async def _record(self, operation: Operation, request: Awaitable[Any]) -> tuple[ErrorCode, Any]:
         """Send a request, and record the operation and its outcome. Return the error, and the
-        response or its part with the error. Raises Disconnected."""
+        response or the part of it that contains the error. Raises Disconnected."""
         self._history.begin(operation)
         try:
             response = await request

@@ -11,10 +11,10 @@ from .recorder import History
 from .targets import Disturb
 
 INTERVAL_SECONDS: Final = 1.5
-"""The average pause between two disturbances, in which clients can make progress, besides the
-duration of the last disturbance."""
+"""The average pause between two disturbances, so that clients can make progress; the duration of
+the last disturbance is added."""
 QUIET_SHARE: Final = 0.1
-"""The share of the run, at its end, without disturbances, so that the last operations succeed."""
+"""The share of the run that is left undisturbed at the end, so that the last operations succeed."""
 
 
 @asynccontextmanager

@@ -293,7 +293,7 @@ class Producer:
 
 
 def offset_of(operation: Commit) -> Fields:
-    """Return the partition and offset of a commit as requests contain them."""
+    """Return a commit's partition and offset in the form that requests use."""
     return Fields(
         partition_index=operation.partition,
         committed_offset=operation.offset,

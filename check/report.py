@@ -69,7 +69,7 @@ class Report:
         return ""
 
     def _too_little(self, name: str, kind: type[Operation], succeeded: int, least: int) -> str:
-        """Return a message that says that an operation succeeded too rarely. A longer run is
+        """Return a message saying that an operation succeeded too rarely. A longer run is
         recommended only if the broker rejected nothing."""
         errors = Counter(
             each.error for each in self.history if type(each) is kind and each.outcome == "fail"

@@ -76,7 +76,7 @@ async def run(options: Options, nemeses: Mapping[str, Disturb], history: History
 
 @contextmanager
 def _ended_by_interrupt(workload: Workload, history: History) -> Iterator[None]:
-    """Let Ctrl-C end the work, whose history is then analyzed. A second Ctrl-C ends the program."""
+    """Let Ctrl-C end the work; its history is then analyzed. A second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()
 
     def interrupted() -> None:

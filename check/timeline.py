@@ -48,7 +48,7 @@ MARGIN_SECONDS_MAX: Final = 1.0
 these limits, so that operations a few milliseconds apart do not share a pixel."""
 EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
-"""A file with this many bars has 5 MB."""
+"""A file with this many bars is 5 MB in size."""
 
 COLORS: Final = {
     Send: ("send", "#4c78a8"),
@@ -235,7 +235,7 @@ def _worker(client: str) -> str:
 
 
 def _tick_seconds(duration: float) -> float:
-    """Return the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that gives at most TICKS_MAX intervals."""
+    """Return the smallest of …, 0.1, 0.2, 0.5, 1, 2, … that yields at most TICKS_MAX intervals."""
     power: float = 10 ** math.floor(math.log10(duration / TICKS_MAX))
     return next(
         (each * power for each in (1, 2, 5) if each * power * TICKS_MAX >= duration), 10 * power

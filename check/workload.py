@@ -1,7 +1,7 @@
 """The clients of a run. A seed determines the random choices of each client. The times of the
 requests, and so their order and their responses, differ from run to run.
 
-Every worker replaces its client repeatedly. Half of the clients crash unless they end before: their
+Every worker replaces its client repeatedly. Half of the clients crash unless they end first: their
 connections are cut, possibly during a request.
 """
 
@@ -28,15 +28,15 @@ PROTOCOLS: Final = ("classic", "consumer")
 MEMBERS: Final = 3
 """The number of members of each group."""
 RECORDS_MAX: Final = 4
-"""The maximum number of records of a batch."""
+"""The maximum number of records in a batch."""
 TRANSACTION_STEPS_MAX: Final = 4
 CLIENT_STEPS: Final = 60
 """The average number of operations of a producer or reader."""
 MEMBER_STEPS: Final = 200
-"""The average number of operations of a member. Members have more operations than other clients,
-because after a crash, the rest of the group has to wait until the session has expired."""
+"""The average number of operations of a member. Members perform more operations than other clients,
+because after a crash, the rest of the group has to wait until the session expires."""
 LIFE_SECONDS_MIN: Final = 0.2
-"""The time in which a client that crashes can connect and begin its work."""
+"""The time that a client gets to connect and begin its work before it crashes."""
 RECONNECT_SECONDS: Final = 0.3
 """The pause between two clients of a worker while the broker is down."""
 STALL_CHANCE: Final = 0.01
@@ -49,7 +49,7 @@ FINISH_SECONDS: Final = 10.0
 
 
 Work = Callable[[str, Cluster, random.Random], Awaitable[None]]
-"""The work of one client, from its name, its view of the cluster, and its random numbers."""
+"""The work of one client, given its name, its view of the cluster, and its random numbers."""
 
 
 class Options(NamedTuple):
@@ -235,8 +235,8 @@ class Workload:
     def new_producer(
         self, client: str, cluster: Cluster, chance: random.Random, kind: str
     ) -> Producer:
-        """Return a producer. If transactional, it has the transactional id of its worker, so that
-        it fences the previous one."""
+        """Return a producer. If transactional, it uses its worker's transactional id, so that it
+        fences the previous producer."""
         transactional_id = None
         if kind == "transactional":
             transactional_id = f"{self.topic}-{client.partition('.')[0]}"

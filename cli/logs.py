@@ -15,8 +15,8 @@ from ..broker.config.broker_config import BrokerConfig
 from ..printable import printable, printable_json
 
 STDERR: Final = 2
-# Bytes of lines that may wait for the thread: a few thousand lines. Further lines are dropped and
-# counted.
+# Maximum size in bytes of the lines queued for the thread: a few thousand lines. Further lines are
+# dropped and counted.
 PENDING_BYTES_MAX: Final = 1024 * 1024
 # How long the remaining lines may take to be written when the broker stops.
 CLOSE_SECONDS: Final = 1.0

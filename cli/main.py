@@ -275,7 +275,7 @@ def _serve(commands: Commands) -> None:
     add("--security", metavar="PROTOCOL", help=text)
     text = "a user that can authenticate with SASL; may be repeated"
     add("--user", metavar="NAME:PASSWORD", action="append", help=text)
-    text = "a user that may do everything; all others may do what ACLs allow; may be repeated"
+    text = "a super user; all other users may do only what ACLs allow; may be repeated"
     add("--super-user", metavar="NAME", action="append", help=text)
     add("--nodes", metavar="N", help="nodes of the cluster, on ports P, P+1, … (default: 1)")
     add("--profile", metavar="NAME", help="API versions to serve (default: kafka-4.x)")
@@ -299,7 +299,9 @@ def _serve(commands: Commands) -> None:
     add("--config", metavar="FILE", type=Path, help="a server.properties file")
     override = add("-o", "--override", metavar="KEY=VALUE", action="append", default=[])
     override.help = "set one configuration key; repeatable"
-    text = "ignore configuration keys that neither kohort nor Kafka has; otherwise they are errors"
+    text = (
+        "ignore configuration keys that neither kohort nor Kafka defines, rather than reject them"
+    )
     add("--allow-unknown-config", action="store_true", help=text)
     add("--print-config", action="store_true", help="print all settings and their origins")
     text = "(default: info); debug logs every request"
@@ -332,7 +334,7 @@ def _conformance(commands: Commands) -> None:
     add("--only", metavar="PATTERN", action="append", default=[], help=text)
     text = "play only scenarios recorded with these settings, with which the broker was started"
     add("--settings", choices=CONFORMANCE_SETTINGS, help=text)
-    text = "a setting that the broker has, if it does not report it; may be repeated"
+    text = "a broker setting that the broker does not report; may be repeated"
     add("--assume", metavar="KEY=VALUE", action="append", default=[], help=text)
     text = "also compare error messages, and other fields next to an error code"
     add("--strict", action="store_true", help=text)

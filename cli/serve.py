@@ -33,20 +33,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kohort.serve")
 
-# With the 700 new objects of Python 3.11, garbage collections take 2 % of the time of pipelined
-# commits and 7 % of a rebalance of a thousand members. Pending requests have fewer objects than
-# this threshold, and reference counting frees them. A collection of the second generation (up to
-# 20,000 objects) takes 4 ms. With Python's default of every tenth collection, it would take 25 ms.
+# With Python 3.11's threshold of 700 new objects, garbage collection takes 2 % of the time of
+# pipelined commits, and 7 % of a rebalance of a thousand members. Pending requests hold fewer
+# objects than this threshold, and reference counting frees them. A collection of the second
+# generation (up to 20,000 objects) takes 4 ms. With Python's default of every tenth collection, it
+# would take 25 ms.
 GC_THRESHOLDS: Final = (10_000, 1)
-# A collection of all objects takes 100 ms per million of them, in one callback of the event loop.
-# Requests leave no reference cycles, so a full collection frees few objects. It runs at this
-# interval, and then freezes the remaining objects (gc.freeze), which later collections skip.
+# A full collection takes 100 ms per million objects, in one event loop callback.
+# It frees little, because requests leave no reference cycles. It runs at this interval and then
+# freezes the remaining objects (gc.freeze), so that later collections skip them.
 FULL_COLLECTION_SECONDS: Final = 600
 # A threshold that is never reached.
 NEVER: Final = 2**31 - 1
 # While a thread decodes or encodes a long request, the event loop waits up to this long for the GIL
-# after each wait for sockets. With Python's default of 5 ms, the slowest of 450 small requests
-# beside a busy thread took 13 to 69 ms; with this value, 3 to 8 ms.
+# after each wait for sockets. With Python's default of 5 ms, the slowest of 450 small requests took
+# 13 to 69 ms alongside a busy thread; with this value, 3 to 8 ms.
 SWITCH_SECONDS: Final = 0.000_5
 
 MIB: Final = 1024 * 1024
@@ -315,8 +316,8 @@ def _address(host: str, port: int | str) -> str:
 
 def collect_garbage_rarely(loop: asyncio.AbstractEventLoop) -> None:
     """Collect reference cycles without noticeable delays for clients."""
-    # Without this, a fifth of the time of a commit is spent on scanning objects that live as long
-    # as the process.
+    # Without this, a fifth of a commit's time is spent scanning objects that live as long as the
+    # process.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS, NEVER)
 

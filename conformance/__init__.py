@@ -7,7 +7,7 @@ script.py      what a scenario can do;  members.py, producers.py: the clients of
 recorder.py    sends a scenario's requests, and writes the transcript;  records.py: record batches
 transcript.py  responses without ids, addresses and orders that differ from run to run
 differences.py the first step in which two transcripts differ, and the fields that differ
-settings.py    settings of brokers that scenarios need
+settings.py    broker settings that scenarios need
 broker.py      a broker on which scripts run;  wire.py: connections to it
 player.py      plays scenarios concurrently
 snapshot.py    the state that scenarios can change on a broker: read before, restored afterwards

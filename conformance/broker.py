@@ -36,14 +36,14 @@ class ScriptBroker:
     """A broker with a single node, reached through the listener at `port`."""
 
     advertised_host = "127.0.0.1"
-    client_host = "/127.0.0.1"  # the scripts' host as the broker shows it, or a part of that
+    client_host = "/127.0.0.1"  # the scripts' host, or part of it, as the broker shows it
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.ports: tuple[int, ...] = (port,)  # the ports of all listeners
         self.topic_ids: dict[str, UUID] = {}  # by name
         self.initial_delay_ms = 0
-        """The delay of the first rebalance of a group. Scenarios that were recorded without the
+        """The initial rebalance delay of a group. Scenarios that were recorded without the
         delay wait until it ends."""
         self.node_id = NODE_ID
         self.epochs_ahead = 0
@@ -210,7 +210,7 @@ class RemoteBroker(ScriptBroker):
 
     @property
     def name(self) -> str:
-        """The broker's name in reports. `kohort` if it has settings of kohort."""
+        """The broker's name in reports. `kohort` if it reports kohort settings."""
         return KOHORT if any(key.startswith(f"{KOHORT}.") for key in self.settings) else "broker"
 
     async def inspect(self) -> None:
@@ -244,7 +244,7 @@ class RemoteBroker(ScriptBroker):
 
     async def _serves_telemetry(self) -> bool:
         """Return whether the broker responds to requests for client metrics, which Kafka does not
-        list unless a receiver of the metrics is configured."""
+        list unless a metrics receiver is configured."""
         client = await self.connect(None)
         client.versions = None
         try:

@@ -1,7 +1,7 @@
 """The recorder of a script: its connections, its requests, and their transcript.
 
-After each request, the transcript has the response, or says that the request is held back. It also
-has the responses to earlier requests that have arrived since.
+For each request, the transcript contains the response or says that the request is held back, and
+lists the responses to earlier requests that have arrived since.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ class Recorder:
         text: str | None = None,
         has_epochs: bool = False,
     ) -> Any:
-        """Send a request, and return `Step.response`. `text`: what the transcript has instead of
+        """Send a request, and return `Step.response`. `text`: what the transcript shows instead of
         the values; `has_epochs`: whether the request belongs to a KIP-848 group."""
         fields = text or ", ".join(f"{key} {shown(value)}" for key, value in values.items())
         request = f"{len(self.steps) + 1}. {client_id}: {api} v{version} "

@@ -35,9 +35,9 @@ AREAS: Final[Mapping[str, str]] = {
     "topic_authorization": "ACLs",
     "client_quotas": "quotas, SCRAM users",
     "scram_credentials": "quotas, SCRAM users",
-    "broker_configs": "configurations of brokers",
-    "telemetry": "metrics of clients (KIP-714)",
-    "api_versions": "versions of APIs, features",
+    "broker_configs": "broker configurations",
+    "telemetry": "client metrics (KIP-714)",
+    "api_versions": "API versions, features",
     "quorum": "quorum, features, reassignments",
     "reassignments": "quorum, features, reassignments",
 }

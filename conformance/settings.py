@@ -95,8 +95,8 @@ DEFAULTS: Final[Settings] = {
 """Kafka's defaults of the settings above."""
 
 GROUP_LEVEL: Final = {"group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms"}
-"""The settings that a group can have instead of the broker, with their names for groups. A scenario
-that needs the group's setting sets it on any broker that knows the setting."""
+"""The broker settings that can also be set per group, with their group-level names. A scenario that
+needs such a setting sets it for its group on any broker that supports it."""
 # These settings change responses in scenarios that were recorded with their defaults.
 GENERAL: Final = (
     AUTHORIZER,

@@ -219,8 +219,8 @@ ORDERS: Mapping[str, Orders] = {
     "WriteTxnMarkers": {"topics": ("name",), "partitions": ("partition_index",)},
 }
 OWN_TOPICS = ("topics", "name", ("G", "None", *TOPICS))
-# In responses that also have items of other scripts on the same broker: the list, the field, and
-# how the names of the script's own items begin.
+# For responses that also contain items of other scripts on the same broker: the list, the field,
+# and the name prefixes of the script's own items.
 OWN: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     "CreateTopics": OWN_TOPICS,
     "DeleteRecords": OWN_TOPICS,

@@ -54,7 +54,7 @@ def message_type(api: str, version: int, kind: str) -> Any:
 
 
 def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
-    """Return kio's class with other types of some fields."""
+    """Return kio's class with the types of some fields replaced."""
     changed = [
         (each.name, types[each.name], dataclasses.field(metadata=each.metadata))
         for each in dataclasses.fields(message_class)
@@ -65,8 +65,8 @@ def _with_types(message_class: Any, types: Mapping[str, Any]) -> Any:
 
 
 def request_of(api: str, version: int, values: Mapping[str, Any]) -> Any:
-    """Return kio's request. Fields without a value have the default of Kafka's schema, or are null,
-    zero or empty. Values for fields that this version does not have are omitted.
+    """Return kio's request. Fields without a value take the default from Kafka's schema, or are
+    null, zero or empty. Values for fields that this version lacks are omitted.
     Times are in milliseconds."""
     return message_of(message_type(api, version, "Request"), values)
 

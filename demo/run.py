@@ -1,7 +1,7 @@
 """A group of three consumers counts words, while a member leaves and the broker is killed.
 
-The exit code is 1 if a line is lost or another check fails. text.txt has 2,000 lines of sentences
-written for this demo, in the public domain (CC0).
+The exit code is 1 if a line is lost or another check fails. text.txt contains 2,000 lines of
+sentences written for this demo, in the public domain (CC0).
 """
 
 import contextlib
@@ -240,7 +240,7 @@ def check_results(
             demo.sent.get("acknowledged") == total
         ),
         f"all {total} lines were counted": set(demo.words) == set(range(total)),
-        "the counted words are those of the text": sum(demo.words.values(), Counter()) == words,
+        "the word counts match the text": sum(demo.words.values(), Counter()) == words,
         "every line was stored once": sum(end.values()) == total,
         "no acknowledged commit was lost by the kill": all(
             after.get(partition, 0) >= offset for partition, offset in before.items()

@@ -106,7 +106,8 @@ def _first_offsets(commits: pa.Table, table: CommitTable) -> Iterator[tuple[str,
 
 
 def _lags(committed: Slots, ended: Slots, points: int) -> list[int | None]:
-    """Return the lag of each slot. A commit has a lag; after it, the lag grows with the log end."""
+    """Return the lag of each slot. A commit stores its lag; after it, the lag grows with the log
+    end."""
     lags: list[int | None] = [None] * points
     for partition, commits in committed.items():
         offset = end = None

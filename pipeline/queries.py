@@ -33,7 +33,7 @@ _OF_RECORD = ("record_kind", "joined", "left", "replaced", "protocol", "member_l
 
 
 class GroupNotFound(Exception):
-    """The lake does not have the group. The message names similar groups."""
+    """The lake does not contain the group. The message names similar groups."""
 
 
 class Queries:
@@ -50,7 +50,8 @@ class Queries:
         return Queries(self._lake, groups)
 
     def missing(self, table: str, row: str) -> LakeError:
-        """Return the error of a lake that has a row in another table only."""
+        """Return the error for a lake in which this table lacks a row that another table
+        contains."""
         return self._lake.damaged(table, f"no row for {row}")
 
     # --- groups
@@ -61,7 +62,7 @@ class Queries:
         return sorted({name for table in tables for name in table.column("group").to_pylist()})
 
     def require(self, group: str) -> None:
-        """Raise GroupNotFound if the lake does not have the group."""
+        """Raise GroupNotFound if the lake does not contain the group."""
         names = self.names()
         if group in names:
             return

@@ -222,7 +222,7 @@ STATE_TABLES: Final[dict[str, Table]] = {
     ),
     # --- groups
     "state_generation": current(
-        "one of a group's newest records: those of the hour before the newest, and the last three",
+        "one of a group's newest records: from the hour before the newest, or among the last three",
         list(TABLES["silver_generation"].schema),
     ),
     "state_topic_id": current(

@@ -1,4 +1,4 @@
-"""Finds the anomalies of a history with pure functions, one for each kind of anomaly.
+"""Pure functions that find the anomalies in a history, one for each kind of anomaly.
 
 facts.py         the facts about each record, transaction and commit. Start here
 log.py           the log of a partition: lost, duplicate, misplaced, reordered records

@@ -21,7 +21,7 @@ from ..groups.errors import CommandError, UsageError
 HELP: Final = """\
 List, add and remove ACLs in any Kafka cluster with an authorizer.
 
-Flags, output and exit codes are the same as in kafka-acls of Kafka 4.3."""
+Flags, output and exit codes match those of kafka-acls in Kafka 4.3."""
 
 PATTERN_TYPES: Final = tuple(each.name for each in PatternType if each is not PatternType.UNKNOWN)
 RESOURCES: Final = {

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 class Cluster:
     """The ACLs of a cluster. All methods raise CommandError. kafka-python's public methods are not
-    used, because they lack the operation TwoPhaseCommit and the error messages of brokers."""
+    used, because they lack the TwoPhaseCommit operation and the brokers' error messages."""
 
     def __init__(self, admin: Any) -> None:
         self._manager = admin._manager
@@ -80,7 +80,8 @@ class Cluster:
             _check(result)
 
     def delete(self, pattern: Pattern, entries: Iterable[Entry]) -> None:
-        """Delete the pattern's ACLs with these entries; all of its ACLs if there are no entries."""
+        """Delete the pattern's ACLs with these entries, or all of its ACLs if `entries` is
+        empty."""
         request = _acls.DeleteAclsRequest
         filters = [
             request.DeleteAclsFilter(**_filter(pattern, entry)) for entry in (*entries,) or (None,)

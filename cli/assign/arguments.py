@@ -11,16 +11,16 @@ from ..errors import UserError
 from ..output import FORMATS
 
 HELP: Final = """\
-Compute the assignment that a group's leader would make or, with the assignors uniform and
-server-range, the broker in a group of the consumer protocol. Needs neither a group nor a broker.
+Compute an assignment as a group's leader would or, with the assignors uniform and server-range, as
+the broker would for a group of the consumer protocol. Needs neither a group nor a broker.
 
     kohort assign --assignor sticky --topic t0=3 --topic t1=3 --member C0=t0,t1 --member C1=t0,t1
 
-With --before FILE, members own the partitions of a previous assignment: FILE is the output of
---format json. Kept and moved partitions are then printed as well. With --cases FILE, each line of
-FILE is a case as a JSON object, for which one line is printed (docs/assign.md)."""
+With --before FILE, the output of an earlier --format json, members already own the partitions of
+that assignment, and kept and moved partitions are printed as well. With --cases FILE, each line of
+FILE is one case as a JSON object, and produces one line of output (docs/assign.md)."""
 
-# With --cases, each line contains the whole case, and results have only one format.
+# With --cases, each line contains the whole case, and there is only one output format.
 NOT_WITH_CASES: Final = (
     "assignor", "topic", "member", "rack", "replica-racks", "before", "explain", "format", "svg",
 )  # fmt: skip

@@ -16,7 +16,7 @@ from ...assignors.explain import Move, compare, moves
 from ...assignors.model import Assignment, Assignor, Subscription, TopicPartition, Topics
 from ...assignors.resolve import AssignorNameTaken, AssignorNotFound, NotAnAssignor, resolve
 
-# Kafka's largest test of its assignors has 1,000,000 partitions and 2,000 members
+# Kafka's largest assignor test uses 1,000,000 partitions and 2,000 members
 # (AbstractStickyAssignorTest.testLargeAssignmentAndGroupWithUniformSubscription).
 PARTITIONS_MAX: Final = 1_000_000
 MEMBERS_MAX: Final = 10_000

@@ -40,7 +40,7 @@ GAP: Final = 2
 class GridRow:
     member: str
     left: bool
-    """True if only the previous assignment has the member."""
+    """True if only the previous assignment contains the member."""
     count: int
     cells: Mapping[TopicPartition, Cell]
 

@@ -189,7 +189,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--control-token",
         metavar="TOKEN",
         default=os.environ.get(TOKEN_VARIABLE),
-        help=f"the token of the control API, if it has one (default: ${TOKEN_VARIABLE})",
+        help=f"the control API token, if one is required (default: ${TOKEN_VARIABLE})",
     )
     parser.set_defaults(module="ctl.client")
     commands = parser.add_subparsers(dest="ctl", metavar="COMMAND", required=True)

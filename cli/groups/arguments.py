@@ -38,7 +38,7 @@ NOT_EXECUTED: Final = (
 HELP: Final = """\
 List, describe and delete consumer groups, and reset their offsets, in any Kafka cluster.
 
-Flags, tables, messages and exit codes are the same as in kafka-consumer-groups of Kafka 4.3. If the
+Flags, tables, messages and exit codes match those of kafka-consumer-groups in Kafka 4.3. If the
 cluster returns an error, the exit code is 0, or 1 with --format json or csv. If no broker responds
 within --timeout, the exit code is 1."""
 

@@ -14,7 +14,7 @@ from .reset_offsets import selected_groups
 from .tables import Output
 
 REBALANCING: Final = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-# Errors in an OffsetDelete response: those of the group, and those of single partitions.
+# Errors in an OffsetDelete response: for the group, and for single partitions.
 GROUP_ERRORS: Final = {
     "INVALID_GROUP_ID", "GROUP_ID_NOT_FOUND", "GROUP_AUTHORIZATION_FAILED", "NON_EMPTY_GROUP",
 }  # fmt: skip

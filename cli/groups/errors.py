@@ -67,7 +67,7 @@ _ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     ),
     128: ("INVALID_REGULAR_EXPRESSION", "The regular expression is not valid."),
 }
-# Java classes whose names cannot be derived from the names of the errors.
+# Java classes whose names cannot be derived from the error names.
 _EXCEPTIONS: Final = {
     "CLUSTER_AUTHORIZATION_FAILED": "ClusterAuthorizationException",
     "TOPIC_AUTHORIZATION_FAILED": "TopicAuthorizationException",

@@ -113,7 +113,7 @@ def find_logs(
 
 
 def size_of(logs: Iterable[PartitionLog]) -> int:
-    """Return the total bytes of all segments, without segments that are being deleted."""
+    """Return the total size in bytes of all segments that are not being deleted."""
     size = 0
     for log in logs:
         with suppress(FileNotFoundError):

@@ -118,7 +118,7 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
         if not dry_run:
             for name in rewrite(damage, files):
                 print(f"    kept in {name}")
-    # Another segment of the log may have newer records of the lost keys.
+    # Another segment of the log may contain newer records with the lost keys.
     _print_impact(PartitionLog(log.folder), damages, files)
 
 

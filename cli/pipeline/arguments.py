@@ -15,8 +15,8 @@ of Parquet files, which `kohort why`, `timeline`, `lag`, `storms` and `report` q
 RUN: Final = """\
 Read the new part of the log into the lake, batch by batch, and exit; with --follow, keep running.
 
-Batches are atomic: if the command is killed, the lake has all complete batches, and the next run
-continues after them. Ctrl-C stops the command after the current batch, a second Ctrl-C at once."""
+Batches are atomic: if the command is killed, the lake contains all complete batches, and the next
+run continues after them. Ctrl-C stops the command after the current batch, a second one at once."""
 
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 

@@ -147,7 +147,7 @@ class StopSignals:
             self._stopping.set()
             raise KeyboardInterrupt
         if self._stopping.is_set:
-            text = "stopped within a batch: the lake has only complete batches"
+            text = "stopped within a batch: the lake contains only complete batches"
             print(text, file=sys.stderr, flush=True)
             # An exception would make py4j print a traceback. The JVM exits when its standard input
             # is closed.

@@ -10,7 +10,7 @@ from ...printable import shortened
 HELP: Final = """\
 List and describe transactions in any Kafka cluster, and find and abort hanging ones.
 
-Flags, output and exit codes are those of Kafka 4.3's kafka-transactions:
+Flags, output and exit codes match those of kafka-transactions in Kafka 4.3:
 
     kohort transactions --bootstrap-server 127.0.0.1:9092 list"""
 

@@ -101,7 +101,7 @@ class Transactions:
 
     def describe(self, what: str, transactional_id: str) -> Any | None:
         """Return kafka-python's description, or None if the id does not exist."""
-        # For several ids, kafka-python would describe none if one of them does not exist.
+        # Given several ids, kafka-python describes no transaction if one of the ids does not exist.
         describe = partial(self._admin.describe_transactions, [transactional_id])
         try:
             return self._send(what, describe)[transactional_id]

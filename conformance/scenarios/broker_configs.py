@@ -1,4 +1,4 @@
-"""Configurations of brokers, their loggers and subscriptions to metrics."""
+"""Configurations of brokers and broker loggers, and client metrics subscriptions."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -1,5 +1,5 @@
-"""AlterClientQuotas, DescribeClientQuotas; topics beyond the quota of a client. Throttle times are
-not compared, because they depend on the time between requests."""
+"""AlterClientQuotas, DescribeClientQuotas; topic creation beyond a client's quota. Throttle times
+are not compared, because they depend on the time between requests."""
 
 from typing import Any
 

@@ -103,7 +103,7 @@ async def a_session_is_closed_replaced_or_unknown(s: Script) -> None:
     await one.fetch(session_id=id_, session_epoch=1)
     await one.fetch({0: 0}, session_id=id_, session_epoch=0)
     id_ = one.session_id
-    # A full request replaces the session whose id it has.
+    # A full request replaces the session whose id it contains.
     await one.fetch({0: 0}, session_id=id_, session_epoch=0)
     await one.fetch(session_id=id_, session_epoch=1)
     await one.fetch(session_id=0, session_epoch=-1)

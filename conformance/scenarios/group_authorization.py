@@ -1,4 +1,4 @@
-"""The permissions for requests of group members and administrators of groups."""
+"""The permissions for requests of group members and group administrators."""
 
 from uuid import UUID
 

@@ -22,7 +22,7 @@ def upsertion(
 
 
 async def alter(s: Script, *upsertions: dict[str, Any], **deletions: tuple[int, ...]) -> None:
-    """Send AlterUserScramCredentials. `deletions`: mechanisms, by the end of the user's name."""
+    """Send AlterUserScramCredentials. `deletions`: mechanisms, by user name suffix."""
     deleted = [
         {"name": f"{s.group}-{name}", "mechanism": mechanism}
         for name, mechanisms in deletions.items()

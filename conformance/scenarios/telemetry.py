@@ -1,6 +1,7 @@
-"""GetTelemetrySubscriptions and PushTelemetry of a broker without a receiver of metrics.
+"""GetTelemetrySubscriptions and PushTelemetry on a broker without a metrics receiver.
 
-A connection (in these scripts, a client id) has one client instance, which ends with it.
+A connection (in these scripts, a client id) has one client instance, which ends with the
+connection.
 """
 
 from functools import partial

@@ -85,7 +85,7 @@ def _revoked_then_returned(
 
 def skews(history: GroupHistory) -> list[Skew]:
     """Return, for each record with members, one row for all topics (topic None) and one per topic.
-    Records with an assignment that cannot be decoded have no rows."""
+    Records whose assignment cannot be decoded yield no rows."""
     index = HistoryIndex(history)
     rows: list[Skew] = []
     for number, record in enumerate(index.records):

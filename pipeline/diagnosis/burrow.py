@@ -18,8 +18,8 @@ MIN_DISTANCE_MS: Final = 1_000
 
 
 def merged(commits: Sequence[Commit]) -> list[Commit]:
-    """Merge commits that are less than MIN_DISTANCE_MS apart. A merged commit has the later offset
-    and the earlier time; otherwise frequent commits would all be merged into one."""
+    """Merge commits that are less than MIN_DISTANCE_MS apart. A merged commit combines the later
+    offset with the earlier time; otherwise frequent commits would all be merged into one."""
     kept: list[Commit] = []
     for commit in commits:
         if kept and commit.commit_ms - kept[-1].commit_ms < MIN_DISTANCE_MS:

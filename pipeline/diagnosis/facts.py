@@ -44,7 +44,7 @@ class GroupFacts(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the group had members and has none."""
+        """Whether the group had members but no longer has any."""
         if self.consumer is not None:
             return not self.consumer.members
         newest = self.generation

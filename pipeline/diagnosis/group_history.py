@@ -13,8 +13,8 @@ OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). Its groups have this name in
-place of that of an assignor."""
+"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). Its groups store this name
+in place of an assignor's."""
 
 FIRST_EPOCH: Final = 2
 """The first epoch in the log of a new consumer group: the first member increases it from 1 to 2."""
@@ -104,8 +104,8 @@ class Generation(NamedTuple):
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether rebalancing is cooperative, judged by the protocol's name or by partitions owned
-        when members join, which members of an eager protocol never have (KIP-429)."""
+        """Whether rebalancing is cooperative, judged by the protocol's name, or by partitions that
+        members own when they join (never the case with an eager protocol, KIP-429)."""
         if self.is_consumer_group:
             return True
         return "cooperative" in (self.protocol or "") or any(m.owned for m in self.members)

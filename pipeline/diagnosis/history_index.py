@@ -266,8 +266,8 @@ class HistoryIndex:
             if position is None:
                 idle.append(False)  # it may have committed before the history begins
                 continue
-            # Log ends only increase. If records existed before the span, they still exist; if a
-            # sample from its second half, or later, has none, there were none before either.
+            # Log ends only increase: records that existed before the span still exist, and if a
+            # sample from its second half or later shows no records, none existed earlier.
             if last and ends[last - 1].log_end > position:
                 return True
             late = bisect_right(ends, (since_ms + until_ms) // 2, key=_SAMPLED)

@@ -121,7 +121,7 @@ def _static_replaced(case: RebalanceCase) -> Explanation | None:
 
 
 def _protocol_changed(case: RebalanceCase) -> Explanation | None:
-    """Rule 5: the assignor is not the one of the previous generation, or the group was converted
+    """Rule 5: the assignor differs from the previous generation's, or the group was converted
     from or to the consumer protocol (KIP-848). Confidence: high."""
     before, after = case.transition.before, case.transition.after
     if before is None or not before.members or before.protocol == after.protocol:

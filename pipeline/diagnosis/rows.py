@@ -154,7 +154,7 @@ class GroupStatus(NamedTuple):
     state_inferred: str
     members: int
     partitions: int
-    unassigned: int | None  # None: unknown, as a topic of the group is known only by its id
+    unassigned: int | None  # None: unknown, because a topic of the group is known only by its id
     total_lag: Long | None
     max_lag: Long | None
     max_lag_topic: str | None

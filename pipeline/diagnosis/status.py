@@ -45,8 +45,8 @@ PAUSED_MS: Final = 10_000
 
 @dataclass(frozen=True)
 class CurrentGroup:
-    """A group at `as_of_ms`, whose newest record is `generation`. `state`: from `state_of`, or of
-    `consumer`, which is set for a consumer group."""
+    """A group at `as_of_ms`, whose newest record is `generation`. `state`: from `state_of` or, for
+    a consumer group, from `consumer` (otherwise None)."""
 
     cluster: str
     group: str
@@ -58,7 +58,7 @@ class CurrentGroup:
     @cached_property
     def knows_owners(self) -> bool:
         """Whether every owner is known. A consumer group's topic may be known only by its id, and
-        an older lake has no members of consumer groups."""
+        older lakes do not contain the members of consumer groups."""
         if self.consumer is None or not self.consumer.members:
             return True
         return self.generation is not None and not self.generation.unresolved_topics
@@ -93,7 +93,8 @@ def state_of(
 def group_status(
     now: CurrentGroup, partitions: Sequence[PartitionStatus], rebalances: Sequence[Rebalance]
 ) -> GroupStatus:
-    """Return the status of a group. `rebalances` has at least the rebalances of the last hour."""
+    """Return the status of a group. `rebalances` contains at least the rebalances of the last
+    hour."""
     members = len(now.generation.members) if now.generation is not None else 0
     protocol = None if now.generation is None else now.generation.protocol
     if now.consumer is not None:
@@ -226,7 +227,8 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
 
 
 def _log_start(window: PartitionWindow) -> int | None:
-    """Return the log start of the newest sample that has one. Samples of past times have none."""
+    """Return the log start from the newest sample that includes it; samples of past times do
+    not."""
     starts = (end.log_start for end in reversed(window.log_ends) if end.log_start is not None)
     return next(starts, None)
 

@@ -63,7 +63,7 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     clients = {row.instance_id or f"{row.client_id} {row.client_host}" for row in left}
     clients |= {row.client_id for row in rows if row.client_id} - {row.client_id for row in left}
     pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
-    # The cause of a rejoin is that of the exit.
+    # A rejoin is counted under the cause of the exit.
     causes = Counter(cause_of_rejoin(row) or row.cause for row in rows)
     return Storm(
         cluster=rows[0].cluster,

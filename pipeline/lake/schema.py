@@ -60,8 +60,8 @@ def conform(name: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
 
 
 def verified_rows(name: str, file: Path) -> int:
-    """Return the number of rows in a file. Raises SchemaMismatch for a null where the table has
-    none, which Spark writes."""
+    """Return the number of rows in a file. Raises SchemaMismatch for a null in a non-nullable
+    column, which Spark does not reject."""
     with pq.ParquetFile(file) as parquet:
         footer = parquet.metadata
     not_null = {field.name for field in table_of(name).schema if not field.nullable}
@@ -73,8 +73,8 @@ def verified_rows(name: str, file: Path) -> int:
 
 
 def time_range(folder: Path, column: str) -> tuple[datetime, datetime] | None:
-    """Return the first and last time in a column of a batch's folder, from footers, or None if it
-    has no times."""
+    """Return the first and last time in a column of a batch's folder, from file footers; None if
+    there are no times."""
     bounds: list[datetime] = []
     for file in folder.glob("*.parquet"):
         with pq.ParquetFile(file) as parquet:

@@ -30,8 +30,8 @@ COMPRESSION: Final = "zstd"  # as in Spark's configuration, session.py
 # most likely a notebook and can reopen the lake.
 GRACE_S: Final = 300.0
 
-# A folder of a million rows has about ten megabytes, so opening it takes little time compared with
-# reading it.
+# A folder of a million rows takes about ten megabytes, so opening it is fast compared with reading
+# it.
 SMALL_ROWS: Final = 1_000_000
 # If every n folders are merged, each row is copied once per n batches. With 32, a day of batches
 # every half minute leaves at most 32 folders per table; merging takes about one percent of the

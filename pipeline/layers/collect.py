@@ -1,7 +1,7 @@
 """The parts of group histories, collected from many tables into one DataFrame.
 
-Each row has one part, in the column named after the part; its other columns are null. All rows of a
-group are processed in one task, so the size of every part is limited.
+Each row contains one part, in the column named after the part; the other columns are null. All rows
+of a group are processed in one task, so the size of every part is limited.
 """
 
 from datetime import datetime, timedelta
@@ -22,8 +22,8 @@ from .generations import GROUP_KEY, newest_rows, with_topic_names
 # nothing to read. Of the other minutes, only the first sample is collected.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
-# Maximum number of event log lines in one history, of about a kilobyte each. There may be many
-# rejected commits, so the newest lines are kept.
+# Maximum number of event log lines (about a kilobyte each) in one history. Because there may be
+# many rejected commits, only the newest lines are kept.
 _EVENTS_MAX: Final = 20_000
 
 _MEMBERS: Final = """transform(member_list, m -> struct(m.member_id, m.instance_id, m.client_id,

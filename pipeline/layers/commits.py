@@ -90,8 +90,8 @@ def _sizes(batch: Batch) -> dict[int, int]:
 
 
 class _Partitions(NamedTuple):
-    """Rows of some partitions of the offsets topic: those from before this batch, and those that it
-    has written."""
+    """Rows of some partitions of the offsets topic: from before this batch, and written by this
+    batch."""
 
     before: Lake
     written: Lake

@@ -1,9 +1,9 @@
 """silver_generation: each GroupMetadata record compared with the previous one, in log order.
 Consumer groups (KIP-848) are compared in the same way, as rows from epochs.py.
 
-`state_generation` has the newest rows of each group from earlier batches. The group's first record
-in a batch is compared with the last of these rows. `state_consumer` has the newest record of each
-key of a consumer group, undecoded, with which the next batch continues.
+`state_generation` contains each group's newest rows from earlier batches. The group's first record
+in a batch is compared with the last of these rows. `state_consumer` contains the newest record of
+each consumer group key, undecoded, for the next batch to continue from.
 """
 
 from collections.abc import Mapping
@@ -192,7 +192,7 @@ def _columns_of_record(records: DataFrame) -> DataFrame:
 def _without_conversions(rows: DataFrame) -> DataFrame:
     """Drop the tombstone of a group that was converted to the other protocol. After such a
     tombstone, the group's next record has the same timestamp. If compaction has removed that
-    record, the next record is one of a consumer group. `rows` have `last_gap`."""
+    record, the next record is one of a consumer group. `rows` must include `last_gap`."""
     in_order = Window.partitionBy(*_IN_LOG, "group").orderBy("log_offset")
     later = F.lead(
         F.struct(

@@ -21,7 +21,7 @@ _TOPIC: Final = ["topic", "partition"]
 
 
 class _Points(NamedTuple):
-    """The known points (time, log end) of each log, each with the next one."""
+    """The known points (time, log end) of each log, each paired with the next one."""
 
     key: Ints
     at_ms: Ints

@@ -22,7 +22,7 @@ _KEY: Final = [*GROUP_KEY, "topic", "partition"]
 _OWNER: Final = ["member_id", "instance_id", "client_id", "client_host"]
 _NAMES: Final = TABLES["silver_ownership"].schema.names
 # Identity across restarts: the instance id; else client id and host, unless another member of the
-# record has the same ones (threads of one process); else the member id.
+# record shares both (threads of one process); else the member id.
 _IDENTITY: Final = """transform(member_list, m -> struct(m, coalesce(
     concat('i ', m.instance_id),
     CASE WHEN size(filter(member_list, o -> o.client_id = m.client_id

@@ -1,5 +1,5 @@
 """Tables that Arrow computes and writes, in Spark tasks or, if there are few rows, in this process.
-Each task has a share of the work, and writes its own files.
+Each task processes a share of the work, and writes its own files.
 
 Passing a record through Spark's rows and back into columns would take seven times as long.
 """

@@ -83,7 +83,8 @@ def tables(batch: Batch) -> dict[str, DataFrame]:
 
 
 def _parts(batch: Batch, now_ms: int) -> DataFrame:
-    """Return the input of the rules. Each row has one part, in the column named after the part."""
+    """Return the input of the rules. Each row contains one part, in the column named after the
+    part."""
     samples = _current_samples(batch.new("state_log_end"), batch.now)
     windows = (
         # A group may be in two partitions of the offsets topic if partitions were added. The one

@@ -37,7 +37,7 @@ from .panels import TimeScale, sparkline
 
 # A section takes up to 150 kB and a second to create; a page with forty sections opens instantly.
 SECTIONS_MAX: Final = 40
-# The other groups have one line each, about 100 kB in total.
+# The other groups take one line each, about 100 kB in total.
 LINES_MAX: Final = 500
 STORMS_MAX: Final = 50
 # Rows of a group's tables; `kohort lag` and `kohort timeline` show all partitions and changes.
@@ -108,7 +108,7 @@ def _sorted_groups(queries: Queries) -> list[GroupOverview]:
 
 
 def _scale(queries: Queries) -> TimeScale:
-    assert queries.as_of is not None  # a lake with groups has read records
+    assert queries.as_of is not None  # if the lake contains groups, records have been read
     begin = max(queries.began() or queries.as_of, queries.as_of - SPAN_MAX_MS)
     return TimeScale(min(begin, queries.as_of - SPAN_MIN_MS), queries.as_of)
 

@@ -7,6 +7,6 @@ decoding.py         record batches to Arrow, for every source;  batches.py: batc
   vectorized.py     OffsetCommit records with numpy
   records.py        any record, one by one
 log_ends.py         samples of the start and end offsets of topics' logs
-events.py           the coordinator's event log;  topic_ids.py: names of topics by id
+events.py           the coordinator's event log;  topic_ids.py: topic names by id
 datasource.py       the Spark format `kohort`
 """

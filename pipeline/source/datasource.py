@@ -22,8 +22,8 @@ topics                 ends: names, separated by commas
 sinceTimestamp         ends: milliseconds; past times are also sampled, from this time on
 untilTimestamp         ends: milliseconds; the end of this time span (default: now)
 
-The offsets of a stream, also in its checkpoint, have the form of startingOffsets. They do not
-identify the log: after the topic has been recreated, start with a new checkpoint.
+A stream's offsets, including those in its checkpoint, use the format of startingOffsets. They do
+not identify the log: after the topic has been recreated, start with a new checkpoint.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Samples of the start and end offsets of topics' logs, from a broker or a folder. Lag is computed
 from these samples.
 
-A sample of a past time has the offset of the first record at or after it, as in ListOffsets.
-Sampling times are multiples of a period, so that the samples of consecutive calls fit together.
+A sample of a past time contains the offset of the first record at or after that time, as in
+ListOffsets. Sampling times are multiples of a period, so that the samples of consecutive calls fit
+together.
 """
 
 import time

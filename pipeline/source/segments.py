@@ -161,7 +161,7 @@ def indexed(path: Path, file: File, *, offset: int = 0, position: int = 0) -> in
     # The index of a live segment is preallocated and ends with zeros.
     back = np.flatnonzero(np.diff(positions) <= 0)
     used = int(back[0]) + 1 if len(back) else len(positions)
-    # An entry has the last offset of the batch at its position.
+    # An entry contains the last offset of the batch at its position.
     before = np.searchsorted(entries["offset"][:used].astype(np.int64), offset)
     at_or_before = np.searchsorted(positions[:used], position, side="right")
     number = max(int(before), int(at_or_before)) - 1

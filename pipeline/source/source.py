@@ -53,8 +53,8 @@ class Source(Protocol):
         long to wait for the first response. Also raises ClusterUnreachable."""
 
     def topic_ids(self) -> dict[str, str]:
-        """Return the names of the topics that exist, by id as Kafka prints it. Of a copy of some
-        partitions, only their topics are known."""
+        """Return the names of the topics that exist, by id as Kafka prints it. For a copy of some
+        partitions, only the topics of these partitions are known."""
 
     def log_ends(self, topics: Collection[str] | None, past: TimeSpan | None) -> Iterator[LogEnd]:
         """Yield samples of all partitions of these topics (None: all). Topics that do not exist are

@@ -1,4 +1,4 @@
-"""Names of topics by topic id, from a data folder. Records of consumer groups (KIP-848)
+"""Topic names by topic id, from a data folder. Records of consumer groups (KIP-848)
 identify topics by id."""
 
 from collections.abc import Iterator

@@ -23,12 +23,12 @@ CLIENT_ID: Final = "kohort-pipeline"
 # The clients' socket.connection.setup.timeout.ms and request.timeout.ms.
 CONNECT_SECONDS: Final = 10.0
 RESPONSE_SECONDS: Final = 30.0
-# A batch is no larger than the request that produced it. A response has at least one batch, even if
-# it is larger than the requested bytes.
+# A batch is no larger than the request that produced it. A response contains at least one batch,
+# even if the batch exceeds the requested size.
 RESPONSE_BYTES_MAX: Final = 2 * FRAME_BYTES_MAX
 RECEIVE_BYTES: Final = 1024 * 1024
 
-# API -> oldest and newest version. The oldest ones are those of Kafka 0.11, which introduced the
+# API -> oldest and newest version. The oldest versions date from Kafka 0.11, which introduced the
 # supported batch format. Fetch 12 is the last that identifies topics by name; Metadata may also
 # return topic ids.
 VERSIONS: Final = {
@@ -104,7 +104,7 @@ class Connection:
 
     def request(self, name: str, **fields: Any) -> Any:
         """Send a request and return kio's message. `fields`: the request's fields by kio's names;
-        other fields have their defaults."""
+        other fields take their defaults."""
         self.send(name, **fields)
         return self.receive()
 
