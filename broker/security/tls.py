@@ -35,12 +35,12 @@ class TlsProblem(StrEnum):
     """Why a handshake fails."""
 
     DISCONNECTED = "the client has disconnected"
-    EXPIRED = "the certificate of the broker has expired"
+    EXPIRED = "the broker's certificate has expired"
     HTTP = "the client uses HTTP"
-    INVALID_CERTIFICATE = "the certificate of the client is not valid for this listener"
+    INVALID_CERTIFICATE = "the client's certificate is not valid for this listener"
     NO_CERTIFICATE = "the client has no certificate, which ssl.client.auth requires"
     NO_TLS = "the client does not use TLS"
-    UNTRUSTED = "the client does not trust the certificate of the broker"
+    UNTRUSTED = "the client does not trust the broker's certificate"
     VERSION = "the client supports none of the versions in ssl.enabled.protocols"
 
 

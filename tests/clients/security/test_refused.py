@@ -240,7 +240,7 @@ def test_an_expired_certificate_of_the_broker(connect: Connect, refused: Any, li
         connect(config)
         kafka.clock.advance(days=2)
         problem = {"aiokafka": "the client has disconnected", "java": "the client does not trust"}
-        logs = problem.get(library, "the certificate of the broker has expired")
+        logs = problem.get(library, "the broker's certificate has expired")
         refused(kafka, config, EXPIRED, HANDSHAKE.format(logs))
 
 
@@ -289,7 +289,7 @@ def test_a_client_with_no_certificate_and_with_an_expired_one(
         problem = "the client has no certificate, which ssl.client.auth requires"
     else:
         certificate = kafka.security.client_certificate("eve", valid=False)
-        problem = "the certificate of the client is not valid for this listener (certificate has"
+        problem = "the client's certificate is not valid for this listener (certificate has"
     config = kafka.security.client_config(
         library=library, certificate=certificate, listener="MUTUAL"
     )
