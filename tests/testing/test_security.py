@@ -158,8 +158,8 @@ def explanation(kafka: Kafka) -> str:
         (
             WITHOUT_CA,
             (
-                "1 connection failed: TLS handshake: the client does not trust the certificate of "
-                "the broker (TLSV1_ALERT_UNKNOWN_CA): pass ssl.ca.location={ca}, or all of "
+                "1 connection failed: TLS handshake: the client does not trust the broker's "
+                "certificate (TLSV1_ALERT_UNKNOWN_CA): pass ssl.ca.location={ca}, or all of "
                 "kafka.security.client_config(…)."
             ),
         ),
