@@ -1,7 +1,6 @@
 """The runtime on failing disks: no acknowledged commit is lost, no rejected commit appears, and the
 partition continues with the log on disk."""
 
-import errno
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -57,39 +56,6 @@ def test_a_fetch_waits_for_the_durability_of_earlier_commits() -> None:
     assert harness.results["fetch"].topics[0][1][0].committed_offset == 5
 
 
-@pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_rejected_commit_never_appears(
-    durability: Durability,
-) -> None:
-    harness = RuntimeHarness(durability)
-    harness.commit("before", 5)
-    harness.run_loop()
-    harness.files.fail("append", error=errno.ENOSPC, written=20)
-    harness.commit("rejected", 6)
-    harness.run_loop()
-    # Kafka translates KAFKA_STORAGE_ERROR in this way.
-    assert errors_of(harness.results["rejected"]) == (ErrorCode.not_coordinator,)
-    assert harness.committed_offset() == 5
-    harness.commit("after", 7)
-    harness.run_loop()
-    assert errors_of(harness.results["after"]) == (ErrorCode.none,)
-    reopened = RuntimeHarness(durability, harness.files)
-    assert reopened.committed_offset() == 7
-
-
-def test_a_failed_sync_is_not_retried_as_successful() -> None:
-    harness = RuntimeHarness("fsync")
-    harness.commit("before", 5)
-    harness.run_loop()
-    harness.files.fail("sync")
-    harness.commit("rejected", 6)
-    harness.run_loop()
-    assert errors_of(harness.results["rejected"]) == (ErrorCode.not_coordinator,)
-    assert harness.committed_offset() == 5
-    harness.files.crash()
-    assert RuntimeHarness("fsync", harness.files).committed_offset() == 5
-
-
 def test_commits_during_a_failing_sync_are_rejected_with_it() -> None:
     harness = RuntimeHarness("fsync")
     harness.commit("first", 1)
@@ -119,21 +85,6 @@ def test_a_commit_during_a_sync_waits_for_the_next_flush() -> None:
     assert harness.partition.log.end_offset == 2
     harness.run_loop()
     assert errors_of(harness.results["during"]) == (ErrorCode.none,)
-
-
-def test_a_failing_disk_responds_with_not_coordinator_until_repaired() -> None:
-    harness = RuntimeHarness("fsync")
-    harness.commit("before", 5)
-    harness.run_loop()
-    harness.files.fail("sync", times=1_000)
-    harness.commit("rejected", 6)
-    harness.run_loop()
-    harness.commit("still failing", 7)
-    harness.run_loop()
-    assert errors_of(harness.results["still failing"]) == (ErrorCode.not_coordinator,)
-    harness.files.heal()
-    harness.timers.advance(RETRY_FAILED_MS)
-    assert harness.committed_offset() == 5
 
 
 def test_rejected_commits_do_not_appear_if_the_log_cannot_be_reopened() -> None:
@@ -189,16 +140,6 @@ def test_a_disconnected_client_leaves_no_ticket_but_its_join_continues() -> None
     assert "join" not in harness.results
     assert not harness.runtime._waiting
     assert harness.context.coordinator.groups["g"].generation == 1
-
-
-def test_a_join_gets_its_response_at_its_deadline() -> None:
-    harness = RuntimeHarness("os")
-    harness.submit("join", join())
-    harness.run_loop()
-    assert "join" not in harness.results
-    harness.timers.advance(0)
-    harness.run_loop()
-    assert harness.results["join"].generation_id == 1
 
 
 @pytest.mark.interpreted
@@ -339,17 +280,6 @@ def test_the_sessions_of_many_groups_start_in_steps(monkeypatch: pytest.MonkeyPa
     harness.advance(10_000)
     harness.run_loop()
     assert {each.state for each in contexts[0].coordinator.groups.values()} == {"Empty"}
-
-
-def test_partitions_are_loaded_in_the_background() -> None:
-    before = RuntimeHarness("os")
-    before.commit("c", 3)
-    before.run_loop()
-    harness = RuntimeHarness("os", before.files)
-    harness.runtime.load([0])
-    harness.run_loop()
-    harness.submit("fetch", OffsetFetch("g", None, False, None, -1))
-    assert harness.results["fetch"].topics[0][0] == "t"
 
 
 # --- records above max.message.bytes

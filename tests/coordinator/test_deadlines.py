@@ -41,17 +41,6 @@ def test_a_moved_deadline_fires_once_at_its_new_time() -> None:
     assert due(deadlines, 100) == []
 
 
-def test_a_cancelled_deadline_never_fires_and_can_be_set_again() -> None:
-    deadlines = Deadlines[str]()
-    deadlines.cancel("unknown")
-    deadlines.set("a", 10)
-    deadlines.cancel("a")
-    assert due(deadlines, 10) == []
-    assert deadlines.earliest() is None
-    deadlines.set("a", 5)
-    assert due(deadlines, 10) == ["a"]
-
-
 def test_moving_a_deadline_takes_no_memory() -> None:
     deadlines = Deadlines[str]()
     for when in range(10_000):
