@@ -150,9 +150,7 @@ def with_open_transaction(files: FaultyFiles) -> FaultyFiles:
     return files
 
 
-def test_the_spill_file_does_not_grow_without_snapshots(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_spill_file_does_not_grow_without_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "EVERY_RECORDS", 12)
     harness = RuntimeHarness(files=with_open_transaction(Disk()), cache_offsets=2)
     sizes = []

@@ -22,7 +22,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import join_group, offset_commit
-from support.runtime import LOADING, call, call_until_loaded, running_broker, until_durable
+from support.runtime import call, call_until_loaded, running_broker, until_durable
 
 OFFSETS_PARTITIONS = 3
 GROUP = "g"
@@ -32,7 +32,10 @@ class ThreeNodes:
     """A broker with the nodes 1, 2 and 3; commands are submitted without sockets."""
 
     def __init__(
-        self, folder: Path | None, durability: Durability, files: FaultyFiles | None = None
+        self,
+        folder: Path | None,
+        durability: Durability = "fsync",
+        files: FaultyFiles | None = None,
     ) -> None:
         config = BrokerConfig(
             {
@@ -72,11 +75,11 @@ class ThreeNodes:
     async def call(self, command: Any, at: int | None = None) -> Any:
         return await asyncio.wait_for(self.submit(command, at), 10)
 
-    async def call_until_loaded(self, command: Any) -> Any:
-        """Repeat the command while the coordinator is loading, as clients do."""
-        while (result := await self.call(command)).error_code is LOADING:
-            await asyncio.sleep(0)
-        return result
+    async def committed(self) -> int:
+        """Fetch the committed offset as soon as the coordinator is loaded."""
+        coordinators = self.broker.cluster.nodes[self.leader_id].coordinators
+        found = await call_until_loaded(coordinators, FETCH)
+        return int(found.topics[0][1][0].committed_offset)
 
     def move(self, to: int) -> None:
         self.broker.cluster.move(OFFSETS_TOPIC, self.index, to)
@@ -101,7 +104,7 @@ def sync(member_id: str, generation_id: int, assignment: bytes) -> SyncGroup:
 @pytest.fixture(params=["fsync", "none"])
 async def three(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[ThreeNodes]:
     """Three nodes on disk and in memory."""
-    folder = None if request.param == "none" else tmp_path / "data"
+    folder = None if request.param == "none" else tmp_path
     async with ThreeNodes(folder, request.param) as three:
         yield three
 
@@ -112,7 +115,7 @@ async def test_only_the_leader_of_the_partition_coordinates_the_group(three: Thr
         assert (await three.call(commit(6), at=other)).errors == (ErrorCode.not_coordinator,)
         rejected = await three.call(FETCH, at=other)
         assert rejected.error_code is ErrorCode.not_coordinator
-    assert (await three.call(FETCH)).topics[0][1][0].committed_offset == 5
+    assert await three.committed() == 5
 
 
 async def test_leaders_are_spread_over_the_nodes(three: ThreeNodes) -> None:
@@ -120,9 +123,7 @@ async def test_leaders_are_spread_over_the_nodes(three: ThreeNodes) -> None:
     assert [each.leader_id for each in topic.partitions] == [1, 2, 3]
 
 
-async def test_a_moved_group_keeps_offsets_members_and_generation(
-    three: ThreeNodes,
-) -> None:
+async def test_a_moved_group_keeps_offsets_members_and_generation(three: ThreeNodes) -> None:
     joined = await three.call(JOIN)
     synced = await three.call(sync(joined.member_id, joined.generation_id, b"assigned"))
     assert synced.assignment == b"assigned"
@@ -130,12 +131,9 @@ async def test_a_moved_group_keeps_offsets_members_and_generation(
     before, after = three.leader_id, three.others[0]
     three.move(after)
     assert three.leader_id == after
-    heartbeat = await three.call_until_loaded(
-        Heartbeat(GROUP, joined.generation_id, joined.member_id, None)
-    )
-    assert heartbeat.error_code is ErrorCode.none
-    found = await three.call_until_loaded(FETCH)
-    assert found.topics[0][1][0].committed_offset == 7
+    assert await three.committed() == 7
+    heartbeat = Heartbeat(GROUP, joined.generation_id, joined.member_id, None)
+    assert (await three.call(heartbeat)).error_code is ErrorCode.none
     described = await three.call(DescribeGroup(GROUP))
     assert [member.member_id for member in described.members] == [joined.member_id]
     again = await three.call(sync(joined.member_id, joined.generation_id, b""))
@@ -147,9 +145,7 @@ def commit_of(joined: Any, offset: int) -> OffsetCommit:
     return commit(offset)._replace(generation_id=joined.generation_id, member_id=joined.member_id)
 
 
-async def test_waiting_requests_at_the_old_coordinator_fail(
-    three: ThreeNodes,
-) -> None:
+async def test_waiting_requests_at_the_old_coordinator_fail(three: ThreeNodes) -> None:
     leader = await three.call(JOIN)
     await three.call(sync(leader.member_id, leader.generation_id, b"assigned"))
     waiting = three.submit(JOIN)
@@ -158,30 +154,26 @@ async def test_waiting_requests_at_the_old_coordinator_fail(
     assert (await waiting).error_code is ErrorCode.not_coordinator
 
 
-async def test_a_commit_during_a_move_is_kept_by_the_new_coordinator(
-    three: ThreeNodes,
-) -> None:
+async def test_a_commit_during_a_move_is_kept_by_the_new_coordinator(three: ThreeNodes) -> None:
     await three.call(commit(1))
     pending = three.submit(commit(2))
     three.move(three.others[1])
     # The new leader reads the log once the writes of the old one are durable.
     assert (await pending).errors == (ErrorCode.none,)
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 2
+    assert await three.committed() == 2
 
 
-async def test_partitions_of_a_stopped_node_move_to_other_nodes(
-    three: ThreeNodes,
-) -> None:
+async def test_partitions_of_a_stopped_node_move_to_other_nodes(three: ThreeNodes) -> None:
     await three.call(commit(3))
     stopped = three.leader_id
     await three.broker.stop_node(stopped)
     assert three.leader_id != stopped
     assert stopped not in [node.node_id for node in three.broker.cluster.up]
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
+    assert await three.committed() == 3
     await three.broker.start_node(stopped)
     assert three.leader_id != stopped
     three.move(stopped)
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
+    assert await three.committed() == 3
     with pytest.raises(LookupError, match="node 9 does not exist"):
         three.move(9)
 
@@ -193,7 +185,7 @@ async def test_no_node_leads_while_all_nodes_are_stopped(three: ThreeNodes) -> N
     assert three.leader_id == -1
     await three.broker.start_node(2)
     assert three.leader_id == 2
-    assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 3
+    assert await three.committed() == 3
 
 
 async def test_a_node_that_is_up_is_not_started_again(three: ThreeNodes) -> None:
@@ -218,92 +210,82 @@ async def test_a_node_whose_address_was_in_use_can_be_started_later() -> None:
 
 
 async def test_leaders_and_their_epochs_survive_a_restart(tmp_path: Path) -> None:
-    async with ThreeNodes(tmp_path / "data", "fsync") as three:
+    async with ThreeNodes(tmp_path) as three:
         await three.call(commit(4))
         moved_to = three.others[0]
         three.move(moved_to)
-        await three.call_until_loaded(FETCH)
-    async with ThreeNodes(tmp_path / "data", "fsync") as three:
+        await three.committed()
+    async with ThreeNodes(tmp_path) as three:
         partition = three.topics.partition(OFFSETS_TOPIC, three.index)
         assert (partition.leader_id, partition.leader_epoch) == (moved_to, 1)
-        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 4
+        assert await three.committed() == 4
 
 
-async def test_a_failed_sync_after_a_move_rejects_the_commit(
-    tmp_path: Path,
-) -> None:
+async def test_a_failed_sync_after_a_move_rejects_the_commit(tmp_path: Path) -> None:
     files = FaultyFiles()
-    async with ThreeNodes(tmp_path / "data", "fsync", files) as three:
+    async with ThreeNodes(tmp_path, files=files) as three:
         await three.call(commit(1))
         pending = three.submit(commit(2))
         three.move(three.others[0])
         files.fail("sync")
         assert (await pending).errors == (ErrorCode.not_coordinator,)
-        found = await three.call_until_loaded(FETCH)
-        assert found.topics[0][1][0].committed_offset == 1
+        assert await three.committed() == 1
 
 
-async def test_a_move_that_cannot_be_written_does_not_take_place(
-    tmp_path: Path,
-) -> None:
+async def test_a_move_that_cannot_be_written_does_not_take_place(tmp_path: Path) -> None:
     files = FaultyFiles()
-    async with ThreeNodes(tmp_path / "data", "fsync", files) as three:
+    async with ThreeNodes(tmp_path, files=files) as three:
         await three.call(commit(1))
         before, after = three.leader_id, three.others[0]
         files.fail("append")
         three.move(after)
         assert isinstance(await until_durable(three.topics), OSError)
         assert three.leader_id == before
-        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 1
+        assert await three.committed() == 1
         assert (await three.call(commit(2))).errors == (ErrorCode.none,)
         rejected = await three.call(commit(3), at=after)
         assert rejected.errors == (ErrorCode.not_coordinator,)
-    async with ThreeNodes(tmp_path / "data", "fsync", files) as three:
+    async with ThreeNodes(tmp_path, files=files) as three:
         assert three.leader_id == before
-        assert (await three.call_until_loaded(FETCH)).topics[0][1][0].committed_offset == 2
+        assert await three.committed() == 2
 
 
 async def test_each_node_reports_its_own_id(tmp_path: Path) -> None:
-    async with ThreeNodes(tmp_path / "data", "fsync") as three:
+    async with ThreeNodes(tmp_path) as three:
         nodes = three.broker.cluster.nodes
         assert [node.config.int("node.id") for node in nodes.values()] == [1, 2, 3]
         (own, default) = nodes[2].configs.broker_synonyms("node.id")
         assert (own.value, default.value) == (2, 1)
 
 
-async def test_leaders_chosen_while_a_node_was_stopped_survive_a_restart(
-    tmp_path: Path,
-) -> None:
-    async with ThreeNodes(tmp_path / "data", "fsync") as three:
+async def test_leaders_chosen_while_a_node_was_stopped_survive_a_restart(tmp_path: Path) -> None:
+    async with ThreeNodes(tmp_path) as three:
         await three.broker.stop_node(2)
         created = three.topics.create("orders", 2, {})
         three.topics.add_partitions(created, 5)
         leaders = [each.leader_id for each in created.partitions]
         assert 2 not in leaders
-    async with ThreeNodes(tmp_path / "data", "fsync") as three:
+    async with ThreeNodes(tmp_path) as three:
         found = three.topics.get("orders")
         assert [each.leader_id for each in found.partitions] == leaders
 
 
-async def test_a_rejected_commit_is_not_loaded_by_the_next_leader(
-    tmp_path: Path,
-) -> None:
+async def test_a_rejected_commit_is_not_loaded_by_the_next_leader(tmp_path: Path) -> None:
     files = FaultyFiles()
-    async with ThreeNodes(tmp_path / "data", "fsync", files) as three:
+    async with ThreeNodes(tmp_path, files=files) as three:
         await three.call(commit(1))
         files.fail("sync")
         files.fail("truncate", times=1_000)
         assert (await three.call(commit(2))).errors == (ErrorCode.not_coordinator,)
         files.heal()
         three.move(three.others[0])
-        found = await three.call_until_loaded(FETCH)
-        assert found.topics[0][1][0].committed_offset == 1
+        assert await three.committed() == 1
 
 
 async def test_a_move_is_logged_in_the_words_of_kafka(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with ThreeNodes(tmp_path / "data", "fsync") as three:
+    async with ThreeNodes(tmp_path) as three:
         await three.call(commit(1))
         before, after = three.leader_id, three.others[0]
         place = f"{OFFSETS_TOPIC}-{three.index} with epoch 1"

@@ -282,9 +282,7 @@ async def test_a_request_without_a_response_is_skipped(peer: Peer) -> None:
     assert peer.transport.sent == bytes([1, 3])
 
 
-async def test_requests_before_an_invalid_frame_get_responses_before_the_close(
-    peer: Peer,
-) -> None:
+async def test_requests_before_an_invalid_frame_get_responses_before_the_close(peer: Peer) -> None:
     peer.connection.data_received(frame(1) + BAD + frame(2))
     assert peer.ids == [1]
     assert not peer.transport.is_closed

@@ -175,9 +175,7 @@ def test_only_the_oldest_event_files_beyond_the_limit_are_removed() -> None:
     assert files.read_bytes(EVENTS / kept[1]).count(b"\n") == 2
 
 
-def test_an_old_file_that_cannot_be_removed_loses_no_line(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_an_old_file_that_cannot_be_removed_loses_no_line(caplog: pytest.LogCaptureFixture) -> None:
     files = FaultyFiles()
     log = LogOnFakeLoop(files, file_bytes_max=700, files_max=1)
     log.write("a", "b")

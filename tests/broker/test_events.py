@@ -101,9 +101,7 @@ async def test_the_event_log_contains_the_life_of_a_member(tmp_path: Path) -> No
     assert left["client_software"] == "test-client/1.0"
 
 
-async def test_accepted_commits_are_events_only_with_all(
-    tmp_path: Path,
-) -> None:
+async def test_accepted_commits_are_events_only_with_all(tmp_path: Path) -> None:
     lines = await events_of_a_member(tmp_path, "all")
     (commit,) = (line for line in lines if line["type"] == "commit_accepted")
     assert (commit["generation"], commit["detail"]) == (1, {"t-0": "42"})

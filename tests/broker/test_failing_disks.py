@@ -110,9 +110,7 @@ def test_a_failed_sync_rejects_the_commit_and_truncates_the_log(
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_flush_of_several_batches_fails_as_a_whole(
-    durability: Durability,
-) -> None:
+def test_a_flush_of_several_batches_fails_as_a_whole(durability: Durability) -> None:
     """The disk writes the first batch, fails the second, and fails the truncation."""
     harness = RuntimeHarness(durability)
     harness.commit("before", 1)

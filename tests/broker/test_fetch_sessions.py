@@ -178,9 +178,7 @@ def test_a_session_idle_for_two_minutes_is_evicted(sessions: Sessions) -> None:
     assert second not in sessions.open_ids()
 
 
-def test_a_larger_session_evicts_a_smaller_one_that_is_two_minutes_old(
-    sessions: Sessions,
-) -> None:
+def test_a_larger_session_evicts_a_smaller_one_that_is_two_minutes_old(sessions: Sessions) -> None:
     small, large = sessions.create(2), sessions.create(5)
     young = [sessions.create() for _ in range(SLOTS - 2)]
     sessions.now_ms = EVICTION_MS

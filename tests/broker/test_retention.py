@@ -108,9 +108,7 @@ def test_an_empty_log_does_not_stop_retention_of_others() -> None:
 
 
 @pytest.mark.parametrize("policy", ["delete", "compact"])
-def test_a_late_start_offset_of_a_deleted_topic_is_dropped(
-    policy: str,
-) -> None:
+def test_a_late_start_offset_of_a_deleted_topic_is_dropped(policy: str) -> None:
     """The thread writes the checkpoint after another topic with the same name was created."""
     broker, late = MaintenanceHarness(), list[Callable[[], object]]()
     run_in_thread = broker.scheduler._run_in_thread

@@ -16,6 +16,7 @@ from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.network.server import Server
 from kohort.broker.security.tls import ServerTls
 from kohort.log.checkpoint import cluster_id_of
+from support.runtime import running_broker
 
 
 @pytest.mark.parametrize("iterations", range(4))
@@ -23,25 +24,21 @@ async def test_a_client_that_connects_while_the_server_stops_is_disconnected(
     iterations: int,
 ) -> None:
     """The client is connected this number of loop iterations before the stop."""
-    broker = Broker(BrokerConfig({}))
-    await broker.start("127.0.0.1", 0)
-    with socket.create_connection((broker.host, broker.port), timeout=5) as client:
-        for _ in range(iterations):
-            await asyncio.sleep(0)
-        await broker.stop_node(1)
-        with contextlib.suppress(ConnectionResetError):
-            assert await asyncio.to_thread(client.recv, 1) == b""
-    await broker.stop()
+    async with running_broker() as broker:
+        with socket.create_connection((broker.host, broker.port), timeout=5) as client:
+            for _ in range(iterations):
+                await asyncio.sleep(0)
+            await broker.stop_node(1)
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.to_thread(client.recv, 1) == b""
 
 
 async def test_an_aborted_server_sends_nothing_and_accepts_no_connections() -> None:
-    broker = Broker(BrokerConfig({}))
-    await broker.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(broker.host, broker.port)
-    broker.abort_connections()
-    assert await reader.read() == b""
-    writer.close()
-    await broker.stop()
+    async with running_broker() as broker:
+        reader, writer = await asyncio.open_connection(broker.host, broker.port)
+        broker.abort_connections()
+        assert await reader.read() == b""
+        writer.close()
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(broker.host, broker.port)
 

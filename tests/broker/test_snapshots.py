@@ -321,9 +321,7 @@ def test_a_failed_snapshot_is_still_due_when_the_broker_stops() -> None:
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_a_crash_at_any_file_operation_loses_no_acknowledged_commit(
-    durability: str,
-) -> None:
+def test_a_crash_at_any_file_operation_loses_no_acknowledged_commit(durability: str) -> None:
     operations = len(stopped(filled(RuntimeHarness(durability))).operations)  # type: ignore[arg-type]
     for crash_at in range(operations):
         files = FaultyFiles()
@@ -439,9 +437,7 @@ def test_a_group_that_is_evicted_while_its_partition_is_reloaded_loses_nothing(
     assert [again.committed_offset(each) for each in GROUPS] == expected
 
 
-def test_commits_after_an_unreadable_snapshot_are_loaded_from_the_log(
-    files: FaultyFiles,
-) -> None:
+def test_commits_after_an_unreadable_snapshot_are_loaded_from_the_log(files: FaultyFiles) -> None:
     before = RuntimeHarness("fsync", files)
     before.commit("new", 7, group_id=GROUPS[0])
     before.run_loop()  # the broker is then killed

@@ -18,7 +18,7 @@ from parity.brokers import kohort_broker
 from support.connection import Transport
 from support.coordinator import offset_commit
 from support.log import open_below
-from support.runtime import ManualClock, call
+from support.runtime import ManualClock, call, running_broker, until_durable
 
 
 async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:
@@ -72,15 +72,13 @@ async def test_no_session_expires_while_the_broker_stops() -> None:
 async def test_a_stopped_broker_writes_nothing(tmp_path: Path, durability: Durability) -> None:
     """The broker stops while it deletes offsets of a topic in several slices, so that one is due
     when the last flush ends."""
-    broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)
-    await broker.start("127.0.0.1", 0)
-    topic = broker.node.topics.create("orders", 1, {})
-    for first in range(0, 40_000, 5_000):
-        while await commit(broker, range(first, first + 5_000)) is not ErrorCode.none:
-            await asyncio.sleep(0)
-    broker.node.topics.delete(topic)
-    await asyncio.sleep(0)
-    await broker.stop()
+    async with running_broker(data_dir=tmp_path, durability=durability) as broker:
+        topic = broker.node.topics.create("orders", 1, {})
+        for first in range(0, 40_000, 5_000):
+            while await commit(broker, range(first, first + 5_000)) is not ErrorCode.none:
+                await asyncio.sleep(0)
+        broker.node.topics.delete(topic)
+        await asyncio.sleep(0)
     written = {path: path.read_bytes() for path in tmp_path.rglob("*.log")}
     for _ in range(10):
         await asyncio.sleep(0)
@@ -98,15 +96,11 @@ async def commit(broker: Broker, partitions: range) -> ErrorCode:
 async def test_synced_logs_are_preallocated_until_the_broker_stops(
     durability: Durability, tmp_path: Path
 ) -> None:
-    broker = Broker(BrokerConfig({}), data_dir=tmp_path, durability=durability)
-    await broker.start("127.0.0.1", 0)
-    broker.node.topics.create("orders", 1, {})
-    written = asyncio.Event()
-    broker.node.group_commit.when_idle(written.set)
-    await written.wait()
-    (log,) = tmp_path.rglob("*.log")
-    size = log.stat().st_size
-    await broker.stop()
+    async with running_broker(data_dir=tmp_path, durability=durability) as broker:
+        broker.node.topics.create("orders", 1, {})
+        assert await until_durable(broker.node.topics) is None
+        (log,) = tmp_path.rglob("*.log")
+        size = log.stat().st_size
     assert (size >= PREALLOCATED_BYTES) == (durability == "fsync")
     assert 0 < log.stat().st_size < PREALLOCATED_BYTES
 

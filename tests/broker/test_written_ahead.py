@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.coordinator.commands import (
     Command,
     ListGroups,
@@ -22,22 +21,18 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
-from support.runtime import until_durable
+from support.runtime import running_broker, until_durable
 
 GROUPS = [f"group-{number}" for number in range(20)]
 
 
 @asynccontextmanager
 async def running(folder: Path, durability: Durability = "fsync") -> AsyncIterator[Broker]:
-    broker = Broker(BrokerConfig({}), data_dir=folder, durability=durability)
-    await broker.start("127.0.0.1", 0)
-    # The topic is created first, because it uses the write-ahead log only once it is durable.
-    broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
-    assert await until_durable(broker.node.topics) is None
-    try:
+    async with running_broker(data_dir=folder, durability=durability) as broker:
+        # The topic is created first, because it uses the write-ahead log only once it is durable.
+        broker.node.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+        assert await until_durable(broker.node.topics) is None
         yield broker
-    finally:
-        await broker.stop()
 
 
 async def call_all(broker: Broker, commands: Sequence[Command]) -> list[Any]:

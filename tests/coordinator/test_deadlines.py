@@ -70,9 +70,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_deadlines_behave_like_a_dict(
-    steps: list[tuple[str, str, int]],
-) -> None:
+def test_deadlines_behave_like_a_dict(steps: list[tuple[str, str, int]]) -> None:
     deadlines, model, now = Deadlines[str](), dict[str, int](), 0
     for step, key, number in steps:
         if step == "set":

@@ -36,9 +36,7 @@ def test_a_group_is_deleted_after_all_its_offsets(
     assert harness.delete() is E.group_id_not_found
 
 
-def test_a_group_without_a_group_record_gets_a_tombstone_too(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_group_without_a_group_record_gets_a_tombstone_too(harness: CoordinatorHarness) -> None:
     harness.commit()
     assert harness.delete_offsets(("t", (0,))) == (E.none,)
     assert harness.delete() is E.none
@@ -73,9 +71,7 @@ def test_offsets_of_subscribed_topics_are_not_deleted(harness: CoordinatorHarnes
     assert harness.delete_offsets(*topics) == (SUBSCRIBED, SUBSCRIBED, E.none, E.none)
 
 
-def test_subscriptions_take_effect_with_the_next_generation(
-    harness: CoordinatorHarness,
-) -> None:
+def test_subscriptions_take_effect_with_the_next_generation(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.join_dynamic(protocols=consumer_protocols("u"))
     assert harness.state is State.PREPARING_REBALANCE

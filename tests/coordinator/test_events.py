@@ -15,9 +15,7 @@ T = EventType
 E = ErrorCode
 
 
-def test_a_joining_member_is_the_cause_and_its_reason_is_kept(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_joining_member_is_the_cause_and_its_reason_is_kept(harness: CoordinatorHarness) -> None:
     harness.join_dynamic(reason="starting")
     (event,) = harness.events_of(T.REBALANCE_STARTED)
     assert event.cause == "member joined"
@@ -29,9 +27,7 @@ def test_a_joining_member_is_the_cause_and_its_reason_is_kept(
     assert harness.group.rebalance_reason == (Cause.MEMBER_JOINED, event.reason, ("client-1",))
 
 
-def test_a_group_of_offsets_is_reported_as_created_once(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_group_of_offsets_is_reported_as_created_once(harness: CoordinatorHarness) -> None:
     harness.commit(("t", 0, 1))
     harness.commit(("t", 0, 2))
     (event,) = harness.events_of(T.GROUP_CREATED)
@@ -50,9 +46,7 @@ def test_a_transaction_that_commits_offsets_creates_a_group_once(
     assert len(harness.events_of(T.GROUP_CREATED)) == 1
 
 
-def test_a_commit_with_a_generation_creates_no_group(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_commit_with_a_generation_creates_no_group(harness: CoordinatorHarness) -> None:
     harness.commit(generation=3, member_id="m")
     assert harness.events_of(T.GROUP_CREATED) == []
 
@@ -66,9 +60,7 @@ def test_a_joined_member_is_reported_with_its_client_id_and_host(
     assert (event.client_id, event.client_host) == ("c", "/127.0.0.1")
 
 
-def test_an_unchanged_leader_that_rejoins_causes_a_rebalance(
-    harness: CoordinatorHarness,
-) -> None:
+def test_an_unchanged_leader_that_rejoins_causes_a_rebalance(harness: CoordinatorHarness) -> None:
     a, _ = harness.stable_group(None, None)
     harness.join(a)
     assert harness.causes()[-1] == Cause.LEADER_REJOINED
@@ -107,18 +99,14 @@ def test_owned_partitions_in_the_leaders_subscription_are_no_change(
     assert harness.causes()[-1] == Cause.LEADER_REJOINED
 
 
-def test_dropping_the_selected_protocol_is_a_protocol_change(
-    harness: CoordinatorHarness,
-) -> None:
+def test_dropping_the_selected_protocol_is_a_protocol_change(harness: CoordinatorHarness) -> None:
     both = (("range", b""), ("sticky", b""))
     _, b = harness.stable_group(None, None, protocols=both)
     harness.join(b, protocols=(("sticky", b""),))
     assert harness.causes()[-1] == Cause.PROTOCOL_CHANGED
 
 
-def test_a_leaving_member_is_the_cause_and_its_reason_is_kept(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_leaving_member_is_the_cause_and_its_reason_is_kept(harness: CoordinatorHarness) -> None:
     _, b = harness.stable_group(None, None)
     harness.leave(b, reason="the consumer is being closed")
     (event,) = harness.events_of(T.LEAVE_RECEIVED)
@@ -145,9 +133,7 @@ def test_leave_reasons_of_java_clients_are_mapped_to_causes(
     assert cause_of_leaving(reason) is cause
 
 
-def test_removal_by_instance_id_is_by_an_administrator(
-    harness: CoordinatorHarness,
-) -> None:
+def test_removal_by_instance_id_is_by_an_administrator(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group("i")
     harness.leave(("", "i"))
     (event,) = harness.events_of(T.LEAVE_RECEIVED)
@@ -176,9 +162,7 @@ def test_an_expired_member_is_reported_with_the_age_of_its_heartbeat(
     assert harness.causes()[-1] == "session expired"
 
 
-def test_a_late_expiration_is_reported_with_the_actual_age(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_late_expiration_is_reported_with_the_actual_age(harness: CoordinatorHarness) -> None:
     harness.stable_group(None)
     harness.now += 25_000
     harness.advance(0)
@@ -290,9 +274,7 @@ def test_a_generation_is_reported_with_its_phases_and_its_cause(
     ]
 
 
-def test_a_group_is_reported_from_its_creation_to_its_deletion(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_group_is_reported_from_its_creation_to_its_deletion(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None)
     harness.commit(member_id=a, generation=1)
     harness.leave(a)
@@ -306,9 +288,7 @@ def test_a_group_is_reported_from_its_creation_to_its_deletion(
     assert events[-1].detail == {"offsets": "1"}
 
 
-def test_commits_are_reported_with_their_offsets_and_errors(
-    harness: CoordinatorHarness,
-) -> None:
+def test_commits_are_reported_with_their_offsets_and_errors(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None)
     harness.commit(("t", 0, 5), ("t", 1, 6), member_id=a, generation=1)
     harness.commit(("t", 0, 7), member_id=a, generation=0)

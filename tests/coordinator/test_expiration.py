@@ -59,9 +59,7 @@ def advance_with_heartbeats(
 # --- offsets without members
 
 
-def test_offsets_without_members_expire_by_their_commit_time(
-    harness: CoordinatorHarness,
-) -> None:
+def test_offsets_without_members_expire_by_their_commit_time(harness: CoordinatorHarness) -> None:
     harness.commit(("a", 0, 1))
     harness.advance_and_sweep(1_000)
     harness.commit(("b", 1, 1))
@@ -87,9 +85,7 @@ def test_a_later_commit_restarts_the_retention(harness: CoordinatorHarness) -> N
     assert not committed(harness)
 
 
-def test_describing_a_group_does_not_delay_its_expiration(
-    harness: CoordinatorHarness,
-) -> None:
+def test_describing_a_group_does_not_delay_its_expiration(harness: CoordinatorHarness) -> None:
     harness.commit()
     harness.advance_and_sweep(RETENTION_MS - 1)
     harness.describe()
@@ -135,9 +131,7 @@ def test_the_time_a_group_became_empty_survives_a_restart(harness: CoordinatorHa
     assert not exists(harness)
 
 
-def test_without_a_state_timestamp_the_commit_time_counts(
-    harness: CoordinatorHarness,
-) -> None:
+def test_without_a_state_timestamp_the_commit_time_counts(harness: CoordinatorHarness) -> None:
     records: list[OffsetsRecord] = [
         GroupMetadataRecord(GROUP, GroupMetadata("consumer", 3, None, None, -1, ())),
         OffsetCommitRecord(GROUP, "t", 0, encode_commit_value(1, -1, "", harness.now - 10_000)),
@@ -170,9 +164,7 @@ def test_a_group_with_only_a_pending_member_expires(harness: CoordinatorHarness)
 # --- groups with members
 
 
-def test_offsets_of_subscribed_topics_do_not_expire(
-    harness: CoordinatorHarness,
-) -> None:
+def test_offsets_of_subscribed_topics_do_not_expire(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("t", 0, 1), ("u", 0, 1), member_id=a, generation=1)
     advance_with_heartbeats(harness, a, RETENTION_MS - 1)
@@ -244,9 +236,7 @@ def test_a_commit_may_have_its_own_retention_time(harness: CoordinatorHarness) -
     assert not exists(harness)
 
 
-def test_an_own_retention_time_counts_from_the_commit(
-    harness: CoordinatorHarness,
-) -> None:
+def test_an_own_retention_time_counts_from_the_commit(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None, protocols=consumer_protocols("t"))
     harness.commit(("t", 0, 1), member_id=a, generation=1, retention_ms=5_000)
     advance_with_heartbeats(harness, a, 10_000)

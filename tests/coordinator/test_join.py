@@ -50,9 +50,7 @@ def test_the_first_join_writes_a_group_record(harness: CoordinatorHarness) -> No
     assert harness.log == [GroupMetadataRecord(GROUP, empty)]
 
 
-def test_joining_a_group_of_offsets_writes_no_group_record(
-    harness: CoordinatorHarness,
-) -> None:
+def test_joining_a_group_of_offsets_writes_no_group_record(harness: CoordinatorHarness) -> None:
     harness.commit()
     assert GROUP not in harness.coordinator.groups
     harness.request_member_id()
@@ -98,9 +96,7 @@ def test_a_group_over_the_limit_rejects_the_last_members_to_rejoin() -> None:
     assert list(harness.group.members) == ids[:3]
 
 
-def test_a_member_has_no_metadata_for_an_unlisted_protocol(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_member_has_no_metadata_for_an_unlisted_protocol(harness: CoordinatorHarness) -> None:
     harness.stable_group(None)
     (member,) = harness.group.members.values()
     with pytest.raises(KeyError):

@@ -24,9 +24,7 @@ def test_members_continue_after_a_restart_without_a_rebalance(harness: Coordinat
     assert harness.fetch(("t", (0,))).topics[0][1][0].committed_offset == 42
 
 
-def test_sessions_restart_after_a_restart(
-    harness: CoordinatorHarness,
-) -> None:
+def test_sessions_restart_after_a_restart(harness: CoordinatorHarness) -> None:
     (a,) = harness.stable_group(None)
     harness.advance(9_000)
     harness.restart()
@@ -48,9 +46,7 @@ def test_a_group_in_a_rebalance_is_loaded_with_its_last_generation(
     assert harness.heartbeat(a, 2) is E.illegal_generation
 
 
-def test_only_the_selected_protocol_survives_a_restart(
-    harness: CoordinatorHarness,
-) -> None:
+def test_only_the_selected_protocol_survives_a_restart(harness: CoordinatorHarness) -> None:
     both = (("range", b"r"), ("roundrobin", b"rr"))
     _a, b = harness.stable_group(None, None, protocols=both)
     harness.restart()
@@ -91,9 +87,7 @@ def test_an_unloaded_coordinator_has_no_deadline(harness: CoordinatorHarness) ->
     assert not harness.coordinator.groups
 
 
-def test_a_group_tombstone_removes_the_group_and_its_timers(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_group_tombstone_removes_the_group_and_its_timers(harness: CoordinatorHarness) -> None:
     harness.stable_group(None)
     harness.commit(("t", 0, 1), group_id="other")
     harness.request_member_id()

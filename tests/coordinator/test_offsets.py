@@ -23,9 +23,7 @@ def test_a_response_has_an_error_for_each_entry(harness: CoordinatorHarness) -> 
     assert rejected == (E.unknown_member_id,) * 1_000
 
 
-def test_offsets_are_stored_with_leader_epoch_and_metadata(
-    harness: CoordinatorHarness,
-) -> None:
+def test_offsets_are_stored_with_leader_epoch_and_metadata(harness: CoordinatorHarness) -> None:
     entries = [CommitEntry("t", 0, 7, "m"), CommitEntry("t", 1, -1, None)]
     offsets = [(1, 2), (3, 4)]
     harness.call(OffsetCommit(GROUP, -1, "", None, entries, offsets, -1, E.illegal_generation))

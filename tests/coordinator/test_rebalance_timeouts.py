@@ -52,9 +52,7 @@ def test_a_member_that_expires_completes_the_first_rebalance() -> None:
     assert (harness.state, harness.log[-1]) == (State.EMPTY, GroupMetadataRecord(GROUP, empty))
 
 
-def test_the_first_joined_member_replaces_a_missing_leader(
-    harness: CoordinatorHarness,
-) -> None:
+def test_the_first_joined_member_replaces_a_missing_leader(harness: CoordinatorHarness) -> None:
     a, b, c = harness.stable_group(None, None, None, session_ms=1_000_000)
     tickets = [harness.join(c, protocols=(("range", b"new"),)), harness.join(b)]
     harness.advance(60_000)

@@ -7,9 +7,7 @@ from support.coordinator import CoordinatorHarness
 E = ErrorCode
 
 
-def test_commits_keep_a_member_alive_during_a_rebalance(
-    harness: CoordinatorHarness,
-) -> None:
+def test_commits_keep_a_member_alive_during_a_rebalance(harness: CoordinatorHarness) -> None:
     a, b = harness.stable_group(None, None)
     harness.join(a)
     for _ in range(3):
@@ -40,9 +38,7 @@ def test_a_member_that_expires_during_the_sync_restarts_the_rebalance(
     assert list(harness.group.members) == [b]
 
 
-def test_a_group_that_all_have_left_is_empty(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_group_that_all_have_left_is_empty(harness: CoordinatorHarness) -> None:
     ids = harness.stable_group(None, None)
     harness.leave(*ids)
     assert (harness.state, harness.group.generation) == (State.EMPTY, 2)

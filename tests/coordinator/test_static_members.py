@@ -23,9 +23,7 @@ def test_the_replacement_of_a_static_member_is_written_to_the_log(
     assert harness.heartbeat(new, 1, instance="i2") is E.none
 
 
-def test_the_second_join_of_an_instance_id_wins(
-    harness: CoordinatorHarness,
-) -> None:
+def test_the_second_join_of_an_instance_id_wins(harness: CoordinatorHarness) -> None:
     first, second = harness.join(instance="i1"), harness.join(instance="i1")
     assert harness.results[first].error_code is E.fenced_instance_id
     harness.advance(0)

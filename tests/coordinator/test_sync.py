@@ -15,9 +15,7 @@ def joined(harness: CoordinatorHarness, *, count: int = 2) -> list[str]:
     return [harness.results[ticket].member_id for ticket in tickets]
 
 
-def test_the_group_record_has_the_state_needed_after_a_restart(
-    harness: CoordinatorHarness,
-) -> None:
+def test_the_group_record_has_the_state_needed_after_a_restart(harness: CoordinatorHarness) -> None:
     a, b = joined(harness)
     since = harness.now
     harness.advance(7)
@@ -38,9 +36,7 @@ def test_the_last_of_two_assignments_for_a_member_wins(harness: CoordinatorHarne
     assert response.assignment == b"last"
 
 
-def test_a_member_with_a_waiting_sync_does_not_expire(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_member_with_a_waiting_sync_does_not_expire(harness: CoordinatorHarness) -> None:
     a, b = joined(harness)
     parked = harness.sync(b, 1)
     for _ in range(4):
@@ -66,9 +62,7 @@ def test_a_sync_is_validated_by_generation_then_protocol_then_state(
     )
 
 
-def test_assignments_are_dropped_when_the_sync_is_interrupted(
-    harness: CoordinatorHarness,
-) -> None:
+def test_assignments_are_dropped_when_the_sync_is_interrupted(harness: CoordinatorHarness) -> None:
     a, b = harness.stable_group(None, None)
     harness.join(a), harness.join(b)
     assert harness.state is State.COMPLETING_REBALANCE

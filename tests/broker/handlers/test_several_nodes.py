@@ -104,9 +104,7 @@ def test_only_the_leader_accepts_records(broker: BrokerHarness) -> None:
     assert broker.produce("t", batch(b"a"), 1).error_code is E.not_leader_or_follower
 
 
-def test_consumers_may_read_from_a_follower_since_version_11(
-    broker: BrokerHarness,
-) -> None:
+def test_consumers_may_read_from_a_follower_since_version_11(broker: BrokerHarness) -> None:
     assert broker.fetch("t", 0, 1, version=10).error_code is E.not_leader_or_follower
     assert broker.fetch("t", 0, 1, version=11).error_code is E.none
 
@@ -148,9 +146,7 @@ def current_leaders(response: Any) -> tuple[list[tuple[int, int]], list[tuple[in
 NOBODY = (-1, -1)
 
 
-def test_a_produce_to_the_wrong_node_returns_leader_and_endpoint(
-    broker: BrokerHarness,
-) -> None:
+def test_a_produce_to_the_wrong_node_returns_leader_and_endpoint(broker: BrokerHarness) -> None:
     broker.node.cluster.move("t", 1, 3)
     sent = {index: batch(b"a") for index in (0, 1, 2, 9)}
     for version in (10, 12):
@@ -286,9 +282,7 @@ def test_an_election_that_does_not_become_durable_is_reverted(broker: BrokerHarn
     assert [p.leader_id for p in partitions(broker)] == [1, 2, 3]
 
 
-def test_a_stopped_node_leads_nothing_even_if_storing_that_fails(
-    broker: BrokerHarness,
-) -> None:
+def test_a_stopped_node_leads_nothing_even_if_storing_that_fails(broker: BrokerHarness) -> None:
     broker.files.fail("append")
     list(broker.node.cluster.node_stopping(2))
     broker.run_loop()

@@ -107,9 +107,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 # --- numbers
 
 
-async def test_a_client_above_max_connections_waits_until_another_disconnects(
-    limited: Any,
-) -> None:
+async def test_a_client_above_max_connections_waits_until_another_disconnects(limited: Any) -> None:
     async with limited(max_connections="2") as broker:
         first, second = await broker.connect("CLIENT"), await broker.connect("CLIENT")
         await first.request()

@@ -480,9 +480,7 @@ def test_a_session_that_has_expired_can_only_be_renewed(frozen: Kafka) -> None:
         assert is_served(client)
 
 
-def test_a_request_behind_the_handshake_of_an_expired_session_is_not_served(
-    frozen: Kafka,
-) -> None:
+def test_a_request_behind_the_handshake_of_an_expired_session_is_not_served(frozen: Kafka) -> None:
     with connect(frozen) as client:
         log_in(client)
         frozen.clock.advance(seconds=61)

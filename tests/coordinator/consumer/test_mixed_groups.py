@@ -113,9 +113,7 @@ def test_a_member_that_syncs_has_its_session(group: CoordinatorHarness) -> None:
     assert (event.member_id, event.duration_ms) == ("a", 10_000)
 
 
-def test_a_successor_with_the_same_id_has_no_former_deadline(
-    harness: CoordinatorHarness,
-) -> None:
+def test_a_successor_with_the_same_id_has_no_former_deadline(harness: CoordinatorHarness) -> None:
     harness.consumer_join("c")
     rejoin(harness, "a", instance="i1", rebalance_ms=6_000)
     assert harness.consumer_join("a", instance="i1").error_code is E.none
@@ -180,9 +178,7 @@ def test_a_group_may_be_downgraded_between_the_parts(group: CoordinatorHarness) 
     assert list(group.group.members) == ["b"]
 
 
-def test_the_successor_of_a_classic_member_that_has_left_stays(
-    harness: CoordinatorHarness,
-) -> None:
+def test_the_successor_of_a_classic_member_that_has_left_stays(harness: CoordinatorHarness) -> None:
     harness.stable_group("a", "b")
     restart = partial(harness.join, instance="a")
     assert leave_in_parts(harness, "a", by_instance=True, meanwhile=restart) == [E.none]

@@ -32,9 +32,7 @@ def test_a_static_member_that_returns_keeps_its_partitions(static: CoordinatorHa
     assert event.detail == {"successor": "a2"}
 
 
-def test_a_successor_with_another_subscription_bumps_the_epoch(
-    static: CoordinatorHarness,
-) -> None:
+def test_a_successor_with_another_subscription_bumps_the_epoch(static: CoordinatorHarness) -> None:
     static.consumer("a", -2, instance="i1")
     back = static.consumer_join("a2", instance="i1", topics=("refunds",))
     assert (back.member_epoch, back.assignment) == (3, ())
