@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kohort.broker.network.connection import (
-    CHUNK_BYTES,
-    IN_FLIGHT_MAX,
-    UNSENT_BYTES_MAX,
-)
+from kohort.broker.network.connection import CHUNK_BYTES, IN_FLIGHT_MAX, UNSENT_BYTES_MAX
 from kohort.broker.network.outbox import TURN_SECONDS, Turns
 from kohort.broker.network.request import RequestContext
 from kohort.log.files import File

@@ -64,8 +64,7 @@ def test_the_mirror_has_the_records_of_the_offsets_topic(kafka: Kafka) -> None:
 async def test_consumers_of_all_topics_receive_the_mirror(kafka: Kafka) -> None:
     expected = records_of(kafka, MIRROR)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=kafka.bootstrap_servers,
-        auto_offset_reset="earliest",
+        bootstrap_servers=kafka.bootstrap_servers, auto_offset_reset="earliest"
     )
     await consumer.start()
     try:

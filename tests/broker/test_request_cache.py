@@ -21,14 +21,7 @@ from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
 from kohort.protocol.messages import request_field_locator, request_module
-from kohort.topics.acls import (
-    Acl,
-    AclOperation,
-    AclPermission,
-    AclResourceType,
-    Acls,
-    PatternType,
-)
+from kohort.topics.acls import Acl, AclOperation, AclPermission, AclResourceType, Acls, PatternType
 from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport, new_connection

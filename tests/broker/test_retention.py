@@ -6,15 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from kohort.testing.faults.files import Crashed, FaultyFiles
-from support.broker import (
-    CHECK_MS,
-    DATA,
-    DAY_MS,
-    LARGE_VALUE,
-    NOW_MS,
-    MaintenanceHarness,
-    batch,
-)
+from support.broker import CHECK_MS, DATA, DAY_MS, LARGE_VALUE, NOW_MS, MaintenanceHarness, batch
 
 
 def test_segments_older_than_the_retention_are_deleted() -> None:

@@ -11,11 +11,7 @@ import pytest
 from kohort.broker.runtime import loader
 from kohort.broker.runtime.context import RETRY_FAILED_MS, CoordinatorState
 from kohort.broker.runtime.loader import EAGER_RECORDS
-from kohort.coordinator.commands import (
-    Heartbeat,
-    JoinGroup,
-    OffsetFetch,
-)
+from kohort.coordinator.commands import Heartbeat, JoinGroup, OffsetFetch
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.outcome import Outcome, RegexQuery
 from kohort.log.group_commit import Durability

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.broker.broker import Broker
-from kohort.coordinator.commands import (
-    Command,
-    ListGroups,
-    ListResult,
-    OffsetCommit,
-    OffsetFetch,
-)
+from kohort.coordinator.commands import Command, ListGroups, ListResult, OffsetCommit, OffsetFetch
 from kohort.log.group_commit import Durability
 from kohort.log.write_ahead import PREFIX
 from kohort.protocol.errors import ErrorCode

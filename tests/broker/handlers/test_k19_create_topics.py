@@ -34,11 +34,7 @@ def create(
     timeout_ms: int = 1000,
 ) -> Any:
     response = broker.call(
-        "CreateTopics",
-        version,
-        topics=topics,
-        timeout=timeout_ms,
-        validate_only=validate_only,
+        "CreateTopics", version, topics=topics, timeout=timeout_ms, validate_only=validate_only
     )
     return response.topics
 
@@ -59,8 +55,7 @@ def test_a_topic_is_created_in_every_version(broker: BrokerHarness, version: int
 
 def test_a_created_topic_is_described_since_version_5(broker: BrokerHarness) -> None:
     (created,) = create(
-        broker,
-        new_topic(num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"}),
+        broker, new_topic(num_partitions=-1, replication_factor=-1, configs={"retention.ms": "5"})
     )
     assert (created.num_partitions, created.replication_factor) == (2, 1)
     configs = {each.name: (each.value, each.config_source) for each in created.configs}
@@ -234,9 +229,7 @@ def test_the_existing_offsets_topic_cannot_be_created(broker: BrokerHarness) -> 
 
 def test_the_partitions_of_a_request_are_limited_in_total(broker: BrokerHarness) -> None:
     first, second = create(
-        broker,
-        new_topic("a", num_partitions=9_999),
-        new_topic("b", num_partitions=2),
+        broker, new_topic("a", num_partitions=9_999), new_topic("b", num_partitions=2)
     )
     assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
 

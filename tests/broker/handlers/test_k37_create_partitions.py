@@ -33,11 +33,7 @@ def grow(
         for name, count, assignments in topics
     )
     response = broker.call(
-        "CreatePartitions",
-        version,
-        topics=wanted,
-        timeout=timeout_ms,
-        validate_only=validate_only,
+        "CreatePartitions", version, topics=wanted, timeout=timeout_ms, validate_only=validate_only
     )
     return response.results
 

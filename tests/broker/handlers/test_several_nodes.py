@@ -21,11 +21,7 @@ def elect(
         {"topic": topic, "partitions": tuple(indexes)} for topic, indexes in topics
     )
     response = broker.call(
-        "ElectLeaders",
-        2,
-        election_type=election,
-        topic_partitions=wanted,
-        timeout=timeout,
+        "ElectLeaders", 2, election_type=election, topic_partitions=wanted, timeout=timeout
     )
     return {
         (topic.topic, each.partition_id): each.error_code

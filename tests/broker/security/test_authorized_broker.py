@@ -9,13 +9,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.broker.config.sources import ConfigError
 from kohort.broker.security.authorizer import Denial
-from kohort.topics.acls import (
-    Acl,
-    AclOperation,
-    AclPermission,
-    AclResourceType,
-    PatternType,
-)
+from kohort.topics.acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from support.broker_thread import BrokerThread
 from support.wire import Client
 

@@ -16,11 +16,7 @@ from kohort.broker.security.mechanism import (
     InvalidCredentials,
     PlainExchange,
 )
-from kohort.broker.security.oauthbearer import (
-    OAuthBearerExchange,
-    SignedTokens,
-    UnsecuredTokens,
-)
+from kohort.broker.security.oauthbearer import OAuthBearerExchange, SignedTokens, UnsecuredTokens
 from kohort.broker.security.scram import ScramExchange
 from kohort.topics.scram import ScramCredential, ScramMechanism
 from support.sasl import ScramClient, bearer, plain_token, unsecured_token

@@ -172,13 +172,7 @@ def test_a_throttled_fetch_does_not_count_as_sent_in_its_session() -> None:
     assert (throttled.response.session_id, throttled.response.responses) == (session_id, ())
     broker.advance(throttle_ms + 10_000)
     again = broker.call(
-        "Fetch",
-        12,
-        max_wait=0,
-        min_bytes=1,
-        session_id=session_id,
-        session_epoch=2,
-        topics=[],
+        "Fetch", 12, max_wait=0, min_bytes=1, session_id=session_id, session_epoch=2, topics=[]
     )
     assert again.responses[0].partitions[0].records
 

@@ -2,11 +2,7 @@
 
 import pytest
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.commands import (
-    LeaveGroup,
-    LeaveResult,
-    LeavingMember,
-)
+from kohort.coordinator.commands import LeaveGroup, LeaveResult, LeavingMember
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode

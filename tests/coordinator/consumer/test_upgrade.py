@@ -4,13 +4,7 @@ import pytest
 from kohort.coordinator.outcome import EventType
 from kohort.protocol.errors import ErrorCode
 from support.coordinator import GROUP, CoordinatorHarness
-from support.mixed_groups import (
-    assigned,
-    assignment,
-    classic_group,
-    consumer_protocols,
-    sync,
-)
+from support.mixed_groups import assigned, assignment, classic_group, consumer_protocols, sync
 
 E = ErrorCode
 HALF, REST = {"orders": (0, 1)}, {"orders": (2, 3)}
