@@ -72,11 +72,6 @@ def test_explicit_settings_override_the_preset(preset: Preset, delay_ms: int) ->
     assert with_preset(given, preset).int("group.initial.rebalance.delay.ms") == 7
 
 
-def in_use() -> tuple[socket.socket, int]:
-    taken = socket.create_server(("127.0.0.1", 0))
-    return taken, taken.getsockname()[1]
-
-
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -96,8 +91,8 @@ def test_invalid_flags_are_rejected(
 
 
 def test_a_control_port_in_use_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    taken, port = in_use()
-    with taken:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
         assert main(["serve", *ARGS, "--control-port", str(port)]) == 2
     error = capsys.readouterr().err
     assert f"the control API cannot listen on 127.0.0.1:{port} (Address already in use" in error

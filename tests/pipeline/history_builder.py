@@ -164,6 +164,11 @@ class HistoryBuilder:
             end = self._offsets.get(tp, 100) + lag
             self.log_ends.append(LogEnd(*tp, 0, end, START_MS + at))
 
+    def samples(self, lag: int, *numbers: int, until: int, since: int = 0) -> None:
+        """Add a sample of log ends every 30 seconds."""
+        for at in range(since, until, 30_000):
+            self.log_end(at, lag, *numbers)
+
     def event(self, type_: str, at: int, subject: Member | None = None, **fields: Any) -> None:
         """Add an event about `subject`; fields that an Event does not have go to `detail`."""
         detail = {key: fields.pop(key) for key in fields.keys() - {*Event._fields}}
@@ -226,8 +231,7 @@ def without_b(
     history.commits(A, until=LEFT_AT_MS - 3_000)
     history.commits(b, until=LEFT_AT_MS - silence_ms)
     if lag is not None:
-        for at in range(LEFT_AT_MS - silence_ms, LEFT_AT_MS, 30_000):
-            history.log_end(at + 1, lag, 1)
+        history.samples(lag, 1, since=LEFT_AT_MS - silence_ms + 1, until=LEFT_AT_MS)
     if back:
         history.generation(A, b._replace(member_id="b-2"), at=LEFT_AT_MS)
     else:
@@ -255,8 +259,7 @@ def slow_consumer(
         history.generation(a, b, c, at=now, protocol=protocol)
         history.commits(a, b, c, until=now + rest_ms, since=now + 8_000)
         now += rest_ms
-    for at in range(0, now, 30_000):
-        history.log_end(at, 1_000, 0, 1, 2)
+    history.samples(1_000, 0, 1, 2, until=now)
     history.now = now
     return history
 
@@ -283,11 +286,12 @@ def last_cause(history: HistoryBuilder) -> tuple[str, str]:
 
 
 def facts_of(
-    builder: HistoryBuilder, *windows: PartitionWindow, as_of: int | None = None
+    history: HistoryBuilder | GroupHistory, *windows: PartitionWindow, as_of: int | None = None
 ) -> GroupFacts:
-    history = builder.build(as_of)
+    if isinstance(history, HistoryBuilder):
+        history = history.build(as_of)
     rebalances, exits = explain(history)
-    record = history.generations[-1] if history.generations else None
+    record = max(history.generations, key=lambda record: record.log_offset, default=None)
     as_of_ms = history.as_of_ms
     state = state_of(record, windows, as_of_ms)
     now = CurrentGroup("test", "payments", as_of_ms, record, state)

@@ -50,6 +50,14 @@ def write(folder: Path, *batches: bytes, segment_bytes: int = 1024 * 1024) -> Lo
     return log
 
 
+def write_at(folder: Path, *times_ms: int, segment_bytes: int = 1024 * 1024) -> None:
+    """Append a record of any topic at each of these times."""
+    log = write(folder, segment_bytes=segment_bytes)
+    for ms in times_ms:
+        log.append(build([NewRecord(b"k", b"v", ms)], base_offset=log.end_offset))
+    log.close()
+
+
 # --- records of consumer groups (KIP-848), recorded from Kafka 4.3
 
 

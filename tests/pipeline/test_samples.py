@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kohort.log.files import DiskFiles
-from kohort.log.log import Log, LogConfig
 from kohort.pipeline.inputs import Inputs, Samples
 from kohort.pipeline.lake.writer import Writer
 from lake_builder import write_batch
-from support.log import NewRecord, build
+from offset_logs import write_at
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -40,13 +38,8 @@ class LogsAndLake:
 
     def produce(self, topic: str, *seconds: float) -> None:
         """Append a record at each of these seconds after noon."""
-        folder = self._data / f"{topic}-0"
-        folder.mkdir(exist_ok=True)
-        log = Log.open(folder, DiskFiles(), LogConfig())
-        for second in seconds:
-            record = NewRecord(b"k", b"v", int((NOON.timestamp() + second) * 1000))
-            log.append(build([record], base_offset=log.end_offset))
-        log.close()
+        times_ms = (int((NOON.timestamp() + second) * 1000) for second in seconds)
+        write_at(self._data / f"{topic}-0", *times_ms)
 
     def samples(self) -> Samples:
         with Writer(self.lake) as writer:

@@ -263,10 +263,7 @@ def test_long_values_are_cut_in_errors() -> None:
     [
         (ValueError("no weights"), "assignor spy failed: ValueError: no weights"),
         (ZeroDivisionError(), "assignor spy failed: ZeroDivisionError"),
-        (
-            None,
-            "assignor spy failed: AttributeError: 'NoneType' object has no attribute 'keys'",
-        ),
+        (None, "assignor spy failed: AttributeError: 'NoneType' object has no attribute 'keys'"),
         ({"C0": None}, "assignor spy failed: TypeError: 'NoneType' object is not iterable"),
         ({}, "assignor spy omitted member C0"),
         ({"C0": [], "C9": []}, "assignor spy returned unknown member C9"),

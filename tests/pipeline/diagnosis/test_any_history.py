@@ -3,13 +3,11 @@
 from itertools import pairwise
 from typing import Any
 
-from history_builder import START_MS
+from history_builder import START_MS, facts_of
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.offsets.causes import Cause
-from kohort.pipeline.diagnosis.assignments import skews
 from kohort.pipeline.diagnosis.checks import diagnose
-from kohort.pipeline.diagnosis.facts import GroupFacts
 from kohort.pipeline.diagnosis.group_history import (
     Activity,
     Commit,
@@ -25,14 +23,7 @@ from kohort.pipeline.diagnosis.history_index import HistoryIndex
 from kohort.pipeline.diagnosis.lifecycle import lifecycle
 from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.diagnosis.rows import MemberExit, Rebalance
-from kohort.pipeline.diagnosis.status import (
-    WORST_FIRST,
-    CurrentGroup,
-    group_status,
-    partition_status,
-    state_of,
-)
-from kohort.pipeline.diagnosis.storms import storms
+from kohort.pipeline.diagnosis.status import WORST_FIRST
 
 CONFIDENCES = ("low", "medium", "high", "exact")
 EVENT_TYPES = (
@@ -252,33 +243,12 @@ def test_split_activities_give_the_same_result(history: GroupHistory) -> None:
 @given(st.data())
 def test_every_group_has_a_status_and_a_diagnosis(data: Any) -> None:
     history = data.draw(histories)
-    explained = explain(history)
-    group = data.draw(st.lists(windows(history), max_size=3))
-    record = max(history.generations, key=lambda record: record.log_offset, default=None)
-    state = state_of(record, group, history.as_of_ms)
-    now = CurrentGroup("test", "payments", history.as_of_ms, record, state)
-    partitions = [partition_status(now, window) for window in group]
-    assert all(row.status in WORST_FIRST for row in partitions)
-    assert all(row.lag is None or row.lag >= 0 for row in partitions)
-    group_row = group_status(now, partitions, explained.rebalances)
-    found_storms = storms(explained.rebalances, explained.exits)
-    assert all(storm.from_ts <= storm.to_ts and storm.rebalances >= 3 for storm in found_storms)
+    facts = facts_of(history, *data.draw(st.lists(windows(history), max_size=3)))
+    assert all(row.status in WORST_FIRST for row in facts.partitions)
+    assert all(row.lag is None or row.lag >= 0 for row in facts.partitions)
+    assert all(storm.from_ts <= storm.to_ts and storm.rebalances >= 3 for storm in facts.storms)
     life = lifecycle(history)
     assert life.deleted_at is None or life.end_kind is not None
-    row = diagnose(
-        "test",
-        GroupFacts(
-            "payments",
-            history.as_of_ms,
-            record,
-            group_row,
-            partitions,
-            explained.rebalances,
-            explained.exits,
-            found_storms,
-            skews(history),
-            life,
-        ),
-    )
+    row = diagnose("test", facts)
     assert 0 <= row.severity <= 3
     assert "payments" in row.text

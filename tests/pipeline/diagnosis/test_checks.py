@@ -94,10 +94,7 @@ def test_an_empty_group_with_lag_is_an_error() -> None:
     ("windows", "text"),
     [
         ([window(owner=None, lag=0)], "no members and no lag."),
-        (
-            [window(owner=None)._replace(log_ends=())],
-            "no members and an unknown lag.",
-        ),
+        ([window(owner=None)._replace(log_ends=())], "no members and an unknown lag."),
         ([], "no members and no committed offsets."),
     ],
 )

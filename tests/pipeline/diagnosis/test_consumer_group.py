@@ -26,11 +26,7 @@ STABLE, EMPTY = ConsumerGroup("Stable", 2), ConsumerGroup("Empty", 0)
     ("group", "until_ms", "expected"),
     [
         ("kip-g", 1795315435484, ConsumerGroup("Stable", 1)),
-        (
-            "kip-g",
-            1795315435908,
-            ConsumerGroup("Assigning", 2),
-        ),  # epoch 3, target assignment of epoch 2
+        ("kip-g", 1795315435908, ConsumerGroup("Assigning", 2)),  # the target is of epoch 2
         ("kip-g", 1795315440534, ConsumerGroup("Reconciling", 2)),  # one member has to revoke
         ("kip-g", 1795315440566, ConsumerGroup("Reconciling", 2)),  # the other one has to reconcile
         ("kip-g", 1795315440915, ConsumerGroup("Stable", 2)),

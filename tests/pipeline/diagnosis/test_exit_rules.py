@@ -219,8 +219,7 @@ def test_a_member_without_commits_had_records_to_read_if_the_history_is_complete
     """If the history begins later, its partitions may have been idle."""
     history = HistoryBuilder(A, B, number=number)
     history.commits(A, until=305_000)
-    for at in range(0, 310_000, 30_000):
-        history.log_end(at, 50, 1)
+    history.samples(50, 1, until=310_000)
     history.generation(A_ALONE, at=305_000)
     assert last_cause(history)[0] == cause
 
@@ -239,8 +238,7 @@ def test_a_clean_leave_is_not_blamed_for_the_wait_for_another_member() -> None:
     history.commits(c, until=5 * MINUTE)
     history.commits(A, until=5 * MINUTE + 2_000)
     history.commits(B, until=7 * MINUTE - 100)
-    for at in range(4, 8):
-        history.log_end(at * MINUTE, 300, 0, 1, 2)
+    history.samples(300, 0, 1, 2, since=4 * MINUTE, until=8 * MINUTE)
     history.generation(A_ALONE, B, at=7 * MINUTE)
     row = last_rebalance(history)
     assert (row.cause, row.client_id) == ("LEFT_CLEANLY", "c")
@@ -253,8 +251,7 @@ def test_a_member_that_crashes_while_others_wait_has_not_left_cleanly() -> None:
     c = member("c", 2)
     history = HistoryBuilder(A, B)
     history.commits(A, B, until=5 * MINUTE)
-    for at in range(4, 7):
-        history.log_end(at * MINUTE, 300, 0, 1)
+    history.samples(300, 0, 1, since=4 * MINUTE, until=7 * MINUTE)
     history.generation(A, c._replace(assigned=partitions(1)), at=5 * MINUTE + 50_000)
     assert (last_rebalance(history).cause, last_rebalance(history).waited_for) == (
         "SESSION_TIMEOUT",

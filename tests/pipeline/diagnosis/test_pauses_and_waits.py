@@ -13,16 +13,11 @@ from history_builder import (
 from kohort.pipeline.diagnosis.group_history import Member
 
 
-def with_lag(history: HistoryBuilder, until: int, *numbers: int) -> None:
-    for at in range(0, until, 30_000):
-        history.log_end(at, 10_000, *numbers)
-
-
 def test_an_exit_pauses_the_others_for_a_heartbeat_interval() -> None:
     history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE - 300_000)
-    with_lag(history, 6 * MINUTE, 0, 1)
+    history.samples(10_000, 0, 1, until=6 * MINUTE)
     history.generation(A_ALONE, at=5 * MINUTE + 3_000)
     history.commits(A_ALONE, until=6 * MINUTE, since=5 * MINUTE + 8_000)
     row = last_rebalance(history)
@@ -35,7 +30,7 @@ def still_processing(c: Member) -> HistoryBuilder:
     history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE + 55_000, every=55_000)
-    with_lag(history, 7 * MINUTE, 0, 1, 2)
+    history.samples(10_000, 0, 1, 2, until=7 * MINUTE)
     history.generation(A, B, c, at=5 * MINUTE + 55_100)
     history.commits(A, until=7 * MINUTE, since=6 * MINUTE)
     return history
@@ -109,7 +104,7 @@ def test_a_static_replacement_does_not_pause_the_group() -> None:
 def test_an_offset_reset_of_an_empty_group_does_not_end_a_pause() -> None:
     history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
-    with_lag(history, 10 * MINUTE, 0, 1)
+    history.samples(10_000, 0, 1, until=10 * MINUTE)
     history.generation(at=MINUTE + 1_000)
     # The offsets are reset while the group is empty.
     reset = HistoryBuilder()

@@ -129,8 +129,7 @@ def test_a_member_that_delays_rebalances_is_a_slow_consumer() -> None:
     history = HistoryBuilder(A, B)
     history.commits(A, until=5 * MINUTE)
     history.commits(B, until=5 * MINUTE + 55_000, every=55_000)
-    for at in range(0, 7 * MINUTE, 30_000):
-        history.log_end(at, 10_000, 0, 1)
+    history.samples(10_000, 0, 1, until=7 * MINUTE)
     history.generation(A, B, C, at=5 * MINUTE + 55_100)
     history.commits(A, until=7 * MINUTE, since=6 * MINUTE)
     row = diagnosis_of(history)

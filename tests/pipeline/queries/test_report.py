@@ -251,15 +251,8 @@ def test_partitions_are_shown_as_ranges() -> None:
 def test_a_time_scale_has_round_ticks_and_clamps_times() -> None:
     scale = TimeScale(ms(NINE), ms(NOW))
     ticks = list(scale.ticks())
-    assert [text for _, text in ticks] == [
-        "09:00",
-        "09:10",
-        "09:20",
-        "09:30",
-        "09:40",
-        "09:50",
-        "10:00",
-    ]
+    texts = " ".join(text for _, text in ticks)
+    assert texts == "09:00 09:10 09:20 09:30 09:40 09:50 10:00"
     assert scale.x(ms(NINE.replace(hour=3))) == LEFT
     assert LEFT < scale.x(ms(NOW)) < WIDTH
     assert scale.x(None) == scale.x(ms(NOW))

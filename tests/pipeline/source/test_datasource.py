@@ -88,9 +88,7 @@ def test_readers_and_partitions_can_be_pickled(data: Path) -> None:
     assert list(reader.read(InputPartition(None))) == []
 
 
-def test_a_stream_reads_limited_batches_up_to_the_end_when_it_was_prepared(
-    data: Path,
-) -> None:
+def test_a_stream_reads_limited_batches_up_to_the_end_when_it_was_prepared(data: Path) -> None:
     reader = StreamReader({"path": str(data), "maxRecordsPerTrigger": "8"})
     reader.prepareForTriggerAvailableNow()
     extend(data, 12, 1)

@@ -98,7 +98,7 @@ pairs: Any = st.one_of(
     st.builds(damaged, commits, st.integers(0, 1 << 30)),
     st.builds(damaged, st.tuples(group_keys, groups), st.integers(0, 1 << 30)),
 )
-deltas = st.lists(st.integers(0, 3), max_size=12)
+deltas = st.lists(st.integers(0, 3), max_size=10)
 attributes_of = st.builds(
     lambda codec, more: codec | more,
     st.sampled_from((0, 0, 0, 0, 1, 2, 3, 4)),
@@ -149,7 +149,7 @@ def with_wrong_byte(whole: bytes, at: int, change: int) -> bytes:
 def some_log(draw: Any) -> list[bytes]:
     found: list[bytes] = []
     offset = draw(st.integers(0, 3))
-    for _ in range(draw(st.integers(0, 8))):
+    for _ in range(draw(st.integers(0, 5))):
         found.append(draw(some_batch(offset)))
         offset = read_header(found[-1]).next_offset + draw(st.sampled_from((0, 0, 2)))
     return found

@@ -1,6 +1,5 @@
 """A data folder of Kafka 4.3, read in splits of any size."""
 
-import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,19 +9,14 @@ from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.source.folder import FolderSource
 from kohort.pipeline.source.records import rows_of
 
-RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
 
-
-def test_a_data_folder_of_kafka_is_read_completely(tmp_path: Path) -> None:
-    with tarfile.open(RECORDED) as tar:
-        tar.extractall(tmp_path, filter="data")
-    data = tmp_path / "data"
-    source = FolderSource(data)
+def test_a_data_folder_of_kafka_is_read_completely(kafka_data: Path) -> None:
+    source = FolderSource(kafka_data)
     ends = source.ends()
     assert ends
     for partition, end in ends.items():
         rows = []
-        for path in list_live_segments(data / f"__consumer_offsets-{partition}").values():
+        for path in list_live_segments(kafka_data / f"__consumer_offsets-{partition}").values():
             content = path.read_bytes()
             for position, header in split(
                 content.rstrip(b"\0") if not content.strip(b"\0") else content

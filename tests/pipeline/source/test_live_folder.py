@@ -167,9 +167,7 @@ def test_appended_and_rolled_segments_are_read_incrementally(tmp_path: Path) -> 
     log.close()
 
 
-def test_removed_segments_count_as_missing_and_a_truncated_log_is_an_error(
-    tmp_path: Path,
-) -> None:
+def test_removed_segments_count_as_missing_and_a_truncated_log_is_an_error(tmp_path: Path) -> None:
     log = make_log(tmp_path, 5)
     source = FolderSource(tmp_path)
     splits = source.splits({}, source.ends())

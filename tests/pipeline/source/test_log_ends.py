@@ -11,16 +11,14 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 from kohort.log.checkpoint import START_OFFSETS_FILE
-from kohort.log.files import DiskFiles
-from kohort.log.log import Log, LogConfig
 from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.log_ends import SAMPLES_MAX, TICKS_MAX, Ticks, ends_at, to_arrow
 from kohort.pipeline.source.source import TimeSpan
 from kohort.pipeline.source.wire_cluster import TopicPartition
 from kohort.pipeline.tables import TABLES
 from kohort.testing import Kafka
+from offset_logs import write_at
 from support.broker_thread import BrokerThread
-from support.log import NewRecord, build
 
 HOUR_MS = 3_600_000
 # A multiple of both periods.
@@ -38,16 +36,9 @@ def rows(options: dict[str, str], *topics: str, past: TimeSpan | None = None) ->
     return sorted(zip(*columns, seconds, strict=True), key=lambda row: (row[0], row[1], row[4]))
 
 
-def write(
-    folder: Path, *times_s: float, base_offset: int = 0, segment_bytes: int = 1 << 20
-) -> None:
+def write(folder: Path, *times_s: float, **options: int) -> None:
     """Append a record at each of these seconds after noon."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = Log.open(folder, DiskFiles(), LogConfig(segment_bytes=segment_bytes))
-    for number, second in enumerate(times_s, base_offset):
-        record = NewRecord(b"k", b"v", NOON_MS + int(second * 1000))
-        log.append(build([record], base_offset=number))
-    log.close()
+    write_at(folder, *(NOON_MS + int(second * 1000) for second in times_s), **options)
 
 
 def seconds(since: int, until: int) -> TimeSpan:
@@ -140,7 +131,7 @@ def test_consecutive_time_spans_give_the_samples_of_one(tmp_path: Path) -> None:
 
 
 def test_log_ends_before_the_log_start_offset_are_unknown(tmp_path: Path) -> None:
-    write(tmp_path / "orders-0", 40, 50, 70, base_offset=0)
+    write(tmp_path / "orders-0", 40, 50, 70)
     (tmp_path / START_OFFSETS_FILE).write_text("0\n1\norders 0 2\n")
     found = rows({"path": str(tmp_path)}, "orders", past=seconds(0, 90))
     assert found == [

@@ -1,6 +1,5 @@
 """Names of topics by id, from data folders."""
 
-import tarfile
 import uuid
 from pathlib import Path
 
@@ -12,13 +11,9 @@ from kohort.protocol.primitives import uuid_text
 from kohort.topics.names import REGISTRY_TOPIC
 from kohort.topics.registry_log import TopicDeletedRecord, TopicRecord, encode, open_registry
 
-RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
 
-
-def test_a_data_folder_of_kafka_has_the_ids_of_its_topics(tmp_path: Path) -> None:
-    with tarfile.open(RECORDED) as tar:
-        tar.extractall(tmp_path, filter="data")
-    names = open_source({"path": str(tmp_path / "data")}).topic_ids()
+def test_a_data_folder_of_kafka_has_the_ids_of_its_topics(kafka_data: Path) -> None:
+    names = open_source({"path": str(kafka_data)}).topic_ids()
     assert names["TX4Ap8DYTCGni2rCSqNcuQ"] == "orders"
     assert names["6e2oEIM6Ti2xn0pth7Wetg"] == "prices"
 

@@ -3,7 +3,6 @@
 import pickle
 import shutil
 import socket
-import tarfile
 import threading
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator
@@ -26,8 +25,6 @@ from kohort.protocol.apis import PROFILES
 from kohort.testing import Kafka
 from kohort.topics.names import OFFSETS_TOPIC
 from support.broker_thread import BrokerThread
-
-RECORDED = Path(__file__).parents[2] / "kafka_folder" / "kafka-4.3.tar.gz"
 
 
 @pytest.fixture(scope="module")
@@ -283,27 +280,23 @@ def test_a_broker_that_requires_authentication_is_an_error(kafka: Kafka) -> None
 
 
 @pytest.fixture
-def kafka_data(tmp_path: Path) -> Path:
-    with tarfile.open(RECORDED) as tar:
-        tar.extractall(tmp_path, filter="data")
+def served_data(kafka_data: Path) -> Path:
     # Otherwise the broker would abort the open transactions.
-    shutil.rmtree(tmp_path / "data" / "__transaction_state-0")
-    return tmp_path / "data"
+    shutil.rmtree(kafka_data / "__transaction_state-0")
+    return kafka_data
 
 
-def test_batches_of_kafka_give_the_same_rows_from_broker_and_folder(
-    kafka_data: Path,
-) -> None:
+def test_batches_of_kafka_give_the_same_rows_from_broker_and_folder(served_data: Path) -> None:
     """All codecs, transactions and types of groups."""
-    with BrokerThread({}, data_dir=kafka_data, durability="os") as broker:
+    with BrokerThread({}, data_dir=served_data, durability="os") as broker:
         from_broker = read(WireSource(broker.bootstrap))
-    from_folder = read(FolderSource(kafka_data))
+    from_folder = read(FolderSource(served_data))
     assert set(from_folder["kind"].to_pylist()) == {"commit", "group", "other"}
     assert from_broker.equals(from_folder)
 
 
-def test_a_split_may_start_and_end_within_a_batch(kafka_data: Path) -> None:
-    with BrokerThread({}, data_dir=kafka_data, durability="os") as broker:
+def test_a_split_may_start_and_end_within_a_batch(served_data: Path) -> None:
+    with BrokerThread({}, data_dir=served_data, durability="os") as broker:
         source = WireSource(broker.bootstrap)
         whole = read(source)
         for partition, end in source.ends().items():

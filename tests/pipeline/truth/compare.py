@@ -82,12 +82,14 @@ def compare_live(
 
 def compare(world: World) -> list[tuple[bool, Verdict]]:
     """Compare all records of a completed world: without events (False), and with them."""
-    return [
+    found = [
         (with_events, verdict)
         for with_events in (False, True)
         for history in read_histories(world.folder, world.now_ms(), with_events=with_events)
         for verdict in compare_group(history, world.oracle(history.group))
     ]
+    assert [verdict for _, verdict in found if not verdict.expected] == []
+    return found
 
 
 def read_histories(
