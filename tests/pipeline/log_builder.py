@@ -216,6 +216,18 @@ class LogBuilder:
 # --- lakes
 
 
+class Killed(BaseException):
+    """Not caught by product code."""
+
+
+def kill_at(wanted: str) -> Callable[[str], None]:
+    def failpoint(step: str) -> None:
+        if step == wanted:
+            raise Killed(step)
+
+    return failpoint
+
+
 def make_lake(
     spark: "SparkSession",
     path: Path,

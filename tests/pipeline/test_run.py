@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,13 @@ from kohort.protocol.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from log_builder import run_pipeline
+from log_builder import Killed, kill_at, run_pipeline
 
 NOON_MS = 1_700_000_000_000
 GROUPS = {"orders": 3, "billing": 7}
 # The loop is the same for every layer; these are fast and have tables of all kinds.
 # test_gold_tables.py has a kill after the tables of all layers.
 FEW = ("generations", "ownership", "commits")
-
-
-class Killed(BaseException):
-    """Not caught by product code."""
 
 
 def generation(group: str, number: int, members: int) -> GroupMetadataRecord:
@@ -86,14 +81,6 @@ def contents(path: Path) -> dict[str, list[str]]:
     return {
         name: sorted(map(repr, lake.read(name).to_pylist())) for name in [*TABLES, *STATE_TABLES]
     }
-
-
-def kill_at(wanted: str) -> Callable[[str], None]:
-    def failpoint(step: str) -> None:
-        if step == wanted:
-            raise Killed(step)
-
-    return failpoint
 
 
 @pytest.mark.spark

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kohort.pipeline.lake.reader import Lake
 from kohort.pipeline.tables import TABLES
-from log_builder import LogBuilder, M, make_lake
+from log_builder import Killed, LogBuilder, M, kill_at, make_lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,15 +99,6 @@ def rows(lake: Lake, table: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: [f"{row.get(name)!s:>30}" for name in KEYS])
 
 
-class Interrupted(BaseException):
-    """Not caught by product code."""
-
-
-def interrupt_after_status(step: str) -> None:
-    if step == "after gold_diagnosis":  # the last table; the first batch has not caught up
-        raise Interrupted
-
-
 @pytest.mark.spark
 def test_gold_tables_do_not_depend_on_batches_and_interruptions(
     spark: "SparkSession", tmp_path: Path
@@ -136,8 +127,8 @@ def test_gold_tables_do_not_depend_on_batches_and_interruptions(
     # The first batch ends between the exit and the rejoin of the slow member. The second one is
     # interrupted when all layers have written their tables, and repeated.
     cuts = [log.log_offset_at(370)]
-    with pytest.raises(Interrupted):
-        make_lake(spark, tmp_path / "cut", log, cuts, interrupt_after_status)
+    with pytest.raises(Killed):  # after the last table; the first batch has not caught up
+        make_lake(spark, tmp_path / "cut", log, cuts, kill_at("after gold_diagnosis"))
     cut = Lake(tmp_path / "cut")
     assert cut.positions == {0: cuts[0]}
     assert (tmp_path / "cut" / "gold_diagnosis" / "batch_id=1").exists()
