@@ -1,24 +1,13 @@
 """Expired offsets from a client's perspective: after the test has advanced the clock, and after a
 restart that reads the tombstones."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
-from kohort.broker.event_loop.timers import SystemClock
-from kohort.coordinator.commands import (
-    DescribeConsumerGroup,
-    DescribeConsumerResult,
-    DescribeGroup,
-    DescribeResult,
-)
-from kohort.protocol.consumer_protocol import decode_subscription
+from kohort.testing import Kafka
 from support.broker_process import EXTERNAL
-from support.broker_thread import BrokerThread
-from support.wire import AsyncClient
+from support.wire import Client as RawClient
 
 from .adapter import Admin, Client, Committed, Partition
 from .conftest import BROKER_OPTIONS, MakeConsumer, MakeTopic, topic_that_stays
@@ -42,71 +31,15 @@ CONFIG = {
 }
 
 
-class AheadClock(SystemClock):
-    ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
-
-
-class ClockedBroker:
-    """A broker with a clock that the test advances. A restart keeps the clock, the data and the
-    port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.clock = AheadClock()
-        self.port = 0
-        self.begin()
-
-    def begin(self) -> None:
-        self.broker = BrokerThread(
-            CONFIG, data_dir=self.folder, durability="os", clock=self.clock, port=self.port
-        )
-        self.broker.__enter__()
-        self.port = self.broker.call(lambda broker: broker.port)
-
-    def end(self) -> None:
-        self.broker.__exit__()
-
-    def restart(self) -> None:
-        self.end()
-        self.begin()
-
-    def subscribed(self, group: str) -> set[str]:
-        """Return the topics to which members of the group subscribe, if the group is Stable."""
-        classic: DescribeResult = self.submit(DescribeGroup(group))
-        modern: DescribeConsumerResult = self.submit(DescribeConsumerGroup(group))
-        return {
-            topic
-            for member in classic.members
-            if member.member_metadata
-            for topic in decode_subscription(member.member_metadata).topics
-        }.union(*(member.subscribed_topic_names for member in modern.members))
-
-    def submit(self, command: Any) -> Any:
-        results: list[Any] = []
-        self.broker.call(
-            lambda broker: broker.node.coordinators.submit(command, list.append, results)
-        )
-        until(lambda: bool(results), "it responds")
-        return results[0]
-
-    def pass_minutes(self, count: int) -> None:
-        self.clock.ahead_ms += count * MINUTE_MS
-        self.broker.call(lambda broker: broker.node.timers.fire())
+@pytest.fixture
+def kafka() -> Iterator[Kafka]:
+    with Kafka(preset="kafka", config=CONFIG, durability="os") as kafka:
+        yield kafka
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[ClockedBroker]:
-    served = ClockedBroker(tmp_path)
-    yield served
-    served.end()
-
-
-@pytest.fixture
-def bootstrap(served: ClockedBroker) -> str:
-    return served.broker.bootstrap
+def bootstrap(kafka: Kafka) -> str:
+    return kafka.bootstrap_servers
 
 
 @pytest.fixture
@@ -115,12 +48,12 @@ def new_topic(client: Client) -> MakeTopic:
 
 
 @pytest.fixture
-def offset_topics(served: ClockedBroker, client: Client) -> OffsetTopics:
+def offset_topics(kafka: Kafka, client: Client) -> OffsetTopics:
     """`offset_topics(group)` returns the topics of the committed offsets, requested with a new
     admin client."""
 
     def topics(group: str) -> set[str]:
-        other = type(client)(served.broker.bootstrap)
+        other = type(client)(kafka.bootstrap_servers)
         admin = other.admin()
         try:
             return {
@@ -143,7 +76,7 @@ def commit(consumer: MakeConsumer, group: str, *topics: str) -> None:
 
 
 def test_offsets_of_a_group_expire_when_it_has_been_empty_for_the_retention(
-    served: ClockedBroker,
+    kafka: Kafka,
     new_topic: MakeTopic,
     consumer: MakeConsumer,
     offset_topics: OffsetTopics,
@@ -151,19 +84,19 @@ def test_offsets_of_a_group_expire_when_it_has_been_empty_for_the_retention(
 ) -> None:
     topic = new_topic()
     commit(consumer, group, topic)
-    served.pass_minutes(RETENTION_MINUTES - 2)
+    kafka.clock.advance(minutes=RETENTION_MINUTES - 2)
     commit(consumer, f"{group}-young", topic)
     assert offset_topics(group) == {topic}
-    served.pass_minutes(3)
+    kafka.clock.advance(minutes=3)
     until(lambda: offset_topics(group) == set(), "its offsets have expired")
     assert offset_topics(f"{group}-young") == {topic}
-    served.restart()
+    kafka.restart()
     assert offset_topics(group) == set()
     assert offset_topics(f"{group}-young") == {topic}
 
 
 def test_in_a_group_with_members_only_unsubscribed_topics_expire(
-    served: ClockedBroker,
+    kafka: Kafka,
     new_topic: MakeTopic,
     consumer: MakeConsumer,
     offset_topics: OffsetTopics,
@@ -177,18 +110,19 @@ def test_in_a_group_with_members_only_unsubscribed_topics_expire(
     member.subscribe(read)
     until(lambda: member.assignment() == {Partition(read, 0)}, "it owns one topic only")
     # The broker receives the new subscription with a delay.
-    until(lambda: served.subscribed(group) == {read}, "the broker has the new subscription")
+    until(lambda: kafka.group(group).owner(other, 0) is None, "the broker has the new subscription")
+    kafka.group(group).wait_stable(members=1)
     assert offset_topics(group) == {read, other}
-    served.pass_minutes(RETENTION_MINUTES + 1)
+    kafka.clock.advance(minutes=RETENTION_MINUTES + 1)
     until(lambda: offset_topics(group) == {read}, "the other topic has expired")
     assert member.committed(Partition(read, 0)) == 3
     member.close()  # aiokafka cannot be closed while it searches for its broker
-    served.restart()
+    kafka.restart()
     assert offset_topics(group) == {read}
 
 
 def test_offsets_of_a_deleted_topic_do_not_return_with_its_name(
-    served: ClockedBroker,
+    kafka: Kafka,
     admin: Admin,
     new_topic: MakeTopic,
     consumer: MakeConsumer,
@@ -201,47 +135,29 @@ def test_offsets_of_a_deleted_topic_do_not_return_with_its_name(
     assert offset_topics(group) == {kept}
     admin.create_topic(deleted)
     assert offset_topics(group) == {kept}
-    served.restart()
+    kafka.restart()
     assert offset_topics(group) == {kept}
 
 
 def test_a_commit_with_its_own_retention_time_expires_after_that_time(
-    served: ClockedBroker, new_topic: MakeTopic, offset_topics: OffsetTopics, group: str
+    kafka: Kafka, new_topic: MakeTopic, offset_topics: OffsetTopics, group: str
 ) -> None:
     """The request is OffsetCommit v2 to v4, which the libraries no longer send."""
     topic = new_topic()
     for version in (2, 3, 4):
         own = MINUTE_MS * 5 if version < 4 else MINUTE_MS * 2 * RETENTION_MINUTES
-        error = asyncio.run(commit_old(served, version, f"{group}-{version}", topic, own))
-        assert error == "none"
-    served.pass_minutes(4)
+        with RawClient(kafka.bootstrap_servers) as old:
+            assert (
+                old.commit(f"{group}-{version}", topic=topic, version=version, retention_time=own)
+                == "none"
+            )
+    kafka.clock.advance(minutes=4)
     assert all(offset_topics(f"{group}-{version}") == {topic} for version in (2, 3, 4))
-    served.pass_minutes(2)
+    kafka.clock.advance(minutes=2)
     until(lambda: offset_topics(f"{group}-2") == set(), "the first has expired")
     until(lambda: offset_topics(f"{group}-3") == set(), "the second has expired")
-    served.pass_minutes(RETENTION_MINUTES)
+    kafka.clock.advance(minutes=RETENTION_MINUTES)
     assert offset_topics(f"{group}-4") == {topic}
-    served.restart()
-    served.pass_minutes(RETENTION_MINUTES)
+    kafka.restart()
+    kafka.clock.advance(minutes=RETENTION_MINUTES)
     until(lambda: offset_topics(f"{group}-4") == set(), "the last has expired")
-
-
-async def commit_old(
-    served: ClockedBroker, version: int, group: str, topic: str, retention_ms: int
-) -> str:
-    """Commit to one partition, and return its error code."""
-    connection = await AsyncClient.connect(served.port, "old")
-    partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
-    response = await connection.call(
-        "OffsetCommit",
-        version,
-        group_id=group,
-        generation_id_or_member_epoch=-1,
-        member_id="",
-        retention_time=retention_ms,
-        topics=[{"name": topic, "partitions": [partition]}],
-    )
-    connection.close()
-    while not connection.is_closed:
-        await asyncio.sleep(0)
-    return str(response["topics"][0]["partitions"][0]["error_code"])

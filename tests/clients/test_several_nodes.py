@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from kohort.topics.names import OFFSETS_TOPIC
+from kohort.testing import Kafka
 from support.broker_process import EXTERNAL
-from support.broker_thread import BrokerThread
 
 from .adapter import Admin, Client, Partition
 from .conftest import BROKER_OPTIONS, MakeTopic, NewGroup, topic_that_stays
@@ -16,32 +15,20 @@ pytestmark = pytest.mark.skipif(bool(EXTERNAL), reason="stops nodes of a broker"
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Iterator[BrokerThread]:
+def nodes() -> Iterator[Kafka]:
     config = dict(option.split("=") for option in BROKER_OPTIONS)
-    with BrokerThread({**config, "kohort.nodes": "3"}) as nodes:
+    with Kafka(nodes=3, preset="kafka", config=config) as nodes:
         yield nodes
 
 
 @pytest.fixture(scope="module")
-def bootstrap(nodes: BrokerThread) -> str:
-    return nodes.bootstrap
+def bootstrap(nodes: Kafka) -> str:
+    return nodes.bootstrap_servers
 
 
 @pytest.fixture
 def new_topic(client: Client) -> MakeTopic:
     return partial(topic_that_stays, client)
-
-
-def coordinator_of(nodes: BrokerThread, group: str) -> tuple[int, int]:
-    """Return the group's offsets partition, and its leader."""
-
-    def found(broker: object) -> tuple[int, int]:
-        index = broker.node.coordinators.partition_of(group)  # type: ignore[attr-defined]
-        node = broker.cluster.leader_of(OFFSETS_TOPIC, index)  # type: ignore[attr-defined]
-        assert node is not None
-        return index, node.node_id
-
-    return nodes.call(found)
 
 
 def read_and_commit(client: Client, consumers: Consumers, topic: str, text: str) -> None:
@@ -64,15 +51,13 @@ def committed(client: Client, group: str, topic: str) -> list[int]:
     return [offsets[Partition(topic, index)].offset for index in range(6)]
 
 
-def test_the_cluster_description_has_every_node(
-    nodes: BrokerThread, client: Client, admin: Admin
-) -> None:
-    addresses = nodes.call(lambda broker: list(broker.addresses.values()))
-    assert sorted(admin.brokers()) == sorted(addresses)
+def test_the_cluster_description_has_every_node(nodes: Kafka, client: Client, admin: Admin) -> None:
+    found = {f"{host}:{port}" for host, port in admin.brokers()}
+    assert found == {each.address for each in nodes.nodes}
 
 
 def test_a_group_continues_when_its_coordinator_moves(
-    nodes: BrokerThread,
+    nodes: Kafka,
     client: Client,
     new_topic: MakeTopic,
     new_group: NewGroup,
@@ -83,10 +68,7 @@ def test_a_group_continues_when_its_coordinator_moves(
     read_and_commit(client, consumers, topic, "before")
     assert committed(client, group, topic) == [2] * 6
 
-    index, leader = coordinator_of(nodes, group)
-    after = leader % 3 + 1
-    nodes.call(lambda broker: broker.cluster.move(OFFSETS_TOPIC, index, after))
-    assert coordinator_of(nodes, group) == (index, after)
+    nodes.group(group).move_to(nodes.group(group).node_id % 3 + 1)
 
     read_and_commit(client, consumers, topic, "after")
     assert committed(client, group, topic) == [4] * 6
@@ -94,7 +76,7 @@ def test_a_group_continues_when_its_coordinator_moves(
 
 
 def test_a_group_continues_when_the_leaders_of_its_partitions_move(
-    nodes: BrokerThread,
+    nodes: Kafka,
     client: Client,
     new_topic: MakeTopic,
     new_group: NewGroup,
@@ -115,7 +97,7 @@ def test_a_group_continues_when_the_leaders_of_its_partitions_move(
 
 
 def test_a_group_continues_when_a_node_stops_and_starts(
-    nodes: BrokerThread,
+    nodes: Kafka,
     client: Client,
     new_topic: MakeTopic,
     new_group: NewGroup,
@@ -125,13 +107,13 @@ def test_a_group_continues_when_a_node_stops_and_starts(
     consumers = new_group(topic, 3, 3)
     read_and_commit(client, consumers, topic, "before")
 
-    _, stopped = coordinator_of(nodes, group)
-    nodes.run(lambda broker: broker.stop_node(stopped))
-    assert coordinator_of(nodes, group)[1] != stopped
+    stopped = nodes.group(group).node_id
+    nodes.stop_node(stopped)
+    assert nodes.group(group).node_id != stopped
     read_and_commit(client, consumers, topic, "without it")
     until(lambda: committed(client, group, topic) == [4] * 6, "all offsets are committed")
 
-    nodes.run(lambda broker: broker.start_node(stopped))
+    nodes.start_node(stopped)
     read_and_commit(client, consumers, topic, "with it again")
     until(lambda: committed(client, group, topic) == [6] * 6, "all offsets are committed")
     consumers.until_shared(partitions_of(topic, 6), [3, 3])

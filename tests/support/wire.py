@@ -166,6 +166,7 @@ class Client:
         partition: int = 0,
         *,
         topic: str = "orders",
+        version: int = 8,
         **more: Any,
     ) -> str:
         """Commit an offset, by default without a member, and return the error."""
@@ -175,5 +176,5 @@ class Client:
             "generation_id_or_member_epoch": -1,
             "topics": [{"name": topic, "partitions": partitions}],
         }
-        response = self.call("OffsetCommit", 8, **{**values, **more})
+        response = self.call("OffsetCommit", version, **{**values, **more})
         return str(response["topics"][0]["partitions"][0]["error_code"])
