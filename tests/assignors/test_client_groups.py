@@ -220,9 +220,7 @@ class Recording(CooperativeStickyAssignor):
         return shares
 
 
-def test_a_cooperative_member_keeps_the_rest_while_partitions_move(
-    group: Group,
-) -> None:
+def test_a_cooperative_member_keeps_the_rest_while_partitions_move(group: Group) -> None:
     recording = Recording()
     strategies = (kafka_python.as_kafka_python(recording),)
     leader = group.join("kafka-python", strategies=strategies)

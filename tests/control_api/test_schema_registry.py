@@ -133,9 +133,7 @@ def test_equal_schemas_have_one_id_and_each_subject_its_versions(
     assert client.get_subjects() == ["b"]
 
 
-def test_a_deletion_is_soft_until_it_is_repeated_as_permanent(
-    client: SchemaRegistryClient,
-) -> None:
+def test_a_deletion_is_soft_until_it_is_repeated_as_permanent(client: SchemaRegistryClient) -> None:
     text = Schema('"string"', "AVRO")
     client.register_schema("orders", text)
     with pytest.raises(SchemaRegistryError, match="40405"):
@@ -166,9 +164,7 @@ def test_a_version_is_deleted_in_two_steps_too(client: SchemaRegistryClient) -> 
         client.delete_version("orders", 2, permanent=True)
 
 
-def test_a_referenced_schema_must_exist_and_cannot_be_deleted(
-    client: SchemaRegistryClient,
-) -> None:
+def test_a_referenced_schema_must_exist_and_cannot_be_deleted(client: SchemaRegistryClient) -> None:
     to_name = SchemaReference("shop.Name", "name", 2)
     order = Schema(json.dumps({**RECORD, "namespace": "shop"}), "AVRO", [to_name])
     with pytest.raises(SchemaRegistryError, match=r"name version 2 is unknown .*42201"):

@@ -271,9 +271,7 @@ def test_a_crash_at_any_file_operation_loses_nothing(seed: int | None) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-def test_a_disk_failure_at_any_operation_is_harmless_and_the_next_run_succeeds(
-    error: int,
-) -> None:
+def test_a_disk_failure_at_any_operation_is_harmless_and_the_next_run_succeeds(error: int) -> None:
     operations = {}
     files = FaultyFiles()
     log = filled(files)

@@ -53,9 +53,7 @@ def test_a_file_that_was_removed_while_open_accepts_no_writes(
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc/self/fd")
-def test_a_read_error_contains_the_name_of_the_file(
-    tmp_path: Path,
-) -> None:
+def test_a_read_error_contains_the_name_of_the_file(tmp_path: Path) -> None:
     """Method: a folder with the name of the file can be opened, but not read."""
     (tmp_path / "0.log").mkdir()
     file = DiskFiles().open(tmp_path / "0.log", read_only=True)
@@ -65,9 +63,7 @@ def test_a_read_error_contains_the_name_of_the_file(
     file.close()
 
 
-def test_chunked_files_behave_like_contiguous_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_chunked_files_behave_like_contiguous_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_files, "CHUNK_BYTES", 7)
     chance = random.Random(1)
     for _ in range(300):

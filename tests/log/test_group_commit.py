@@ -289,9 +289,7 @@ def test_when_idle_is_called_after_the_last_flush() -> None:
     assert list(broker.results) == ["one", "two", "idle"]
 
 
-def test_a_callback_that_raises_does_not_affect_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_callback_that_raises_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: OSError | None) -> None:
         raise ValueError("the callback failed")
 

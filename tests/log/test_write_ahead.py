@@ -101,9 +101,7 @@ def test_a_reopened_log_replaces_the_previous_object() -> None:
     assert Broker(files).words("a-0") == ["one a-0", "two a-0", "three a-0"]
 
 
-def test_a_flipped_bit_ends_the_file_and_the_rest_is_kept(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_flipped_bit_ends_the_file_and_the_rest_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     files = disk()
     broker = Broker(files)
     for word in ("one", "two", "three"):

@@ -111,9 +111,7 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_exactly_the_acknowledged_records_survive_any_failure(
-    seed: int,
-) -> None:
+def test_exactly_the_acknowledged_records_survive_any_failure(seed: int) -> None:
     chaos = Chaos(seed)
     for _ in range(6):
         chaos.run()

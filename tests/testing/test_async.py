@@ -38,9 +38,7 @@ async def consuming(kafka: Kafka, client_id: str = "mine") -> AsyncIterator[AIOK
 
 
 @pytest.mark.clients
-async def test_consumers_on_the_loop_run_during_an_awaited_wait(
-    async_kafka: AsyncKafka,
-) -> None:
+async def test_consumers_on_the_loop_run_during_an_awaited_wait(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=2).produce([b"a", b"b"])
     async with consuming(async_kafka), consuming(async_kafka, "other"):
         group = await async_kafka.group("billing").wait_stable(members=2)
@@ -82,9 +80,7 @@ async def test_a_condition_may_read_state_of_the_loop(async_kafka: AsyncKafka) -
 
 
 @pytest.mark.clients
-async def test_waits_of_faults_and_holds_do_not_block_the_loop(
-    async_kafka: AsyncKafka,
-) -> None:
+async def test_waits_of_faults_and_holds_do_not_block_the_loop(async_kafka: AsyncKafka) -> None:
     async_kafka.topic("orders", partitions=1).produce([b"a"])
     group = async_kafka.group("billing")
     async with consuming(async_kafka):
@@ -119,9 +115,7 @@ async def test_run_until_is_awaited(async_kafka: AsyncKafka) -> None:
         lambda kafka: kafka.clock.run_until(lambda: True),
     ],
 )
-async def test_a_wait_that_would_block_the_loop_raises(
-    wait: Callable[[Kafka], object],
-) -> None:
+async def test_a_wait_that_would_block_the_loop_raises(wait: Callable[[Kafka], object]) -> None:
     """Also if it would return immediately: whether it raises must not depend on timing."""
     kafka = await asyncio.to_thread(Kafka().start)
     try:
@@ -203,9 +197,7 @@ async def test_all_groups_of_an_async_broker_are_async(async_kafka: AsyncKafka) 
         await group.wait_stable(members=1)
 
 
-async def test_a_coroutine_function_is_rejected_as_a_condition(
-    async_kafka: AsyncKafka,
-) -> None:
+async def test_a_coroutine_function_is_rejected_as_a_condition(async_kafka: AsyncKafka) -> None:
     """A coroutine object is always true."""
 
     async def has_charged() -> bool:

@@ -38,9 +38,7 @@ def test_a_commit_whose_write_fails_gets_an_error(
         assert [each.offset for each in kafka.group("billing").commits] == [1, 2]
 
 
-def test_a_commit_whose_sync_fails_gets_an_error(
-    committer_of: NewCommitter,
-) -> None:
+def test_a_commit_whose_sync_fails_gets_an_error(committer_of: NewCommitter) -> None:
     with Kafka(durability="fsync") as kafka:
         committer = committer_of(kafka)
         committer.commit(1)
@@ -152,9 +150,7 @@ def test_a_disk_fault_survives_a_power_cut(kafka: Kafka) -> None:
     assert fault.fired == 1
 
 
-def test_a_disk_fault_reports_the_calls_since_it_was_set(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_disk_fault_reports_the_calls_since_it_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.testing.faults.files.CALLS_MAX", 5)
     with Kafka() as kafka:
         kafka.topic("orders", partitions=1).produce(["a"] * 10)

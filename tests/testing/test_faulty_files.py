@@ -85,9 +85,7 @@ def test_writes_to_a_removed_file_can_be_read_but_are_not_kept(files: FaultyFile
     assert known(files) == []
 
 
-def test_only_the_last_pending_renames_to_one_name_are_kept(
-    files: FaultyFiles,
-) -> None:
+def test_only_the_last_pending_renames_to_one_name_are_kept(files: FaultyFiles) -> None:
     for number in range(3 * RENAMES_MAX):
         last = written(files, FOLDER / "new", b"%d" % number)
         files.rename(FOLDER / "new", LOG)
@@ -145,9 +143,7 @@ def test_a_write_over_a_torn_one_can_be_synced(files: FaultyFiles) -> None:
 # --- what it did
 
 
-def test_the_last_calls_are_kept_and_all_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_last_calls_are_kept_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kohort.testing.faults.files.CALLS_MAX", 3)
     files = FaultyFiles()
     files.make_folder(FOLDER)

@@ -99,9 +99,7 @@ def test_a_generation_lasts_until_the_next_rebalance(
     assert history.groups == ["billing"]
 
 
-def test_exits_have_causes_and_a_rejected_leave_is_no_exit(
-    history: History,
-) -> None:
+def test_exits_have_causes_and_a_rejected_leave_is_no_exit(history: History) -> None:
     for kind, cause in (
         (EventType.MEMBER_EXPIRED, Cause.SESSION_TIMEOUT),
         (EventType.LEAVE_RECEIVED, Cause.SLOW_POLL),

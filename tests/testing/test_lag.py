@@ -64,9 +64,7 @@ def test_deleted_records_are_no_lag_before_the_first_commit(kafka: Kafka) -> Non
 
 
 @pytest.mark.parametrize("durability", ["none", "os", "fsync"])
-def test_committed_offsets_are_written_when_they_are_returned(
-    durability: Durability,
-) -> None:
+def test_committed_offsets_are_written_when_they_are_returned(durability: Durability) -> None:
     with Kafka(durability=durability) as kafka:
         kafka.topic("orders", partitions=1)
         fake = kafka.fake_member("billing", topics=["orders"])

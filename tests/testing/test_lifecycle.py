@@ -148,9 +148,7 @@ def test_a_crash_sends_no_response_to_a_waiting_fetch(kafka: Kafka) -> None:
     assert fetch.response_frame is None
 
 
-def test_a_power_cut_loses_offsets_that_were_not_synced(
-    committer_of: NewCommitter,
-) -> None:
+def test_a_power_cut_loses_offsets_that_were_not_synced(committer_of: NewCommitter) -> None:
     with Kafka(durability="os") as kafka:
         committer = committer_of(kafka)
         committer.commit(1)
@@ -161,9 +159,7 @@ def test_a_power_cut_loses_offsets_that_were_not_synced(
         assert events(kafka) == ["crashed", "lost power"]
 
 
-def test_acknowledged_commits_survive_a_power_cut_with_fsync(
-    committer_of: NewCommitter,
-) -> None:
+def test_acknowledged_commits_survive_a_power_cut_with_fsync(committer_of: NewCommitter) -> None:
     with Kafka(durability="fsync") as kafka:
         committer = committer_of(kafka)
         for offset in range(1, 4):

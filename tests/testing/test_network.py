@@ -196,9 +196,7 @@ def test_a_client_that_is_cut_off_from_one_node_reaches_the_others(
         assert "orders" in producer.list_topics(timeout=10).topics
 
 
-def test_a_slow_sync_delays_the_response_to_a_commit(
-    committer_of: NewCommitter,
-) -> None:
+def test_a_slow_sync_delays_the_response_to_a_commit(committer_of: NewCommitter) -> None:
     with Kafka(durability="fsync") as kafka:
         committer = committer_of(kafka)
         committer.commit(1)

@@ -33,9 +33,7 @@ def test_an_unknown_key_of_the_options_is_reported_with_its_origin(
     )
 
 
-def test_a_wait_without_await_fails_its_test_and_names_the_line(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_wait_without_await_fails_its_test_and_names_the_line(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         async def test_forgets(async_kafka):
@@ -78,9 +76,7 @@ def test_a_missing_await_is_in_the_report_of_a_failed_test(pytester: pytest.Pyte
     result.stdout.fnmatch_lines(["*AssertionError", "*`await` is missing at", "*.py:2: Group*"])
 
 
-def test_the_traceback_of_a_barrier_timeout_ends_in_the_test(
-    pytester: pytest.Pytester,
-) -> None:
+def test_the_traceback_of_a_barrier_timeout_ends_in_the_test(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def read(group):
@@ -229,9 +225,7 @@ def test_a_complete_configuration_is_not_merged(pytester: pytest.Pytester) -> No
     run(pytester).assert_outcomes(passed=3)
 
 
-def test_a_failed_test_is_not_checked_for_unused_faults(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_failed_test_is_not_checked_for_unused_faults(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def test_something(kafka):
@@ -244,9 +238,7 @@ def test_a_failed_test_is_not_checked_for_unused_faults(
     result.stdout.no_fnmatch_line("unused fault*")
 
 
-def test_a_stopped_or_broken_broker_does_not_end_the_run(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_stopped_or_broken_broker_does_not_end_the_run(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         def test_that_stops_it(kafka):
@@ -308,9 +300,7 @@ def test_the_plugin_imports_nothing_of_the_broker(tmp_path: Path) -> None:
     ]
 
 
-def test_the_marker_overrides_options_and_options_the_ini_file(
-    pytester: pytest.Pytester,
-) -> None:
+def test_the_marker_overrides_options_and_options_the_ini_file(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -392,9 +382,7 @@ def test_an_invalid_option_ends_the_run_at_once(
     assert len(result.errlines) <= 2  # the message, and an empty line
 
 
-def test_kafka_cluster_creates_checks_and_stops_clusters(
-    pytester: pytest.Pytester,
-) -> None:
+def test_kafka_cluster_creates_checks_and_stops_clusters(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import pytest
@@ -487,9 +475,7 @@ def test_a_failed_test_is_reported_with_brokers_from_fixtures_of_the_user(
     assert groups == [{"of-the-container"}, {"of-the-address"}, {"of-the-service"}]
 
 
-def test_an_exception_in_with_kafka_has_the_report_of_the_broker(
-    pytester: pytest.Pytester,
-) -> None:
+def test_an_exception_in_with_kafka_has_the_report_of_the_broker(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         from kohort.testing import AsyncKafka, Kafka

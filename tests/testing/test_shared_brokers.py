@@ -25,9 +25,7 @@ RERUN = """
 """A conftest that reruns failed tests like pytest-rerunfailures."""
 
 
-def test_a_rerun_test_does_not_report_its_first_broker(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_rerun_test_does_not_report_its_first_broker(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(RERUN)
     pytester.makepyfile(
         """
@@ -100,9 +98,7 @@ SHARED = """
 """
 
 
-def test_the_report_of_a_shared_broker_begins_with_the_test(
-    pytester: pytest.Pytester,
-) -> None:
+def test_the_report_of_a_shared_broker_begins_with_the_test(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(SHARED)
     pytester.makepyfile(
         """
@@ -132,9 +128,7 @@ def test_the_report_of_a_shared_broker_begins_with_the_test(
     assert (">first<" in older, ">third<" in older) == (True, True)
 
 
-def test_a_fault_on_a_shared_broker_ends_with_its_test(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_fault_on_a_shared_broker_ends_with_its_test(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(SHARED)
     pytester.makepyfile(
         """

@@ -140,9 +140,7 @@ def fill_with_obsolete_records(broker: BrokerHarness) -> None:
 
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
-def test_a_registry_of_mostly_obsolete_records_is_rewritten_at_the_start(
-    durability: Any,
-) -> None:
+def test_a_registry_of_mostly_obsolete_records_is_rewritten_at_the_start(durability: Any) -> None:
     broker = BrokerHarness(durability=durability)
     fill_with_obsolete_records(broker)
     before, size, end_offset = known(broker.topics), registry_bytes(broker), end_of(broker)
