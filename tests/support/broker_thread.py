@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BrokerThread:
-    """`with BrokerThread(config) as broker:` listens on ports from `port` on, or on free ports."""
+    """`with BrokerThread(config) as broker:` listens on free ports."""
 
     def __init__(
         self,
@@ -25,10 +25,8 @@ class BrokerThread:
         data_dir: Path | None = None,
         durability: Durability = "none",
         clock: Clock | None = None,
-        port: int = 0,
         listener: NodeListener | None = None,
     ) -> None:
-        self._port = port
         self._broker = Broker(
             # Tests do not retry because their request created a topic.
             BrokerConfig({"kohort.auto.create.immediate": "true", **config}),
@@ -42,7 +40,7 @@ class BrokerThread:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(self._loop)
-            self.run(lambda broker: broker.start("127.0.0.1", self._port))
+            self.run(lambda broker: broker.start("127.0.0.1", 0))
             stack.callback(self.run, Broker.stop)
             self._stack = stack.pop_all()
         return self
