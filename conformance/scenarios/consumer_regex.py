@@ -103,6 +103,19 @@ async def a_consumer_changes_its_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
+@consumer_scenario("regex: an unrelated topic is created before a changed pattern is resolved")
+async def an_unrelated_topic_does_not_bump_the_epoch(s: Script) -> None:
+    a = await s.consumer("A", "payments", subscribed_topic_regex="order.").joined()
+    await s.until_epoch(3)
+    await a.heartbeat()
+    await a.heartbeat(subscribed_topic_regex="shipment.", owned={"payments": [0]})
+    await s.topic(1)
+    await a.heartbeat()
+    await s.until_epoch(4)
+    await a.heartbeat()
+    await s.describe_consumers()
+
+
 @consumer_scenario("regex: from names to a pattern and back")
 async def a_consumer_changes_from_names_to_a_regex(s: Script) -> None:
     a = await s.consumer("A").joined()

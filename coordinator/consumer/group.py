@@ -192,6 +192,10 @@ class ConsumerGroup:
         # The topics version whose metadata hash was last compared with the group's, and the group
         # epoch after the comparison. If the group epoch is lower, its record was not stored.
         self.checked: tuple[int, int] | None = None
+        # The group epoch in which a regular expression was replaced by one that is not resolved
+        # yet, and the metadata hash of the remaining topics. The group keeps its own hash until the
+        # next epoch.
+        self.unresolved: tuple[int, int] | None = None
         # The subscription orders of the last assignment. The key is the id() of the subscribed
         # names and of the matched topics, because hashing thousands of names for each member would
         # take seconds. The value keeps both objects alive.

@@ -148,6 +148,7 @@ def resolve_regexes(
     }
     for regex, value in resolved.items():
         _write_regex(decision, group, regex, value)
+    group.unresolved = None
     changed = [regex for regex, each in resolved.items() if group.topics_of(regex) != each.topics]
     after = before._replace(resolved={**before.resolved, **resolved})
     metadata_hash = topics.metadata_hash(after.topics)
@@ -189,6 +190,9 @@ def update_epoch(
     """Bump the group epoch if there is a `cause`, or if the topics of the group have changed."""
     topics = decision.partition.topics
     if cause is None and _is_checked(group, topics):
+        if before.regex != after.regex:
+            remaining = group.subscriptions([before], after).topics
+            group.unresolved = group.epoch, topics.metadata_hash(remaining)
         return Epoch(group.epoch, group.is_homogeneous)
     subscriptions = group.subscriptions([before], after)
     members = len(group.members)
@@ -219,8 +223,11 @@ def _is_checked(group: ConsumerGroup, topics: TopicMetadata) -> bool:
     if group.checked is None or group.has_checked(topics.version):
         return group.checked is not None
     _, epoch = group.checked
+    expected = group.metadata_hash
+    if group.unresolved is not None and group.unresolved[0] == group.epoch:
+        expected = group.unresolved[1]
     current = topics.metadata_hash(group.subscriptions().topics)
-    if group.epoch < epoch or current != group.metadata_hash:
+    if group.epoch < epoch or current != expected:
         return False
     group.checked = topics.version, epoch
     return True

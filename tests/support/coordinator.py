@@ -70,7 +70,7 @@ def durable_state(coordinator: Coordinator) -> dict[str, Any]:
 
 def consumer_state(coordinator: Coordinator) -> dict[str, dict[str, Any]]:
     """Return the consumer groups, including the state derived from their members."""
-    soft = {"members_max", "checked", "is_homogeneous", "_has_new_subscriptions"}
+    soft = {"members_max", "checked", "unresolved", "is_homogeneous", "_has_new_subscriptions"}
     soft |= {"orders", "orders_version", "_last_names"}
     return {
         group_id: {name: value for name, value in vars(group).items() if name not in soft}
