@@ -61,7 +61,10 @@ def handle(context: RequestContext, node: Node) -> CooperativeTask[None]:
         try:
             changes = {each.key: None if each.remove else each.value for each in entry.ops}
             if identity in responses or len(changes) < len(entry.ops):
-                pairs = ", ".join(f"{each.entity_type}={each.entity_name}" for each in shown)
+                pairs = ", ".join(
+                    f"{each.entity_type}={'null' if each.entity_name is None else each.entity_name}"
+                    for each in shown
+                )
                 message = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{pairs}}})"
                 raise ApiError(ErrorCode.invalid_request, message)
             yield from check_entity(names, node.security.quotas.lookups)

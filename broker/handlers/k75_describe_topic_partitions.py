@@ -36,7 +36,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 error = ErrorCode.topic_authorization_failed
                 denied.append(TopicResponse(error, name))
             yield
-        if "" in allowed:
+        if "" in allowed and context.request.cursor is None:
             # Kafka fails to determine the operations on a resource without a name.
             raise ApiError(ErrorCode.unknown_server_error)
         page = yield from _page(context, node, allowed)

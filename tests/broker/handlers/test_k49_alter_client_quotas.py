@@ -77,13 +77,16 @@ def test_valid_quotas_are_set_and_described(entity: Entity, ops: Ops) -> None:
     assert described(broker) == [(entity, ops)]
 
 
-def test_an_entity_that_occurs_twice_is_altered_by_its_first_entry() -> None:
+@pytest.mark.parametrize(("client", "shown"), [("app", "app"), (None, "null")])
+def test_an_entity_that_occurs_twice_is_altered_by_its_first_entry(
+    client: str | None, shown: str
+) -> None:
     broker = BrokerHarness()
-    entity: Entity = {"user": "alice", "client-id": "app"}
+    entity: Entity = {"user": "alice", "client-id": client}
     (entry,) = alter(broker, (entity, {RATE: 3.0}), (entity, {RATE: 4.0}))
     assert entry.error_code is ErrorCode.invalid_request
     assert entry.error_message == (
-        "Ignoring duplicate entity ClientQuotaEntity(entries={client-id=app, user=alice})"
+        f"Ignoring duplicate entity ClientQuotaEntity(entries={{client-id={shown}, user=alice}})"
     )
     assert [each.entity_type for each in entry.entity] == ["client-id", "user"]
     assert described(broker) == [(entity, {RATE: 3.0})]

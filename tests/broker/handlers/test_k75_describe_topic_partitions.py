@@ -127,3 +127,9 @@ def test_a_topic_without_a_name_fails_the_request(broker: BrokerHarness) -> None
     response = describe(broker, "orders", "")
     errors = {each.error_code for each in response.topics}
     assert errors == {ErrorCode.unknown_server_error}
+
+
+def test_a_topic_without_a_name_is_invalid_if_it_is_the_cursor(broker: BrokerHarness) -> None:
+    response = describe(broker, "orders", "", cursor=("", 0))
+    errors = [(each.name, each.error_code) for each in response.topics]
+    assert errors == [("", ErrorCode.invalid_topic_exception), ("orders", ErrorCode.none)]
