@@ -209,6 +209,13 @@ def _batch_size(data: bytes, at: int) -> int | None:
 def _validate(
     partition: Partition, batch: bytes, header: BatchHeader, context: ProduceContext
 ) -> CooperativeTask[None]:
+    """Validate a batch. The order of the checks is Kafka's."""
+    if header.base_offset != 0:
+        message = (
+            f"The baseOffset of the record batch in the append to {partition.name} "
+            f"should be 0, but it is {header.base_offset}"
+        )
+        raise AppendError(ErrorCode.invalid_record, message)
     bytes_max = partition.settings.max_message_bytes
     if len(batch) > bytes_max:
         raise AppendError(
@@ -219,23 +226,14 @@ def _validate(
     try:
         check_crc(batch, 0, len(batch))
         validate_produced(header)
-        _validate_header(partition, header)
+        if header.codec > CODEC_MAX:
+            # Kafka fails with UNKNOWN_SERVER_ERROR, which does not show the cause.
+            raise InvalidRecord(f"Unknown compression type id: {header.codec}")
         yield from _validate_records(partition, batch, header, context)
     except CorruptBatch as error:
         raise AppendError(ErrorCode.corrupt_message, str(error)) from error
     except InvalidRecord as error:
         raise AppendError(ErrorCode.invalid_record, str(error)) from error
-
-
-def _validate_header(partition: Partition, header: BatchHeader) -> None:
-    if header.base_offset != 0:
-        raise InvalidRecord(
-            f"The baseOffset of the record batch in the append to {partition.name} "
-            f"should be 0, but it is {header.base_offset}"
-        )
-    if header.codec > CODEC_MAX:
-        # Kafka fails with UNKNOWN_SERVER_ERROR, which does not show the cause.
-        raise InvalidRecord(f"Unknown compression type id: {header.codec}")
 
 
 def _validate_records(

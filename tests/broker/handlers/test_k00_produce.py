@@ -157,6 +157,12 @@ def test_a_batch_above_max_message_bytes_is_rejected(broker: BrokerHarness) -> N
     assert broker.produce("small", batch(b"x")).error_code is ErrorCode.none
 
 
+def test_the_base_offset_of_a_batch_is_validated_before_its_size(broker: BrokerHarness) -> None:
+    broker.create_topic("small", max_message_bytes="100")
+    response = broker.produce("small", with_header(batch(b"x" * 100), base_offset=5))
+    assert response.error_code is ErrorCode.invalid_record
+
+
 def test_clients_cannot_produce_to_the_offsets_topic(broker: BrokerHarness) -> None:
     broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     response = broker.produce("__consumer_offsets", batch(b"x"))
