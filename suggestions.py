@@ -1,6 +1,6 @@
 """Suggests existing names for an unknown one, such as OffsetCommit for CommitOffset.
 
-All layers import this module; it imports none.
+Any layer may import this module; it imports none.
 """
 
 import re
@@ -78,5 +78,4 @@ class SuggestsAttributes:
                 return object.__getattribute__(self, name)
             public = (each for each in dir(self) if not each.startswith("_"))
             hint = "" if name.startswith("_") else _attribute_like(name, list(public))
-            # Not with name= and obj=, because Python 3.12 would then add its own suggestion.
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")

@@ -429,8 +429,9 @@ class _RetentionFilter:
 # --- batches with removed records, byte-identical to Kafka's
 
 # Base and last offset are preserved, so that offsets never change and sequence numbers can be
-# derived. Leader epoch, producer, codec and timestamp type are also preserved. Upstream:
-# MemoryRecords.filterTo, buildRetainedRecordsInto; DefaultRecordBatch.writeEmptyHeader.
+# derived. Leader epoch, producer, timestamp type and, unless no records are left, the codec are
+# also preserved. Upstream: MemoryRecords.filterTo, buildRetainedRecordsInto;
+# DefaultRecordBatch.writeEmptyHeader.
 
 
 def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:

@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
 def share_records(pending: Mapping[int, tuple[int, int]], records_max: int) -> Plan:
     """Take records from each partition in proportion to its pending records, so that all partitions
-    reach the same time. `pending`: (start offset, end offset)."""
+    advance to about the same point in time. `pending`: (start offset, end offset)."""
     total = sum(end - begin for begin, end in pending.values())
     ends = {}
     for partition, (begin, end) in pending.items():
@@ -109,7 +109,7 @@ class Inputs:
                     f"log ends at {ends.get(partition, 0)}: it is another log, or was recreated or "
                     "truncated; choose another --lake."
                 )
-        # If the beginning of the log was deleted, continue at its start.
+        # If the beginning of the log was deleted, continue where the log now starts.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         plan = share_records({at: (start[at], end) for at, end in ends.items()}, records_max)
         # Compaction may have removed records at the end of the previous batch after it was planned.
@@ -129,8 +129,8 @@ class Inputs:
             yield from self.source.read(split)
 
     def samples(self, topics: Collection[str] | None, past: TimeSpan | None) -> pa.Table:
-        """Return current samples of the log ends of these topics (None: all), and samples at the
-        ticks in `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
+        """Return current samples of the log ends of these topics (None: all), and samples at
+        regular intervals within `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
         if topics is not None and not topics:
             return _SAMPLES.empty_table()
         found = to_arrow(self.source.log_ends(topics, past), self.cluster)
@@ -155,8 +155,8 @@ class Samples:
     """The samples of one batch: samples for the time of its records, and current samples once the
     log has been read to its end. `lake`: the lake before the batch.
 
-    Current samples are taken before the log is read, because later samples would count records as
-    lag whose commits arrive with the next batch. Raises SourceError, OSError.
+    Current samples are taken before the log is read, because later samples would count as lag
+    records whose commits arrive only with the next batch. Raises SourceError, OSError.
     """
 
     def __init__(self, inputs: Inputs, lake: Lake) -> None:
@@ -170,11 +170,12 @@ class Samples:
 
     @property
     def has_news(self) -> bool:
-        """Whether a topic with committed offsets has a newer sample, as usual with a broker."""
+        """Whether a topic with committed offsets has a newer sample, as is usual with a broker."""
         return bool(self._new(_of_topics(self._current, self._known)).num_rows)
 
     def of(self, batch: Batch) -> pa.Table:
-        """Return rows of bronze_log_end, once bronze is written. Raises SourceError, OSError."""
+        """Return rows of bronze_log_end. Call this after the batch's records have been written to
+        bronze. Raises SourceError, OSError."""
         topics = self._known | batch.topics()
         found = _of_topics(self._current, topics)
         span = batch.span()
@@ -191,7 +192,7 @@ class Samples:
         return found
 
     def positions(self) -> dict[str, str]:
-        """Return the positions for the manifest, after `of`."""
+        """Return the positions for the manifest. Call this after `of`."""
         times = {"looked_to": self._sampled_to, "newest": self._newest}
         return {name: time.isoformat() for name, time in times.items() if time is not None}
 

@@ -12,7 +12,7 @@ async def a_consumer_commits_in_every_version(s: Script) -> None:
     await a.fetch()
 
 
-@consumer_scenario("commit: an epoch that is too large, 0, negative")
+@consumer_scenario("commit: an epoch that is stale, too large, zero or negative")
 async def consumers_commit_with_other_epochs(s: Script) -> None:
     a = await s.consumer("A").joined()
     for version in (9, 10):

@@ -17,13 +17,13 @@ async def a_dynamic_member_joins_in_two_steps(s: Script) -> None:
     await s.describe()
 
 
-@scenario("JoinGroup fields in every version, two steps from 4 on; null or empty")
+@scenario("JoinGroup in every version: which fields are null, and which are empty")
 async def join_group_in_every_version(s: Script) -> None:
     for version in range(10):
         await s.member(f"V{version}").enter(version, group_id=f"{s.group}/v{version}")
 
 
-@scenario("JoinGroup errors have null, empty and -1 as their version requires")
+@scenario("JoinGroup error responses contain null,  or -1, as their version requires")
 async def join_group_is_rejected_in_every_version(s: Script) -> None:
     for version in range(10):
         await s.member("A").join(version, member_id="stranger")
@@ -43,7 +43,7 @@ async def an_unknown_member_id_is_rejected(s: Script) -> None:
     await s.describe()
 
 
-@scenario("supportsProtocols: an empty group needs a type and a protocol; the group is created")
+@scenario("supportsProtocols: the first join needs a type and a protocol, but creates the group")
 async def a_first_join_without_protocols_is_rejected(s: Script) -> None:
     a = s.member("A")
     await a.join(protocols=())
@@ -118,7 +118,7 @@ async def a_leader_that_rejoins_starts_a_rebalance(s: Script) -> None:
     await s.describe()
 
 
-@scenario("JoinGroup, Stable: a follower with the same protocols gets its generation")
+@scenario("JoinGroup, Stable: a follower with the same protocols gets the current generation")
 async def a_follower_that_rejoins_changes_nothing(s: Script) -> None:
     a, b = await s.stable("A", "B")
     await b.join()

@@ -5,8 +5,8 @@ batches can be walked together: record 0 of all batches in one numpy operation, 
 batches that have one, and so on. Then each field is decoded for all records in one operation.
 
 Keys and values in the layouts of `_read_keys` and `_read_values` are decoded here; all other
-records are only marked (`is_commit` is False), and records.py decodes them. It would decode both
-kinds to the same rows."""
+records are only marked (`is_commit` is False), and records.py decodes them. For the records that
+are decoded here, records.py would return the same rows."""
 
 from typing import Any, Final, NamedTuple
 
@@ -17,12 +17,12 @@ from ...protocol.primitives import read_varint
 # With fewer batches, a step takes more time than it saves: thirty numpy calls take as long as
 # Python needs for this number of records.
 ALIVE_MIN: Final = 150
-# How far beyond the data an invalid position may be. Positions are clipped to the end of their
-# batch before more than a few numbers and a fixed layout are added.
+# How far beyond the data an invalid position may be. At most a few varints and one fixed layout are
+# added to a position before it is clipped to the end of its batch.
 PAD_BYTES: Final = 128
 # Length, attributes, two deltas, two lengths and a count.
 RECORD_BYTES_MIN: Final = 7
-# 35 bits: more than any length or offset delta, and timestamp deltas of 198 days.
+# 35 bits: enough for any length or offset delta, and for timestamp deltas of up to 198 days.
 VARINT_BYTES_MAX: Final = 5
 
 Numbers = Any  # np.ndarray of int64

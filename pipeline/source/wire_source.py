@@ -25,7 +25,7 @@ from .wire_cluster import EARLIEST, LATEST, RETRY_SECONDS, Cluster, OutOfRange
 # Measured size of a commit record with its share of a batch; brokers report offsets, not bytes.
 RECORD_BYTES: Final = 87
 # Enough batches (of about 500 bytes) for vectorized decoding. Larger responses are not faster, and
-# their rows take ten times as much memory.
+# decoded rows take ten times as much memory as the response.
 FETCH_BYTES: Final = 2 * 1024 * 1024
 # Number of empty responses below the high watermark before a partition is considered read, because
 # compaction may have removed the last records.
@@ -220,7 +220,8 @@ def _after_corrupted(records: bytes, split: Split, position: int) -> int:
 
 
 def _new_start(cluster: Cluster, split: Split, position: int) -> int:
-    """Return the log start offset, if it has moved beyond `position`."""
+    """Return the log start offset if it has moved beyond `position`. Raises SourceError
+    otherwise."""
     tp = OFFSETS_TOPIC, split.offsets_partition
     begin, end = (cluster.offsets({tp: timestamp}).get(tp) for timestamp in (EARLIEST, LATEST))
     if begin is None or begin <= position:

@@ -20,7 +20,7 @@ _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 # The number of requests in an explanation: two or three transactions.
 LAST_REQUESTS = 12
-_NOTHING_SENT = " (a transaction without records and offsets sends nothing to the broker)"
+_NOTHING_SENT = " (a transaction without records or offsets sends nothing to the broker)"
 _PREPARED = tuple(state.text for state in PREPARED)
 
 
@@ -182,7 +182,7 @@ def _first_open(host: BrokerHost, partition: TopicPartition) -> str:
     """Return which transaction holds back the last stable offset of a partition."""
     producer_id, offset = next(open_producers(host.broker, partition), (None, 0))
     if producer_id is None:
-        return "its marker is not replicated yet"
+        return "the marker of a transaction that has ended is not replicated yet"
     for each in transactions_of(host).values():
         if each.producer_id == producer_id and partition in each.partitions:
             return f"transaction {_reason(host, each)}"

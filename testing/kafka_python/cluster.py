@@ -1,5 +1,6 @@
-"""Topics, records, groups and offsets of a cluster, through kafka-python. Group requests are
-retried after retriable errors; other kafka-python errors are propagated."""
+"""Topics, records, groups and offsets of a cluster, through kafka-python. Group requests and
+listings of topics are retried after retriable errors. An invalid topic raises ValueError; other
+kafka-python errors are propagated."""
 
 import re
 import time
@@ -79,7 +80,7 @@ class RealCluster:
         return len(described["partitions"])
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete existing topics, and wait until they are no longer listed, or RETRY_SECONDS."""
+        """Delete existing topics, and wait up to RETRY_SECONDS until they are no longer listed."""
         existing = self.topics() & set(names)
         if existing:
             self.admin.delete_topics(sorted(existing))

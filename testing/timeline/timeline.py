@@ -182,7 +182,7 @@ def _describe_assignment(event: GroupEvent, member: str) -> str:
     text = f"{member} owns {owned or 'nothing'} in epoch {detail.get('member_epoch')}"
     text += f", has to revoke {revoking}" if revoking else ""
     is_waiting = detail.get("state") == "unreleased_partitions"
-    return f"{text}, waits for partitions of others" if is_waiting else text
+    return f"{text}, waits for other members' partitions" if is_waiting else text
 
 
 def _format_assignments(sync: RecordedRequest) -> str:

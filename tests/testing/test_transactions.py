@@ -115,7 +115,7 @@ def test_a_failed_wait_says_that_an_empty_transaction_sends_nothing(
     kafka: Kafka, new_producer: NewProducer
 ) -> None:
     producer = new_producer()
-    hint = r" \(a transaction without records and offsets sends nothing to the broker\)\.\n"
+    hint = r" \(a transaction without records or offsets sends nothing to the broker\)\.\n"
     for begun in ("not begun it", "not begun another"):
         producer.begin_transaction()
         producer.commit_transaction()
