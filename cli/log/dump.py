@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         for log in logs:
             batches = dump.print_new(Cursor(log, report), following=False)
             if not batches and log.segment is not None and dump.has_corruption:
-                raise UserError(f"{args.path} is not a log: it has no record batch.")
+                raise UserError(f"{args.path} is not a log: it has no valid record batch.")
     return 1 if dump.incomplete else 0
 
 

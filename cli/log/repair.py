@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
             damages = {log: find_damage(log, files, advance) for log in logs}
         invalid = [log for log in logs if damages[log] and not any(_valid_batches(log, files))]
         if len(invalid) == len(logs):
-            raise UserError(f"{logs[0].folder} is not a log: it has no valid record batch.")
+            raise UserError(f"{args.path} is not a log: it has no valid record batch.")
         for log in invalid:
             report(f"{log.folder} was not repaired: it has no valid record batch")
         damages = {log: damaged for log, damaged in damages.items() if log not in invalid}

@@ -39,7 +39,7 @@ def test_a_file_that_is_not_a_log_is_a_user_error(
     text = tmp_path / segment_name(0)
     text.write_text("text in a file named like a segment\n" * 100)
     assert main(["log", command, str(text)]) == 2
-    assert "is not a log: it has no" in capsys.readouterr().err
+    assert f"{text} is not a log: it has no valid record batch." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)
