@@ -156,8 +156,7 @@ def test_the_spill_file_does_not_grow_without_snapshots(monkeypatch: pytest.Monk
     sizes = []
     for offset in range(1, 101):
         for number in range(6):
-            harness.commit(f"{number}/{offset}", offset, group_id=f"g{number}")
-            harness.run_loop()
+            harness.commit_and_run(offset, group_id=f"g{number}")
         harness.timers.advance(snapshots.EVERY_MS)
         harness.run_loop()
         sizes.append(len(harness.files.contents[FOLDER / SPILL]))
@@ -179,8 +178,7 @@ def test_a_transaction_that_ends_during_a_snapshot_keeps_its_offsets(
     monkeypatch.setattr("kohort.offsets.snapshot.STEP_OFFSETS", 1)
     harness = RuntimeHarness(files=with_open_transaction(Disk()), cache_offsets=2)
     for number in range(12):
-        harness.commit(f"{number}", 1, group_id=f"g{number}")
-        harness.run_loop()
+        harness.commit_and_run(1, group_id=f"g{number}")
     harness.timers.advance(snapshots.EVERY_MS)
     assert harness.context.offsets.has_spill_file
     assert harness.context.snapshot is not None

@@ -48,11 +48,9 @@ def expire(harness: RuntimeHarness) -> None:
 
 def test_expired_offsets_are_deleted_in_the_log() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("old", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     harness.timers.advance(RETENTION_MS - 1)
-    harness.commit("young", 2, group_id="other")
-    harness.run_loop()
+    harness.commit_and_run(2, group_id="other")
     harness.timers.advance(SWEEP_INTERVAL_MS)
     harness.run_loop()
     assert written(harness)[2:] == [OffsetTombstone("g", "t", 0), GroupTombstone("g")]
@@ -68,14 +66,11 @@ def test_no_sweep_begins_in_a_partition_that_is_being_reloaded(
     monkeypatch.setattr(loader, "EAGER_RECORDS", 1)
     monkeypatch.setattr(loader, "STEP_RECORDS", 1)
     harness = RuntimeHarness("fsync")
-    harness.commit("old", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     harness.clock.ms += RETENTION_MS
     for number in range(6):
-        harness.commit(f"{number}", number, group_id=f"other {number}")
-        harness.run_loop()
-    harness.commit("young", 2)
-    harness.run_loop()
+        harness.commit_and_run(number, group_id=f"other {number}")
+    harness.commit_and_run(2)
     harness.timers.advance(0)
     assert len(harness.slices) == 1  # the sweep has not begun
     harness.files.fail("sync")
@@ -115,8 +110,7 @@ def test_sweeps_are_repeated() -> None:
     harness = RuntimeHarness("os")
     assert harness.committed_offset() == -1
     for offset in (1, 2):
-        harness.commit(f"c{offset}", offset)
-        harness.run_loop()
+        harness.commit_and_run(offset)
         expire(harness)
         harness.run_loop()
         assert harness.committed_offset() == -1

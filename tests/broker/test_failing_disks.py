@@ -73,8 +73,7 @@ def check_rejection_and_recovery(
     fault: Fault, durability: Durability, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = RuntimeHarness(durability)
-    harness.commit("before", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     fault.inject(harness.files)
     with caplog.at_level(logging.ERROR):
         harness.commit("rejected", 2)
@@ -85,9 +84,7 @@ def check_rejection_and_recovery(
     harness.files.heal()
     harness.timers.advance(RETRY_FAILED_MS)
     assert harness.committed_offset() == 1
-    harness.commit("after", 3)
-    harness.run_loop()
-    assert error_of(harness, "after") is ErrorCode.none
+    assert harness.commit_and_run(3) is ErrorCode.none
     assert stored(harness) == [1, 3]
     if durability == "fsync":
         harness.files.crash(random.Random(0))
@@ -113,8 +110,7 @@ def test_a_failed_sync_rejects_the_commit_and_truncates_the_log(
 def test_a_flush_of_several_batches_fails_as_a_whole(durability: Durability) -> None:
     """The disk writes the first batch, fails the second, and fails the truncation."""
     harness = RuntimeHarness(durability)
-    harness.commit("before", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     metadata = "x" * 4096
     count = BATCH_BYTES_MAX // len(metadata) + 1
     for name in ("first", "second"):
@@ -135,8 +131,7 @@ def test_a_flush_of_several_batches_fails_as_a_whole(durability: Durability) -> 
 def test_after_a_power_failure_an_unsynced_commit_is_whole_or_missing(seed: int) -> None:
     """Unsynced bytes are lost entirely or in part; a torn batch is truncated."""
     harness = RuntimeHarness("fsync")
-    harness.commit("before", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
     harness.commit("in flight", 2)
     harness.due.pop(0)()  # written but not synced
@@ -153,8 +148,7 @@ def test_a_log_is_truncated_at_bit_rot_and_the_rest_is_saved(
 ) -> None:
     harness = RuntimeHarness("fsync")
     for offset in (1, 2, 3):
-        harness.commit(f"commit {offset}", offset)
-        harness.run_loop()
+        harness.commit_and_run(offset)
     content = harness.files.contents[FIRST]
     size = len(content) // 3
     rest = bytes(content[size:])
@@ -172,8 +166,7 @@ def test_a_missing_segment_loses_only_its_own_records() -> None:
     config = LogConfig(segment_bytes=250)
     harness = RuntimeHarness("fsync", log_config=config)
     for number in range(6):
-        harness.commit(f"commit {number}", number, group_id=f"g{number}")
-        harness.run_loop()
+        harness.commit_and_run(number, group_id=f"g{number}")
     bases = [segment.base_offset for segment in harness.partition.log.segments]
     assert bases == [0, 2, 4]
     del harness.files.contents[FOLDER / f"{2:020d}.log"]
@@ -183,15 +176,13 @@ def test_a_missing_segment_loses_only_its_own_records() -> None:
 
 def test_unknown_files_in_the_folder_are_left_unchanged() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("before", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     unknown = ("notes.txt", "00000000000000000000.log.bak", "7.log", "partition.metadata")
     for name in unknown:
         harness.files.contents[FOLDER / name] = bytearray(b"content")
     again = RuntimeHarness("fsync", harness.files)
     assert again.committed_offset() == 1
-    again.commit("after", 2)
-    again.run_loop()
+    again.commit_and_run(2)
     assert RuntimeHarness("fsync", harness.files).committed_offset() == 2
     assert {bytes(harness.files.contents[FOLDER / name]) for name in unknown} == {b"content"}
 
@@ -201,13 +192,10 @@ def test_an_unreadable_partition_responds_with_not_coordinator(
     error: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("before", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     again = RuntimeHarness("fsync", harness.files)
     harness.files.fail("open", error=error, times=2)
-    again.commit("rejected", 2)
-    again.run_loop()
-    assert error_of(again, "rejected") is ErrorCode.not_coordinator
+    assert again.commit_and_run(2) is ErrorCode.not_coordinator
     assert "Failed to load partition 0 of __consumer_offsets: " in caplog.text
     assert again.committed_offset() is ErrorCode.not_coordinator
     harness.files.heal()

@@ -83,8 +83,7 @@ class RuntimeWithTopics(RuntimeHarness):
 def with_a_commit() -> RuntimeWithTopics:
     harness = RuntimeWithTopics()
     harness.create_topic()
-    harness.commit("c", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     return harness
 
 
@@ -197,9 +196,7 @@ def create_delete_create(harness: RuntimeWithTopics, acknowledged: list[str]) ->
         return lambda error: acknowledged.append(step) if error is None else None
 
     def commit(offset: int) -> None:
-        harness.commit(f"commit {offset}", offset)
-        harness.run_loop()
-        if harness.results[f"commit {offset}"].errors == (ErrorCode.none,):
+        if harness.commit_and_run(offset) is ErrorCode.none:
             acknowledged.append(f"commit {offset}")
 
     harness.create_topic()
@@ -297,8 +294,7 @@ def test_no_name_is_kept_once_nothing_of_the_topic_is_left() -> None:
     harness = RuntimeWithTopics()
     for number in range(20):
         harness.create_topic()
-        harness.commit(f"c {number}", number)
-        harness.run_loop()
+        harness.commit_and_run(number)
         harness.delete_topic()
         harness.run_loop()
     assert (harness.topics.deleted_names, harness.deleted_topics._names) == (set(), [])

@@ -54,8 +54,7 @@ def test_a_fetch_waits_for_the_durability_of_earlier_commits() -> None:
 
 def test_commits_during_a_failing_sync_are_rejected_with_it() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("first", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
     harness.commit("failing", 6)
     harness.due.pop(0)()  # written; the sync is running
@@ -69,8 +68,7 @@ def test_commits_during_a_failing_sync_are_rejected_with_it() -> None:
 
 def test_a_commit_during_a_sync_waits_for_the_next_flush() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("first", 1)
-    harness.run_loop()
+    harness.commit_and_run(1)
     harness.group_commit._sync_seconds = 1.0  # a slow disk: the sync runs in a thread
     harness.commit("under way", 2)
     harness.due.pop(0)()
@@ -85,30 +83,25 @@ def test_a_commit_during_a_sync_waits_for_the_next_flush() -> None:
 
 def test_rejected_commits_do_not_appear_if_the_log_cannot_be_reopened() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("before", 5)
-    harness.run_loop()
+    harness.commit_and_run(5)
     harness.files.fail("sync")
     harness.files.fail("open")
-    harness.commit("rejected", 6)
-    harness.run_loop()
+    assert harness.commit_and_run(6) is ErrorCode.not_coordinator
     harness.commit("too early", 7)
     assert errors_of(harness.results["too early"]) == (ErrorCode.not_coordinator,)
     harness.timers.advance(RETRY_FAILED_MS)
     assert harness.committed_offset() == 5
-    harness.commit("after", 8)
-    harness.run_loop()
+    harness.commit_and_run(8)
     assert harness.committed_offset() == 8
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_log_without_its_files_is_not_treated_as_empty(durability: Durability) -> None:
     harness = RuntimeHarness(durability)
-    harness.commit("before", 5)
-    harness.run_loop()
+    harness.commit_and_run(5)
     harness.files.contents.clear()
     harness.files.fail("append")
-    harness.commit("rejected", 6)
-    harness.run_loop()
+    assert harness.commit_and_run(6) is ErrorCode.not_coordinator
     for _ in range(2):
         harness.results.clear()
         harness.fetch("fetch")
@@ -121,8 +114,7 @@ def test_waiting_joins_fail_when_their_partition_fails() -> None:
     harness.submit("join", join())
     harness.run_loop()
     harness.files.fail("sync", times=3)
-    harness.commit("rejected", 1, group_id="other")
-    harness.run_loop()
+    assert harness.commit_and_run(1, group_id="other") is ErrorCode.not_coordinator
     assert harness.results["join"].error_code is ErrorCode.not_coordinator
 
 
@@ -145,8 +137,7 @@ def test_a_failing_decision_fails_all_waiting_requests_and_reloads_the_partition
 ) -> None:
     """The exception may leave the groups in a state in which no decision completes the join."""
     harness = RuntimeHarness()
-    harness.commit("before", 5)
-    harness.run_loop()
+    harness.commit_and_run(5)
     harness.submit("join", join())
     harness.run_loop()
     coordinator = harness.context.coordinator
@@ -172,8 +163,7 @@ def test_a_failing_decision_fails_all_waiting_requests_and_reloads_the_partition
 @pytest.mark.interpreted
 def test_a_failing_match_of_regular_expressions_reloads_the_partition() -> None:
     harness = RuntimeHarness()
-    harness.commit("before", 5)
-    harness.run_loop()
+    harness.commit_and_run(5)
     coordinator = harness.context.coordinator
 
     def match() -> CooperativeTask[dict[str, tuple[str, ...]]]:
@@ -197,8 +187,7 @@ def failing_sweep(*_: Any) -> Iterator[Any]:
 @pytest.mark.interpreted
 def test_a_failing_sweep_is_repeated_with_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     harness = RuntimeHarness()
-    harness.commit("before", 5)
-    harness.run_loop()
+    harness.commit_and_run(5)
     with monkeypatch.context() as broken:
         broken.setattr(Coordinator, "delete_offsets_of_topics", failing_sweep)
         harness.topic_deleted("other")
@@ -242,8 +231,7 @@ def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     commit = offset_commit("g", [("t", each, 1) for each in range(EAGER_RECORDS + 1)])
     before.submit("all", commit)
     before.run_loop()
-    before.commit("one more", 9, group_id="h")
-    before.run_loop()
+    before.commit_and_run(9, group_id="h")
     harness = RuntimeHarness("os", before.files)
     harness.fetch("early", "h")
     assert harness.results["early"].error_code is ErrorCode.coordinator_load_in_progress
@@ -291,16 +279,13 @@ def test_a_too_large_commit_is_rejected_and_earlier_ones_stay() -> None:
     assert errors_of(harness.results["before"]) == (ErrorCode.none,)
     assert errors_of(harness.results["large"]) == (ErrorCode.unknown_server_error,) * 270
     assert harness.partition.log.end_offset == 1
-    harness.commit("after", 6)
-    harness.run_loop()
-    assert errors_of(harness.results["after"]) == (ErrorCode.none,)
+    assert harness.commit_and_run(6) is ErrorCode.none
     assert harness.committed_offset() == 6
 
 
 def test_tombstones_may_exceed_the_message_size_limit() -> None:
     harness = RuntimeHarness("fsync")
-    harness.commit("c", 5)
-    harness.run_loop()
+    harness.commit_and_run(5)
     harness.partition.log.config = LogConfig(max_message_bytes=80)
     harness.commit("rejected", 6)
     harness.topic_deleted()

@@ -95,8 +95,7 @@ def test_groups_are_loaded_from_the_snapshot_on_request() -> None:
     table = again.context.offsets
     assert (len(table), table.held) == (6, 0)
     again.committed_offset(GROUPS[2])
-    again.commit("later", 9, group_id=GROUPS[3])
-    again.run_loop()
+    again.commit_and_run(9, group_id=GROUPS[3])
     assert (len(table), table.held) == (6, 2)
     assert again.committed_offset(GROUPS[3]) == 9
 
@@ -233,8 +232,7 @@ def corrupted_log(durability: str = "fsync") -> FaultyFiles:
 
 def test_a_start_with_a_snapshot_does_not_read_the_log() -> None:
     again = RuntimeHarness("fsync", corrupted_log())
-    again.commit("more", 4, group_id=GROUPS[0])
-    again.run_loop()
+    again.commit_and_run(4, group_id=GROUPS[0])
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
     third = RuntimeHarness("fsync", stopped(again))
     assert [third.committed_offset(group_id) for group_id in GROUPS] == [4, 3, 3, 3, 3, 3]
@@ -253,8 +251,7 @@ def test_a_corrupt_batch_hidden_by_the_manifest_is_truncated_when_read(
         in caplog.text
     )
     assert ", kept in" in caplog.text
-    again.commit("more", 4, group_id=GROUPS[0])
-    again.run_loop()
+    again.commit_and_run(4, group_id=GROUPS[0])
     third = RuntimeHarness(durability, stopped(again))  # type: ignore[arg-type]
     assert [third.committed_offset(group_id) for group_id in GROUPS] == [4, 1, 1, 1, 1, 1]
 
@@ -355,8 +352,7 @@ def test_deleted_offsets_stay_deleted_when_tombstones_are_removed() -> None:
     harness.submit("delete", DeleteGroup(GROUPS[0]))
     harness.run_loop()
     for number in range(8):
-        harness.commit(f"more {number}", number, group_id=GROUPS[1])
-        harness.run_loop()
+        harness.commit_and_run(number, group_id=GROUPS[1])
     log = harness.partition.log
     config = CleanerConfig(harness.clock.ms, 0, 1 << 20, 1 << 20, 0)
     for _ in range(2):  # the first run sets the delete horizon
@@ -415,8 +411,7 @@ def test_an_unreadable_snapshot_loses_nothing(
 ) -> None:
     again = RuntimeHarness("fsync", UnreadableSnapshot(files, *unread, opens))
     again.committed_offset("unknown")
-    again.commit("new", 7, group_id=GROUPS[1])
-    again.run_loop()
+    again.commit_and_run(7, group_id=GROUPS[1])
     # The group may be in the bad sectors.
     assert again.committed_offset(GROUPS[0]) in (3, LOADING)
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3, 7, 3, 3, 3, 3]
@@ -429,10 +424,8 @@ def test_a_group_that_is_evicted_while_its_partition_is_reloaded_loses_nothing(
 ) -> None:
     unreadable = UnreadableSnapshot(files, 0, 20, opens=True)
     again = RuntimeHarness("fsync", unreadable, cache_offsets=1)
-    again.commit("first", 7, group_id=group_id)
-    again.run_loop()
-    again.commit("retried", 7, group_id=group_id)
-    again.run_loop()
+    again.commit_and_run(7, group_id=group_id)
+    again.commit_and_run(7, group_id=group_id)
     expected = [7 if each == group_id else 3 for each in GROUPS]
     assert [again.committed_offset(each) for each in GROUPS] == expected
 

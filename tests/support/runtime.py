@@ -242,6 +242,14 @@ class RuntimeHarness:
     def commit(self, name: str, offset: int, *, group_id: str = "g") -> None:
         self.submit(name, offset_commit(group_id, [("t", 0, offset)]))
 
+    def commit_and_run(self, offset: int, *, group_id: str = "g") -> ErrorCode:
+        """Commit an offset, run the loop, and return the error."""
+        self.results.pop("commit", None)
+        self.commit("commit", offset, group_id=group_id)
+        self.run_loop()
+        (error,) = self.results["commit"].errors
+        return ErrorCode(error)
+
     def topic_deleted(self, topic: str = "t") -> None:
         self.deleted_topics.add(topic)
         self.runtime.topics_deleted()
