@@ -328,7 +328,7 @@ class _GroupFigure(_Figure):
         begun: tuple[float, str] | None = None
         for wall_s, cause in sorted(steps, key=lambda step: step[0]):
             if cause is not None:
-                begun = wall_s, cause
+                begun = begun or (wall_s, cause)  # the first may never have completed
             elif begun:
                 self._draw_rebalance(*begun, wall_s, ends)
                 begun = None

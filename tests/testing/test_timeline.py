@@ -143,6 +143,19 @@ def test_a_member_without_a_generation_has_a_row(kafka: Kafka) -> None:
     assert {"one", "late"} <= set(Content(draw(kafka.history)).texts)
 
 
+def test_a_rebalance_that_did_not_complete_before_the_next_one_is_drawn() -> None:
+    wall = [0.0]
+    history = History(lambda: 0, lambda: wall[0])
+    for at, kind, cause in (
+        (1, EventType.REBALANCE_STARTED, "member joined"),
+        (7, EventType.REBALANCE_STARTED, "member left"),
+        (7, EventType.GROUP_EMPTIED, "member left"),
+    ):
+        wall[0] = at
+        history.record_event(1, GroupEvent(kind, "billing", cause=cause))
+    assert "rebalance: member joined, 6000 ms, began at 1.000 s" in draw(history)
+
+
 def test_labels_do_not_overlap_and_the_axis_begins_with_the_group() -> None:
     wall = [0.0]
     history = History(lambda: 0, lambda: wall[0])
