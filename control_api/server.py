@@ -15,12 +15,19 @@ from ipaddress import ip_address
 from typing import Any, Final, Self
 from urllib.parse import unquote, urlsplit
 
-import msgspec
-import uvicorn
-from anyio import CapacityLimiter, to_thread
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
-from starlette.types import Receive, Scope, Send
+try:
+    import msgspec
+    import uvicorn
+    from anyio import CapacityLimiter, to_thread
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import HTMLResponse, Response
+    from starlette.types import Receive, Scope, Send
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"kohort.control_api needs {error.name}: run pip install './kohort[control]' in the folder "
+        "that contains the clone",
+        name=error.name,
+    ) from error
 
 from ..protocol.framing import address
 from ..testing.fake_members.fake_member import FakeMemberRejected

@@ -2,9 +2,11 @@
 
 import contextlib
 import http.client
+import importlib
 import json
 import select
 import socket
+import sys
 import time
 from collections import Counter
 from urllib.parse import urlsplit
@@ -349,3 +351,12 @@ def test_waiting_requests_are_limited_and_block_no_others(api: ApiClient, kafka:
         count_apis(next(iter(kafka.broker.addresses.values())), 30)
         statuses = Counter(connection.getresponse().status for connection in waiting)
         assert statuses == {200: WAITING_MAX, 503: more}
+
+
+def test_a_missing_library_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "kohort.control_api.server")
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs msgspec: run pip install './kohort\[con"):
+        importlib.import_module("kohort.control_api.server")
