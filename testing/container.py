@@ -11,7 +11,6 @@ have no effect. There is no container to inspect, so `exec` and `get_logs` are m
 """
 
 import warnings
-from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -40,7 +39,7 @@ class KafkaContainer:
         self._kafka: Kafka | None = None
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self._start()
 
     def __exit__(
         self,
@@ -54,11 +53,17 @@ class KafkaContainer:
 
     def start(self, timeout: float = 30) -> Self:  # noqa: ARG002
         """Start the broker. Clients can connect when the method returns."""
+        return self._start()
+
+    def _start(self) -> Self:
         if self._kafka is not None:
             raise RuntimeError("The container is already started")
-        config = BrokerConfig(_settings(self.env))
+        given = [each for each in from_environment(self.env) if not _is_of_container(each.key)]
+        config = BrokerConfig(
+            {each.key: each.text for each in given}, {each.key: each.origin for each in given}
+        )
         for message in config.warnings():  # including keys meant for the container's scripts
-            warnings.warn(message, stacklevel=2)
+            warnings.warn(message, stacklevel=3)
         self._kafka = Kafka(config=config).start()
         return self
 
@@ -118,6 +123,5 @@ class KafkaContainer:
             )
 
 
-def _settings(variables: Mapping[str, str]) -> dict[str, str]:
-    given = ((each.key, each.text) for each in from_environment(variables))
-    return {key: text for key, text in given if not key.startswith(_CONTAINER_KEYS)}
+def _is_of_container(key: str) -> bool:
+    return key.startswith(_CONTAINER_KEYS)

@@ -110,9 +110,15 @@ def test_methods_of_real_containers_raise_an_explanation() -> None:
 
 def test_a_variable_for_the_image_is_no_error() -> None:
     container = KafkaContainer().with_env("KAFKA_CREATE_TOPICS", "orders:1:1")
-    with pytest.warns(UserWarning, match=r"unknown .* 'create.topics' .from code.; it is ignored"):
-        container.start()
-    container.stop()
+    for start in (container.start, container.__enter__):
+        with pytest.warns(
+            UserWarning, match="unknown .* 'create.topics' .*; it is ignored"
+        ) as warned:
+            start()
+        container.stop()
+        (warning,) = warned
+        assert "(from KAFKA_CREATE_TOPICS)" in str(warning.message)
+        assert warning.filename == __file__
 
 
 def test_a_container_cannot_be_started_twice() -> None:
