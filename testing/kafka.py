@@ -35,7 +35,7 @@ from .faults.files import FaultyFiles
 from .group import Group, group_ids
 from .group_control import FastEviction
 from .history import History, matches
-from .lifecycle import LOCALHOST, BrokerHost, NodeInfo, Snapshot
+from .lifecycle import LOCALHOST, NOT_STARTED, BrokerHost, NodeInfo, Snapshot
 from .loop_thread import (
     CALL_TIMEOUT_SECONDS,
     TIMEOUT_SECONDS,
@@ -157,7 +157,8 @@ class Kafka(SuggestsAttributes):
         host.interception.hooks.append(self.faults)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} at {self.bootstrap_servers or 'no address yet'}>"
+        servers = self.bootstrap_servers if self.broker.addresses else "no address yet"
+        return f"<{type(self).__name__} at {servers}>"
 
     def __enter__(self) -> Self:
         self.start()
@@ -214,7 +215,10 @@ class Kafka(SuggestsAttributes):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, as in the client setting: `127.0.0.1:34567`."""
+        """The addresses of all nodes, as in the client setting: `127.0.0.1:34567`. Raises
+        RuntimeError before the broker is started."""
+        if not self.broker.addresses:
+            raise RuntimeError(NOT_STARTED)
         return ",".join(starmap(address, self.broker.addresses.values()))
 
     @property
@@ -354,7 +358,7 @@ class Kafka(SuggestsAttributes):
         change in the broker and every 10 ms, and may depend on anything. The description appears in
         the message of BarrierTimeout."""
         check_may_block()
-        check_callable(condition)
+        check_callable(condition, description)
         changes, deadline = self._host.changes, Deadline(timeout)
         while True:
             seen, is_last = changes.count, deadline.is_over()

@@ -43,6 +43,7 @@ from .recorded_request import RecordedRequest
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
+NOT_STARTED = "The broker is not started, or was stopped: use `with Kafka() as kafka:`"
 # The maximum number of different denials kept for explanations: about one page.
 DENIALS_MAX = 50
 
@@ -154,7 +155,7 @@ class BrokerHost:
     @property
     def loop(self) -> LoopThread:
         if self._loop is None:
-            raise RuntimeError("The broker is not started: use `with Kafka() as kafka:`")
+            raise RuntimeError(NOT_STARTED)
         return self._loop
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float = CALL_TIMEOUT_SECONDS) -> T:

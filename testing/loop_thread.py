@@ -206,8 +206,14 @@ def check_may_block() -> None:
         )
 
 
-def check_callable(condition: object) -> None:
-    """Raise TypeError if the result of a condition is passed instead of the condition."""
+def check_callable(condition: object, description: object) -> None:
+    """Raise TypeError if the result of a condition is passed instead of the condition, or the
+    timeout instead of the description."""
+    if not isinstance(description, str):
+        raise TypeError(
+            f"The description must be text, not {description!r}: wait(lambda: …, timeout=…) sets "
+            "the timeout"
+        )
     if not callable(condition):
         raise TypeError(
             f"The condition must be a function, not {condition!r}: wait(lambda: …) checks it "

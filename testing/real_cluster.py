@@ -185,7 +185,7 @@ class RealKafka(Kafka):
     ) -> None:
         """Poll until `condition()` is true."""
         check_may_block()
-        check_callable(condition)
+        check_callable(condition, description)
         if not poll(lambda: is_true(condition), timeout):
             raise timed_out(timeout, description)
 

@@ -79,7 +79,11 @@ class Server:
                     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listener.bind(address)
+                try:
+                    listener.bind(address)
+                except OSError as error:
+                    text = f"{error.strerror}: port {port} on {host or 'this machine'}"
+                    raise OSError(error.errno, text) from None
         except OSError:
             self._close_listeners()
             raise

@@ -76,8 +76,18 @@ def test_a_condition_is_checked_once_more_after_the_timeout(kafka: Kafka) -> Non
 def test_a_stopped_broker_can_be_stopped_again() -> None:
     with Kafka() as kafka:
         kafka.stop()
-        with pytest.raises(RuntimeError, match="The broker is not started"):
+        with pytest.raises(RuntimeError, match="The broker is not started, or was stopped"):
             _ = kafka.group("billing").state
+
+
+def test_a_broker_without_an_address_says_that_it_is_not_started(kafka: Kafka) -> None:
+    other = Kafka(port=kafka.broker.port)
+    assert repr(other) == "<Kafka at no address yet>"
+    with pytest.raises(RuntimeError, match="The broker is not started"):
+        _ = other.bootstrap_servers
+    message = rf"Address already in use: port {kafka.broker.port} on 127\.0\.0\.1"
+    with pytest.raises(OSError, match=message):
+        other.start()
 
 
 def test_a_barrier_for_an_unknown_partition_says_so(kafka: Kafka) -> None:
