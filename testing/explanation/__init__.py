@@ -2,6 +2,7 @@
 
 explanation         what a group is waiting for
 classic, consumer   the parts that depend on the group protocol
+lag                 which records a group has not committed
 transactions        what transactions are waiting for, and which consumers wait for them
 hints               why a consumer got no records
 failed_connections  why clients could not connect

@@ -13,6 +13,7 @@ from ..group_view import (
     Member,
     Timers,
     connected_members,
+    context_of,
     coordinator_of,
     unavailable,
     view_of,
@@ -23,6 +24,7 @@ from ..timeline.timeline import deduplicate, format_duration, name_member
 from .classic import ClassicExplanation
 from .consumer import ConsumerExplanation
 from .hints import hints, no_client
+from .lag import lag
 from .transactions import pending_commits
 
 # The number of requests in an explanation: two or three rebalances of a small group. Older requests
@@ -77,6 +79,7 @@ class _Explanation:
         sentences += [
             f"The test holds {count} × {api} of this group." for api, count in held.items()
         ]
+        sentences += self._lag()
         sentences += self._abandoned_members()
         sentences += self._expired_members()
         sentences += self._clients_without_members()
@@ -101,6 +104,13 @@ class _Explanation:
         similar = did_you_mean(self._group_id, others - {self._group_id})
         why = ": no member has joined and no offset was committed."
         return f"{name} does not exist{similar or why}"
+
+    def _lag(self) -> Iterator[str]:
+        """Describe the lag, unless the group is rebalancing."""
+        is_rebalancing = self._view is not None and self._view.members and not self._view.is_settled
+        context = context_of(self._host.broker, self._group_id)
+        if context is not None and not self._unavailable and not is_rebalancing:
+            yield from lag(self._host, self._group_id, context.offsets, self._requests)
 
     def _disconnected(self) -> list[Member]:
         """Return the members, other than fake members, whose client has no open connection."""

@@ -172,7 +172,7 @@ def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> I
                 continue
             left = f"Consumer {sync.client_id} left {seconds:.3f} s after its assignment"
             at_start = _committed_at_start(later, member_id, topics)
-            if not any(map(_returned_records, fetches)):
+            if not any(map(returned_records, fetches)):
                 yield f"{left}, before it consumed a record of {join_partitions(filled)}."
             elif at_start:
                 yield (
@@ -213,7 +213,7 @@ def _committed_at_start(
     return texts if commits == starts else []
 
 
-def _returned_records(request: RecordedRequest) -> bool:
+def returned_records(request: RecordedRequest) -> bool:
     """Whether the request is a Fetch whose response contains records."""
     if request.api != "Fetch" or request.response is None:
         return False

@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kohort.log.group_commit import Durability
-from kohort.testing import Kafka
+from kohort.testing import BarrierTimeout, Kafka
 
 from ..clients.adapter import ConsumerSettings
 from ..clients.consumers import until
@@ -51,6 +51,33 @@ def test_the_committed_offset_of_an_unknown_topic_raises(kafka: Kafka) -> None:
         group.committed("oders", 0)
     with pytest.raises(LookupError, match="Partition orders-1 does not exist"):
         group.committed("orders", 1)
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_lag_of_a_group_is_explained(kafka: Kafka, library: str) -> None:
+    kafka.topic("orders", partitions=2).produce(["a", "b"], partition=1)
+    group = kafka.group("billing")
+    with (
+        closing(load(library)(kafka.bootstrap_servers)) as client,
+        closing(client.consumer(ConsumerSettings("billing", client_id="till"))) as consumer,
+    ):
+        consumer.subscribe("orders")
+        until(lambda: consumer.poll(max_records=1), "it reads a record")
+        with pytest.raises(BarrierTimeout) as raised:
+            kafka.wait(lambda: group.lag("orders") == 0, timeout=0.01)
+        assert (
+            "Its lag is 2: orders-1 (committed offset: none; log end offset: 2). till fetched "
+            "records, but no client has sent OffsetCommit."
+        ) in str(raised.value)
+        consumer.commit()
+        lag = "Its lag is 1: orders-1 (committed offset: 1; log end offset: 2)."
+        assert lag in group.explain()
+        assert "no client has sent" not in group.explain()
+    assert lag in group.explain()  # still, when the group is empty
+    group.wait_empty()
+    kafka.fake_member("billing").commit("orders", 1, 2)
+    assert "lag" not in group.explain()
 
 
 @pytest.mark.clients
