@@ -220,6 +220,7 @@ class AsyncKafka(Kafka):
 
     def group(self, group_id: str) -> AsyncGroup:
         """The group, which need not exist yet; its waits are coroutines."""
+        self._host.named_groups.add(group_id)
         return AsyncGroup(self._host, group_id)
 
     groups: list[AsyncGroup]  # type: ignore[assignment]

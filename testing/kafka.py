@@ -149,6 +149,7 @@ class Kafka(SuggestsAttributes):
         self.clock = self._clock_type(host, clock)
         self.disk = self._disk_type(host)
         self.faults = self._faults_type(host, self.disk)
+        host.active_faults = self.faults.active
         self.fake_members = FakeMembers(host, self.faults, self._fake_member_type)
         host.fake_members = self.fake_members
         self.client_checks = ClientChecks(host)
@@ -250,6 +251,7 @@ class Kafka(SuggestsAttributes):
 
     def group(self, group_id: str) -> Group:
         """Return the group, which need not exist yet."""
+        self._host.named_groups.add(group_id)
         return Group(self._host, group_id)
 
     @property

@@ -102,6 +102,8 @@ class BrokerHost:
     called from the test's thread, except those below `on the broker's loop`."""
 
     fake_members: InProcessClients
+    active_faults: Callable[[], Iterator[str]]
+    """Yields a sentence for each condition and disk fault that applies now (`Faults.active`)."""
 
     def __init__(
         self,
@@ -137,6 +139,10 @@ class BrokerHost:
         self.history = History(clock.now_ms)
         self.denials: dict[str, None] = {}
         """Sentences that say what clients were not allowed to do, and why."""
+        self.named_groups: set[str] = set()
+        """The groups that the test has named."""
+        self.implicit_topics: dict[str, bool] = {}
+        """The topics that `kafka.topic(name)` created, and whether the test has read no records."""
         self.marker_holds: list[MarkerHook] = []
         """The marker holds, in the order in which the test set them."""
         self.interception = Interception(self._on_record)

@@ -72,7 +72,10 @@ class Topic(SuggestsAttributes):
         its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
-            return self._host.call(lambda: self._append(to_append, partition))
+            offsets = self._host.call(lambda: self._append(to_append, partition))
+            if self._host.durability != "none" and not self._host.loop.is_current:
+                self._host.run(self._sync({index for index, _ in offsets}))
+            return offsets
         except ApiError as error:
             if error.error is ErrorCode.kafka_storage_error:
                 raise
@@ -84,7 +87,10 @@ class Topic(SuggestsAttributes):
         """Return all records of one partition, or of all partitions in order. With
         `read_committed`, omit what a consumer with this isolation level does not read: the records
         of aborted transactions, and all records from the start of an open transaction on."""
-        return self._host.call(lambda: list(self._read(partition, read_committed=read_committed)))
+        found = self._host.call(lambda: list(self._read(partition, read_committed=read_committed)))
+        if not found and self.name in self._host.implicit_topics:
+            self._host.implicit_topics[self.name] = True
+        return found
 
     def start_offset(self, partition: int) -> int:
         """Return the log start offset: the offset of the first record."""
@@ -170,6 +176,15 @@ class Topic(SuggestsAttributes):
             for each, index in zip(to_append, indexes, strict=True)
         ]
 
+    async def _sync(self, indexes: Iterable[int]) -> None:
+        """Sync the partitions that need it because of flush.messages, as after a Produce."""
+        for found in map(self._partition, indexes):
+            if found.unflushed_records >= found.settings.flush_messages:
+                found.unflushed_records = 0
+                group_commit = self._host.broker.node.group_commit
+                if await completed(partial(group_commit.sync, found.log)) is not None:
+                    raise ApiError(ErrorCode.kafka_storage_error)
+
     def _append_one(self, index: int, to_append: "RecordToAppend") -> int:
         node, partition = self._host.broker.node, self._partition(index)
         now_ms = node.clock.now_ms()
@@ -222,6 +237,8 @@ def create_topic(
         count = -1 if partitions is None else partitions
         planned = plan_topic(node.topics, NewTopic(name, count, -1, [], dict(config)))
         node.topics.create(name, planned.partitions, planned.overrides)
+        if partitions is None and not config:
+            host.implicit_topics.setdefault(name, False)
 
     try:
         host.change_topics(create)

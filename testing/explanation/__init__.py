@@ -5,6 +5,7 @@ classic, consumer   the parts that depend on the group protocol
 lag                 which records a group has not committed
 transactions        what transactions are waiting for, and which consumers wait for them
 hints               why a consumer got no records
+conditions          what the test has stopped, broken or frozen
 failed_connections  why clients could not connect
 rejected_joins      why a client could not join
 """

@@ -18,6 +18,7 @@ from ..group_view import ClassicView, ConsumerView
 from ..lifecycle import BrokerHost
 from ..recorded_request import RecordedRequest, TopicPartition
 from ..timeline.timeline import join_partitions
+from .conditions import conditions
 from .failed_connections import failed_connections
 from .rejected_joins import profile_problem, rejected_joins
 from .transactions import is_read_committed, transaction_hints
@@ -47,6 +48,7 @@ def hints(
             if (each.client_id in clients if clients else each.client_id not in others)
         ]
     missing = list(_missing_topics(requests, topics, group))
+    named = _named_by_test(host) if group_id is None else ()
     at_end = list(_started_at_end(requests, topics))
     fake = host.fake_members.client_ids
     requests = [each for each in requests if each.client_id not in fake]
@@ -56,20 +58,22 @@ def hints(
     prepared = [] if missing or insecure else list(_only_prepared(requests, problem))
     early = [] if at_end else _left_early(requests, topics)
     transactions = transaction_hints(host, requests)
-    return [*insecure, *rejected, *missing, *at_end, *prepared, *early, *transactions]
+    reasons = [*insecure, *rejected, *missing, *at_end, *prepared, *early, *transactions]
+    return [*conditions(host), *named, *reasons]
 
 
 def no_client(host: BrokerHost) -> list[str]:
     """Return a sentence if no client has sent a request, perhaps because of wrong bootstrap
     servers. Runs on the broker's loop."""
     fake = host.fake_members.client_ids
-    if host.history.failed_connections or any(
-        each.client_id not in fake for each in host.history.requests
-    ):
+    history = host.history
+    was_stopped = any(each.what.endswith(" stopped") for each in history.lifecycle_events)
+    if history.failed_connections or any(each.client_id not in fake for each in history.requests):
         return []
     addresses = ", ".join(starmap(address, host.broker.addresses.values()))
     but = ", only fake members" if fake else ""
-    return [f"No client has sent a request to {addresses} (bootstrap_servers){but}."]
+    stopped = "; the test has stopped a node" if was_stopped else ""
+    return [f"No client has sent a request to {addresses} (bootstrap_servers{stopped}){but}."]
 
 
 def _not_authenticated(requests: Sequence[RecordedRequest]) -> Iterator[str]:
@@ -117,6 +121,29 @@ def _missing_topics(
                 f"Topic {name} did not exist until {client} requested it "
                 f"(auto.create.topics.enable), and has no records{did_you_mean(name, names) or '.'}"
             )
+        elif topics.get(name) is not None and (similar := did_you_mean(name, empty)):
+            yield (
+                f"Topic {name} did not exist until {client} requested it "
+                f"(auto.create.topics.enable). It has records, a similar topic has none{similar}"
+            )
+
+
+def _named_by_test(host: BrokerHost) -> Iterator[str]:
+    """Yield a sentence for each group of the test that looks misspelled, and for each topic that
+    the test has created by reading it."""
+    requests, topics = host.history.requests, host.broker.node.topics
+    groups = {group_id for each in requests for group_id in each.groups}
+    for group_id in sorted(host.named_groups - groups):
+        if similar := did_you_mean(group_id, groups):
+            yield f"Group {group_id} does not exist{similar}"
+    requested = {topic for each in requests for topic in each.topics}
+    filled = [each.name for each in topics if any(p.high_watermark for p in each.partitions)]
+    for name, was_read_empty in host.implicit_topics.items():
+        if was_read_empty and name not in requested and topics.get(name) and name not in filled:
+            yield (
+                f"Topic {name} did not exist until the test called kafka.topic({name!r}), and has "
+                f"no records{did_you_mean(name, filled) or '.'}"
+            )
 
 
 def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
@@ -126,12 +153,17 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
         of_client.setdefault(each.client_id, []).append(each)
+    others_work = any(each.api not in _PREPARATIONS for each in requests)
     for client_id, sent in of_client.items():
         apis = list(dict.fromkeys(each.api for each in sent))
-        if _PREPARATIONS.issuperset(apis):
+        # Without a topic, it is probably an idle producer, unless no client has got further.
+        is_idle = others_work and not any(each.topics or each.groups for each in sent)
+        if _PREPARATIONS.issuperset(apis) and not is_idle:
             has_group = "FindCoordinator" in apis
             remedy = "A consumer needs a longer poll; a producer has to call flush()."
-            if has_group:
+            if faults := {fault for each in sent for fault in each.faults}:
+                remedy = f"Faults of this test apply to its requests: {', '.join(sorted(faults))}."
+            elif has_group:
                 remedy = "A consumer has to call subscribe(), and then needs a longer poll."
             sentence = (
                 f"Client {client_id} has sent only {_listed(apis)}. It has not joined a group, "

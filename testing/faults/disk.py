@@ -88,6 +88,10 @@ class DiskFault:
 
     # --- on the broker's loop
 
+    @property
+    def is_healed(self) -> bool:
+        return not any(each in self._disk.files.faults for each in self.faults)
+
     def remove(self) -> None:
         self._disk.remove(self)
 
@@ -191,7 +195,8 @@ class Disk(SuggestsAttributes):
     def _check_synced(self) -> None:
         if self._host.broker.durability == "none":
             raise ValueError(
-                "With durability none no record is synced: use Kafka(durability='fsync')"
+                "With durability none no record is synced: use Kafka(durability='fsync') and, to "
+                "sync the records of a topic as well, its config flush.messages=1"
             )
 
     def heal(self) -> None:

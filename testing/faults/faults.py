@@ -17,6 +17,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages import request_schema
 from ...protocol.schema import Field, Schema
 from ...suggestions import SuggestsAttributes, did_you_mean
+from ..explanation.conditions import conditions
 from ..explanation.failed_connections import failed_connections
 from ..explanation.hints import no_client
 from ..interceptor import InterceptedRequest
@@ -222,7 +223,11 @@ class Fault(SuggestsAttributes):
         if not self._host.wait_until(lambda: len(self.fired) >= times, timeout):
             what = f"a fault to fire {count_times(times)}"
             unreached = self._host.call(
-                lambda: [*no_client(self._host), *failed_connections(self._host)]
+                lambda: [
+                    *no_client(self._host),
+                    *conditions(self._host),
+                    *failed_connections(self._host),
+                ]
             )
             raise timed_out(timeout, what, "\n".join([self.report(), *unreached]))
         return self
@@ -236,10 +241,8 @@ class Fault(SuggestsAttributes):
     @property
     def summary(self) -> str:
         """The action of the fault, and how often it has fired, in one line."""
-        where = f" ({self.where})" if str(self.where) else ""
         times = "" if self.times in (None, 1) else f" of {self.times} times"
-        api = self.api or "any request"
-        return f"{api}{where}: {self.description}, fired {len(self.fired)}{times}"
+        return f"{self.effect}, fired {len(self.fired)}{times}"
 
     def report(self) -> str:
         """Return the summary, and the requests that nearly matched."""
@@ -285,6 +288,12 @@ class Fault(SuggestsAttributes):
                 yield f"no request has {name.replace('_', ' ')} {wanted}{hint}"
 
     # --- on the broker's loop
+
+    @property
+    def effect(self) -> str:
+        """The action of the fault, and the requests that it applies to."""
+        where = f" ({self.where})" if str(self.where) else ""
+        return f"{self.api or 'any request'}{where}: {self.description}"
 
     def remove(self) -> None:
         self.is_cancelled = True
@@ -526,6 +535,16 @@ class Faults(SuggestsAttributes, Generic[F_co]):
             raise UnusedFault("\n".join([f"unused fault{plural} at the end of the test", *unused]))
 
     # --- on the broker's loop
+
+    def active(self) -> Iterator[str]:
+        """Yield a sentence for each condition that is set, and for each disk fault that has fired
+        and is not healed."""
+        for each in self.all:
+            if each.is_condition and each.is_active:
+                yield f"A condition of this test applies: {each.effect}."
+        for fault in self.disk.all:
+            if fault.fired and not fault.is_healed:
+                yield f"A disk fault of this test applies: {fault.description}."
 
     def wants(self, api: str) -> bool:
         """Whether a fault may apply to this API (Hook.wants)."""

@@ -68,6 +68,17 @@ def test_commits_after_a_torn_tail_survive_the_next_crash(
             assert committer.committed() == offset
 
 
+def test_the_harness_syncs_records_because_of_flush_messages_as_a_produce_does() -> None:
+    with Kafka(durability="fsync") as kafka:
+        orders = kafka.topic("orders", partitions=1, config={"flush.messages": "1"})
+        orders.produce(["a"])
+        kafka.crash(power=True)
+        assert [each.value for each in orders.records()] == [b"a"]
+        kafka.disk.fail("sync", topic="orders")
+        with pytest.raises(ApiError):
+            orders.produce(["b"])
+
+
 # --- full disks and lost folders
 
 

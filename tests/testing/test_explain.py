@@ -7,6 +7,7 @@ from contextlib import closing
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
+from kohort.protocol.errors import ApiError
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.explanation.explanation import LAST_REQUESTS
 from kohort.testing.fake_members.fake_member import GroupProtocol
@@ -210,6 +211,37 @@ def test_a_topic_that_a_mistyped_name_has_created_is_named(kafka: Kafka, library
     assert "Topic oders" not in kafka.group("billing").explain()
 
 
+def test_records_in_a_topic_that_a_mistyped_name_has_created_are_named(kafka: Kafka) -> None:
+    orders = kafka.topic("orders", partitions=1)
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "client.id": "shop"}
+    )
+    producer.produce("order", b"one")
+    assert producer.flush(10) == 0
+    hint = (
+        "Topic order did not exist until shop requested it (auto.create.topics.enable). It has "
+        "records, a similar topic has none: did you mean orders?"
+    )
+    assert hint in kafka.report()
+    orders.produce(["one"])
+    assert "did you mean" not in kafka.report()
+    del producer
+
+
+def test_a_topic_that_a_test_has_created_by_reading_it_is_named(kafka: Kafka) -> None:
+    kafka.topic("orders.dead", partitions=1).produce(["one"])
+    typo = kafka.topic("orders.ded")
+    hint = (
+        "Topic orders.ded did not exist until the test called kafka.topic('orders.ded'), and has "
+        "no records: did you mean orders.dead?"
+    )
+    assert "orders.ded" not in kafka.report()
+    assert typo.records() == []
+    assert hint in kafka.report()
+    typo.produce(["no mistake"])
+    assert "orders.ded" not in kafka.report()
+
+
 def test_an_empty_topic_that_the_test_has_created_is_no_mistake(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1).produce(["one"])
     kafka.topic("orders-dlq", partitions=1)
@@ -337,6 +369,10 @@ def test_a_wait_for_any_condition_explains_all_groups(kafka: Kafka) -> None:
         kafka.wait(lambda: False, "the mail", timeout=0.01)
     with pytest.raises(TypeError, match=r"must be a function, not False: wait\(lambda: …\)"):
         kafka.wait(False)  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"description must be text, not 1: wait\(lambda: …, timeout"
+    ):
+        kafka.wait(lambda: True, 1)  # type: ignore[arg-type]
 
 
 def test_the_age_of_a_request_does_not_depend_on_the_clock_of_the_broker(kafka: Kafka) -> None:
@@ -403,6 +439,17 @@ def test_an_idle_idempotent_producer_is_not_named(kafka: Kafka) -> None:
     del producer
 
 
+def test_an_idle_producer_is_not_named_beside_clients_that_work(kafka: Kafka) -> None:
+    kafka.topic("orders")
+    with Client(kafka.bootstrap_servers, "idle") as idle, Client(kafka.bootstrap_servers) as other:
+        idle.call("Metadata", 9, topics=[])
+        assert "Client idle has sent only Metadata." in kafka.report()
+        other.join("billing")
+        assert "Client idle" not in kafka.report()
+        idle.call("Metadata", 9, topics=[{"name": "orders"}])
+        assert "Client idle has sent only Metadata." in kafka.report()
+
+
 def continue_at_commit(member: Member) -> None:
     member.commit_offset(1)
     topics = [{"name": "orders", "partition_indexes": [0]}]
@@ -444,7 +491,13 @@ def test_a_consumer_that_leaves_before_records_arrive_is_named(
 
 def test_a_mistyped_group_is_explained_with_a_similar_one(kafka: Kafka) -> None:
     kafka.fake_member("billing", ["orders"])
-    assert kafka.group("biling").explain() == "Group biling does not exist: did you mean billing?"
+    sentence = "Group biling does not exist: did you mean billing?"
+    assert sentence not in kafka.report()
+    kafka.topic("orders", partitions=1).produce(["one"])
+    with pytest.raises(BarrierTimeout, match=re.escape(sentence)):
+        kafka.wait(lambda: kafka.group("biling").lag("orders") == 0, timeout=0.01)
+    assert kafka.group("biling").explain() == sentence
+    assert kafka.report().count(sentence) == 1
 
 
 def test_a_wait_of_a_broker_that_no_client_has_reached_says_so(kafka: Kafka) -> None:
@@ -521,3 +574,78 @@ def test_clients_that_use_offsets_without_joining_are_named(kafka: Kafka) -> Non
             kafka.group("billing").wait_stable(1, timeout=0)
     kafka.fake_member("billing", topics=["orders"]).wait_owned(1)
     assert "reader" not in kafka.group("billing").explain()
+
+
+def test_what_the_test_has_stopped_broken_or_frozen_is_named() -> None:
+    with Kafka(nodes=3) as kafka:
+        kafka.topic("orders", partitions=1)
+        sentences = [
+            "A condition of this test applies: any request (client_id till): network partition.",
+            "A condition of this test applies: any request: latency of 5 ms.",
+            "A disk fault of this test applies: full of orders.",
+            "The test has frozen the clock: timeouts expire only with clock.advance(…), or after",
+            "The test has stopped nodes 2, 3.",
+        ]
+        assert not any(each in explain(kafka) for each in sentences)
+        partition = kafka.faults.network_partition(client_id="till")
+        latency = kafka.faults.latency(ms=5)
+        kafka.disk.fill(topic="orders")
+        with pytest.raises(ApiError):
+            kafka.topic("orders").produce(["one"])
+        kafka.clock.freeze()
+        kafka.stop_node(2)
+        kafka.stop_node(3)
+        with pytest.raises(BarrierTimeout) as raised:
+            kafka.wait(lambda: False, timeout=0.01)
+        for text in (str(raised.value), explain(kafka)):
+            assert [each for each in sentences if each not in text] == []
+        partition.cancel()
+        latency.cancel()
+        kafka.disk.heal()
+        kafka.clock.resume()
+        kafka.start_node(2)
+        kafka.start_node(3)
+        assert not any(each in explain(kafka) for each in sentences)
+
+
+def test_a_stopped_broker_is_the_reason_why_no_client_has_reached_it(kafka: Kafka) -> None:
+    sentence = f"to {kafka.bootstrap_servers} (bootstrap_servers; the test has stopped a node)."
+    with kafka.broker_down():
+        with pytest.raises(BarrierTimeout, match=r"The test has stopped node 1\."):
+            kafka.wait_request("Fetch", timeout=0.01)
+        assert sentence in kafka.report()
+    assert sentence in kafka.report()
+
+
+def test_a_client_whose_requests_are_held_needs_no_longer_poll(kafka: Kafka) -> None:
+    with (
+        kafka.faults.network_partition(client_id="till") as partition,
+        Client(kafka.bootstrap_servers, "till") as raw,
+    ):
+        raw.send("ApiVersions", 0)
+        partition.wait()
+    faults = "fetched or produced. Faults of this test apply to its requests: network partition."
+    assert faults in kafka.report()
+    assert "longer poll" not in kafka.report()
+
+
+def test_the_report_names_what_a_power_cut_loses(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    assert "cut the power" not in kafka.report()
+    kafka.crash(power=True)
+    assert kafka.topics == []
+    assert (
+        "The test has cut the power, which loses commits and new topics without "
+        "Kafka(durability='fsync'), and records without the topic config flush.messages=1."
+    ) in kafka.report()
+
+
+def test_records_that_have_expired_on_the_advanced_clock_are_named(kafka: Kafka) -> None:
+    orders = kafka.topic("orders", partitions=1)
+    orders.produce(["one"])
+    sentence = "The test has advanced the clock, and all records of orders-0 have been deleted"
+    kafka.clock.advance(days=6)
+    assert sentence not in kafka.report()
+    kafka.clock.advance(days=2)
+    assert orders.records() == []
+    assert sentence in kafka.report()
