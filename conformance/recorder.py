@@ -151,7 +151,8 @@ class Recorder:
         step.is_recorded = step.response is not None
         recorded: Any = "held back"
         if step.is_recorded:
-            recorded = self._normalizer.response(api, step.response)
+            names_topics = bool(values.get("topics"))
+            recorded = self._normalizer.response(api, step.response, names_topics=names_topics)
         self._record(step.text, recorded)
         return step.response
 

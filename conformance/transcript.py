@@ -85,12 +85,14 @@ class Normalizer:
                 text = text.replace(f"\0{chr(len(name))}{name}", f"\0\0{name}")
         return MEMBER_ID.sub(self._name, text).replace(self._group, "G")
 
-    def response(self, api: str, response: Any) -> Any:
+    def response(self, api: str, response: Any, *, names_topics: bool = False) -> Any:
+        """Return a response, normalized. `names_topics`: whether the request names topics, so that
+        the response contains no others."""
         if isinstance(response, dict) and api in ("ConsumerGroupHeartbeat", "JoinGroup"):
             member_id = response["member_id"]
             if member_id and BASE64_ID.fullmatch(member_id):
                 self._generated.setdefault(member_id, f"id {len(self._generated) + 1}")
-        return _sorted(api, self._normal(response))
+        return _sorted(api, self._normal(response), names_topics=names_topics)
 
     def _normal(self, value: Any) -> Any:
         if isinstance(value, bytes):
@@ -218,29 +220,25 @@ ORDERS: Mapping[str, Orders] = {
     "TxnOffsetCommit": TOPIC_NAMES,
     "WriteTxnMarkers": {"topics": ("name",), "partitions": ("partition_index",)},
 }
-OWN_TOPICS = ("topics", "name", ("G", "None", *TOPICS))
-# For responses that also contain items of other scripts on the same broker: the list, the field,
-# and the name prefixes of the script's own items.
+OWN_TOPICS = ("topics", "name", ("G", *TOPICS))
+# For responses to requests that name no items, which also contain items of other scripts on the
+# same broker: the list, the field, and the name prefixes of the script's own items.
 OWN: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "CreateTopics": OWN_TOPICS,
-    "DeleteRecords": OWN_TOPICS,
     "DescribeTopicPartitions": OWN_TOPICS,
     "ListConfigResources": ("config_resources", "resource_name", ("G",)),
     "ListGroups": ("groups", "group_id", ("G",)),
-    "ListOffsets": OWN_TOPICS,
     "ListTransactions": ("transaction_states", "transactional_id", ("G",)),
     "Metadata": OWN_TOPICS,
-    "TxnOffsetCommit": OWN_TOPICS,
 }
 
 
-def _sorted(api: str, response: Any) -> Any:
+def _sorted(api: str, response: Any, *, names_topics: bool) -> Any:
     """Return a response whose lists without an order are sorted, without items of other scripts."""
     if not isinstance(response, dict):
         return response
     if api == "ApiVersions":
         _shorten_versions(response)
-    if api in OWN:
+    if api in OWN and not names_topics:
         name, field, own = OWN[api]
         response[name] = [each for each in response[name] if str(each[field]).startswith(own)]
     _sort(response, ORDERS.get(api, {}))

@@ -10,7 +10,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.conformance import _address
 from kohort.cli.main import CONFORMANCE_SETTINGS, main
 from kohort.conformance.differences import FIELDS_MAX, LENGTH_MAX, first_difference
-from kohort.conformance.player import FAILED, Player
+from kohort.conformance.player import FAILED, Player, play
 from kohort.conformance.recorder import ScriptFailed
 from kohort.conformance.recordings import needs, recorded
 from kohort.conformance.scenario import Scenario, load
@@ -307,6 +307,20 @@ def test_a_response_that_does_not_arrive_in_an_older_version_is_a_difference() -
     assert first_difference(kafka, [{**older, "delayed": {**first, **second}}]) is None
     for delayed in ({}, {"delayed": first}, {"delayed": second}):
         assert first_difference(kafka, [{**older, **delayed}]) is not None
+
+
+async def test_topics_of_other_scenarios_are_in_transcripts_if_the_request_names_them() -> None:
+    async def lists_topics(script: Script) -> None:
+        for version, topics in ((0, ()), (12, None), (12, ({"name": "other", "topic_id": None},))):
+            await script.send("Metadata", version, {"topics": topics})
+
+    async with kohort_broker(SETTINGS["quick"]) as broker:
+        for name in ("mine.own", "other"):
+            broker.broker.node.topics.create(name, 1, {})
+        transcript = await play(Scenario("mine", "", lists_topics, "topics"), broker, "mine")
+    listed = [[each["name"] for each in line["response"]["topics"]] for line in transcript]
+    own = ["G.own", "orders", "payments", "shipments"]
+    assert listed == [own, own, ["other"]]
 
 
 async def test_a_client_that_cannot_connect_ends_all_scenarios(
