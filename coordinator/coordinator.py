@@ -6,7 +6,7 @@ changes durable state, both live and on load. The caller applies an outcome's re
 next decision. Upstream: GroupCoordinatorShard.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from ..offsets.causes import Cause
@@ -95,10 +95,6 @@ from .offsets import (
 )
 from .other_groups import OtherGroups
 from .outcome import NOTHING, WARNING, EventType, GroupEvent, Outcome, RegexQuery, reply
-
-# Number of loaded groups whose sessions start in one step, which takes about 20 ms. A log that is
-# loaded in one step (EAGER_RECORDS in broker/runtime/loader.py) has no more groups.
-LOADED_PER_STEP: Final = 4_000
 
 _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]] = {
     JoinGroup: decide_join,
@@ -410,30 +406,32 @@ class Coordinator:
 
     # --- gaining and losing the partition
 
-    def loaded(self, now_ms: Callable[[], int]) -> Iterator[Outcome]:
-        """Start the sessions of all members after the log has been read (upstream: onLoaded), in
-        steps. No command may be decided until the last step."""
+    def loaded(self, now: int) -> Outcome:
+        """Start the sessions of all members after the log has been read (upstream: onLoaded)."""
         self._states_before.clear()
-        partition = self._partition
-        decision = Decision(partition, now_ms())
-        groups: list[Group | ConsumerGroup] = list(partition.groups.values())
-        groups += partition.consumer_groups.values()
-        for place, group in enumerate(groups):
-            if place and place % LOADED_PER_STEP == 0:
-                yield decision.outcome()
-                decision = Decision(partition, now_ms())
-            if isinstance(group, Group):
-                _group_loaded(decision, group)
-            else:
-                _report_loaded(decision, group, "consumer")
-                restore_deadlines(decision, group)
-        _log_other_groups(decision, partition.other_groups)
-        for offset in partition.pending_offsets:
+        decision = Decision(self._partition, now)
+        for group in self._partition.groups.values():
+            _report_loaded(decision, group, "classic")
+            for member in group.members.values():
+                decision.schedule(member.session, member.session_timeout_ms)
+            limit = decision.config.group_max_size
+            if len(group.members) > limit:
+                reason = (
+                    f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over "
+                    f"capacity {limit}. Rebalancing in order to give a chance for consumers to "
+                    "commit offsets"
+                )
+                prepare_rebalance(decision, group, Cause.GROUP_FULL, reason)
+        for consumer_group in self._partition.consumer_groups.values():
+            _report_loaded(decision, consumer_group, "consumer")
+            restore_deadlines(decision, consumer_group)
+        _log_other_groups(decision, self._partition.other_groups)
+        for offset in self._partition.pending_offsets:
             decision.log(
                 "Group %s has an open transaction: the offset of %s-%d is unstable until it ends.",
                 *offset,
             )
-        yield decision.outcome()
+        return decision.outcome()
 
     def fail_waiting(self, now: int) -> Outcome:
         """Fail all waiting requests with NOT_COORDINATOR."""
@@ -464,19 +462,6 @@ class Coordinator:
         self._partition.pending_offsets.clear()
         self._partition.deadlines.clear()
         return decision.outcome()
-
-
-def _group_loaded(decision: Decision, group: Group) -> None:
-    _report_loaded(decision, group, "classic")
-    for member in group.members.values():
-        decision.schedule(member.session, member.session_timeout_ms)
-    limit = decision.config.group_max_size
-    if len(group.members) > limit:
-        reason = (
-            f"Freshly-loaded group {group.group_id} (size {len(group.members)}) is over capacity "
-            f"{limit}. Rebalancing in order to give a chance for consumers to commit offsets"
-        )
-        prepare_rebalance(decision, group, Cause.GROUP_FULL, reason)
 
 
 def _report_loaded(decision: Decision, group: Group | ConsumerGroup, type_: str) -> None:

@@ -459,26 +459,18 @@ class CoordinatorRuntime:
 
         self.on_log_read(context.partition, resume)
 
-    def _activate(self, context: CoordinatorContext) -> CooperativeTask[None]:
-        coordinator = context.coordinator
+    def _activate(self, context: CoordinatorContext) -> None:
+        now = self._clock.now_ms()
         try:
-            for place, outcome in enumerate(coordinator.loaded(self._clock.now_ms)):
-                if place:
-                    yield None
-                    is_closed = context.state is CoordinatorState.CLOSED
-                    if is_closed or context.coordinator is not coordinator:
-                        return
-                self._publish_all(context, outcome)
-                self._carry_out(context, outcome._replace(events=()), self._clock.now_ms())
+            outcome = context.coordinator.loaded(now)
         except Exception as error:
-            if context.coordinator is coordinator:
-                self._fail(context, error)
+            self._fail(context, error)
             return
         context.state = CoordinatorState.ACTIVE
+        self._publish_all(context, outcome)
+        self._carry_out(context, outcome._replace(events=()), now)
         self._schedule_expiration(context)
         self._check_snapshot(context)
-        if self._deleted_topics.due(context.partition):  # deleted during the steps
-            self._clean_up(context)
 
     # --- failures
 
@@ -590,7 +582,7 @@ class CoordinatorRuntime:
         self._deliver(outcome.replies)
 
     def _publish_all(self, context: CoordinatorContext, outcome: Outcome) -> None:
-        """Publish the events of many groups."""
+        """Publish the events of all groups of a partition."""
         task = context.publisher.publish_in_steps(outcome.events)
         self._scheduler.spawn(task, eager=True)
 
@@ -667,8 +659,7 @@ class CoordinatorRuntime:
             self._clean_up(context)
             return
         if context.state is CoordinatorState.LOADING:
-            # Eager, so that a partition with few groups becomes active immediately.
-            self._scheduler.spawn(self._activate(context), eager=True)
+            self._activate(context)
         self.on_cleaned_up()
 
     def _run_sweep(self, context: CoordinatorContext, sweep: Sweep) -> CooperativeTask[None]:

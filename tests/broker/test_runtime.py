@@ -242,30 +242,6 @@ def test_a_large_log_is_loaded_in_slices_while_requests_fail() -> None:
     assert harness.committed_offset("h") == 9
 
 
-@pytest.mark.interpreted
-def test_the_sessions_of_many_groups_start_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kohort.coordinator.coordinator.LOADED_PER_STEP", 1)
-    before = BrokerHarness(durability="os")
-    before.create_topic("orders")
-    groups = [name for name in map(str, range(50)) if not before.partition_of(name)]
-    for group_id in groups:
-        before.join(group_id)
-        before.sync(group_id)
-    harness = before.restart("os")
-    contexts, cleaned_up = harness.node.coordinators.contexts, list[str]()
-    harness.node.coordinators.load([0])
-    for _ in groups[1:]:
-        harness.callbacks.pop(0)()
-        assert contexts[0].state is CoordinatorState.LOADING
-    harness.cluster.topic_deleted("orders", lambda: cleaned_up.append("orders"))
-    harness.run_loop()
-    assert cleaned_up == ["orders"]
-    assert {each.state for each in contexts[0].coordinator.groups.values()} == {"Stable"}
-    harness.advance(10_000)
-    harness.run_loop()
-    assert {each.state for each in contexts[0].coordinator.groups.values()} == {"Empty"}
-
-
 # --- records above max.message.bytes
 
 

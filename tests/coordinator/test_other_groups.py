@@ -175,7 +175,7 @@ def test_other_groups_and_open_transactions_are_logged_when_loaded(
 ) -> None:
     load(harness, *SHARE)
     harness.coordinator.apply(pending("other", 1))
-    harness.sweep(harness.coordinator.loaded(lambda: harness.now))
+    harness._apply_outcome(harness.coordinator.loaded(harness.now))
     assert f"Loaded share group {GROUP} without members." in harness.log_lines
     assert harness.log_lines[-1].startswith(
         "Group other has an open transaction: the offset of t-1 is"
@@ -185,7 +185,7 @@ def test_other_groups_and_open_transactions_are_logged_when_loaded(
 def test_each_unknown_record_type_is_logged_once(harness: CoordinatorHarness) -> None:
     for type_ in (99, 99, 98):
         harness.coordinator.apply(UnknownRecord(type_, b"key", b"\0\0"))
-    harness.sweep(harness.coordinator.loaded(lambda: harness.now))
+    harness._apply_outcome(harness.coordinator.loaded(harness.now))
     assert harness.log_lines == [
         f"Ignoring records of unknown type {type_}; they are kept." for type_ in (98, 99)
     ]

@@ -34,7 +34,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup, MemberState
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import MEMBER_DEADLINES, DeadlineKey
 from kohort.coordinator.decision import GroupConfig, PartitionState, TopicMetadata
-from kohort.coordinator.offsets import ReadGroup
+from kohort.coordinator.offsets import ReadGroup, Sweep
 from kohort.coordinator.outcome import (
     EventType,
     GroupEvent,
@@ -285,7 +285,7 @@ class CoordinatorHarness:
         self._ids = 0
         self._ticket = 0
         self.coordinator = self.new_coordinator()
-        list(self.coordinator.loaded(lambda: self.now))
+        self.coordinator.loaded(self.now)
         self.is_checking = True
         self._replay = Replay(self.new_coordinator)
 
@@ -367,7 +367,7 @@ class CoordinatorHarness:
         deadline = self.coordinator.next_deadline()
         return self.sweep_ms if deadline is None else min(deadline, self.sweep_ms)
 
-    def sweep(self, sweep: Iterable[Outcome | ReadGroup]) -> int:
+    def sweep(self, sweep: Sweep) -> int:
         """Run a sweep; return the number of its steps."""
         steps = 0
         for step in sweep:
@@ -385,7 +385,7 @@ class CoordinatorHarness:
         self._replay = Replay(self.new_coordinator)
         for record in self.log:
             self.coordinator.apply(record)
-        self.sweep(self.coordinator.loaded(lambda: self.now))
+        self._apply_outcome(self.coordinator.loaded(self.now))
         self.sweep_ms = self.now + self.check_interval_ms
 
     def _apply_outcome(self, outcome: Outcome) -> None:
