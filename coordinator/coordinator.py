@@ -282,6 +282,7 @@ class Coordinator:
         for group_id in changed:
             consumer_group = partition.consumer_groups.get(group_id)
             if consumer_group is not None:
+                consumer_group.unresolved = None  # the regular expression may not have changed
                 restore_deadlines(decision, consumer_group)
         for ticket, result in outcome.replies:
             if changed and isinstance(result, LeaveResult):

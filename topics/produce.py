@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ..log.batch import (
+    CODEC_MASK,
     HEADER_BYTES,
     LENGTH_END,
     MAGIC,
@@ -57,6 +58,7 @@ WITHOUT_START_OFFSET: Final = (
 # Number of records that are validated in one step, which takes about 0.5 ms.
 RECORDS_PER_STEP: Final = 500
 ZSTD: Final = 4
+ATTRIBUTES_AT: Final = 22  # of the low byte: the codec and the transactional flag
 CODEC_MAX: Final = 4
 
 
@@ -172,13 +174,18 @@ def _append(
     return AppendResult(base_offset, append_time_ms, len(batch))
 
 
-def read_batch(data: bytes) -> tuple[bytes, BatchHeader]:
-    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed.
-    Raises AppendError."""
+def read_batch(data: bytes, *, zstd_allowed: bool = True) -> tuple[bytes, BatchHeader]:
+    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed, and
+    since v7 zstd, which consumers of older clients probably cannot decompress (KIP-110). Raises
+    ApiError and AppendError. Upstream: ProduceRequest.validateRecords."""
     size = _batch_size(data, 0)
-    if size is None or data[MAGIC_AT] != MAGIC or _batch_size(data, size) is not None:
-        message = "Produce requests must have exactly one record batch, of magic 2, per partition"
-        raise AppendError(ErrorCode.invalid_record, message)
+    one_batch = "Produce requests must have exactly one record batch, of magic 2, per partition"
+    if size is None or data[MAGIC_AT] != MAGIC:
+        raise AppendError(ErrorCode.invalid_record, one_batch)
+    if not zstd_allowed and data[ATTRIBUTES_AT] & CODEC_MASK == ZSTD:
+        raise ApiError(ErrorCode.unsupported_compression_type)
+    if _batch_size(data, size) is not None:
+        raise AppendError(ErrorCode.invalid_record, one_batch)
     if size < HEADER_BYTES:
         message = f"The record batch of {size} bytes is smaller than its header"
         raise AppendError(ErrorCode.corrupt_message, message)

@@ -20,6 +20,7 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.configs.config_def import LONG_MAX
 from ...topics.produce import (
+    ATTRIBUTES_AT,
     ZSTD,
     AppendError,
     AppendResult,
@@ -42,8 +43,6 @@ from .common import (
 from .transactions import VerificationSupport, verify
 
 NO_ACKS = 0
-# Offset of the lower byte of a batch's attributes, which contains the transactional flag.
-ATTRIBUTES_AT = 22
 # Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
 VALID_ACKS = (NO_ACKS, 1, -1)
 # Errors of the transaction coordinator that older clients do not retry. All clients get
@@ -175,10 +174,9 @@ class _Produce:
         partition = topic.partition(requested.index)
         if partition is None:
             raise ApiError(ErrorCode.unknown_topic_or_partition)
-        batch, header = read_batch(requested.records or b"")
-        if header.codec == ZSTD and self._context.version < 7:
-            # The consumers of such an old client probably cannot decompress it (KIP-110).
-            raise ApiError(ErrorCode.unsupported_compression_type)
+        batch, header = read_batch(
+            requested.records or b"", zstd_allowed=self._context.version >= 7
+        )
         if isinstance(verified, ErrorCode):
             raise ApiError(verified, VERIFICATION_MESSAGES.get(verified))
         if self._acks not in VALID_ACKS:
@@ -330,16 +328,16 @@ def _transactional_batches(
             records = each.records or b""
             if len(records) >= HEADER_BYTES and records[ATTRIBUTES_AT] & TRANSACTIONAL:
                 name = topic.name if context.version < 13 else _name_of(node, topic.topic_id)
-                found[name, each.index] = _header(records)
+                found[name, each.index] = _header(records, zstd_allowed=context.version >= 7)
     return found
 
 
-def _header(records: bytes) -> BatchHeader | None:
+def _header(records: bytes, *, zstd_allowed: bool) -> BatchHeader | None:
     header = read_header(records)
-    if header.size != len(records) or header.magic != MAGIC:
+    if header.size != len(records) or header.magic != MAGIC or header.codec == ZSTD:
         try:
-            read_batch(records)
-        except AppendError:
+            read_batch(records, zstd_allowed=zstd_allowed)
+        except ApiError:
             return None
     return header
 

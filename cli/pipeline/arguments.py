@@ -140,8 +140,13 @@ def _check_run_flags(args: argparse.Namespace) -> None:
         args.parser.error("--every requires --follow")
     if args.command_config is not None and args.log is not None:
         args.parser.error("--command-config requires --bootstrap-server")
-    if args.log is not None and not args.log.is_dir():
-        raise UserError(f"{args.log} is not a folder: pass a data folder.")
+    if args.log is not None:
+        try:
+            is_folder = args.log.is_dir()
+        except OSError as error:  # a name that is too long, a folder that may not be read
+            raise UserError(f"{error.filename}: {error.strerror}.") from error
+        if not is_folder:
+            raise UserError(f"{args.log} is not a folder: pass a data folder.")
 
 
 def _seconds(text: str) -> float:

@@ -163,6 +163,13 @@ def test_the_base_offset_of_a_batch_is_validated_before_its_size(broker: BrokerH
     assert response.error_code is ErrorCode.invalid_record
 
 
+def test_zstd_is_rejected_before_a_second_batch_until_version_7(broker: BrokerHarness) -> None:
+    sent = build([NewRecord(b"k", b"v", NOW_MS)], base_offset=0, codec=4)
+    for records_ in (sent, 2 * sent, sent + b"?" * 30):
+        old = broker.produce("orders", records_, version=6)
+        assert old.error_code is ErrorCode.unsupported_compression_type
+
+
 def test_clients_cannot_produce_to_the_offsets_topic(broker: BrokerHarness) -> None:
     broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
     response = broker.produce("__consumer_offsets", batch(b"x"))

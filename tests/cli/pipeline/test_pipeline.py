@@ -117,6 +117,7 @@ def test_run_without_java_is_an_error_that_names_the_version(
     ("flags", "message"),
     [
         (["--log", "missing"], "missing is not a folder: pass a data folder."),
+        (["--log", "x" * 300], f"{'x' * 300}: File name too long."),
         (["--log", "."], " has no folder __consumer_offsets-N: pass a data folder."),
         (
             ["--log", ".", "--events", "missing"],

@@ -163,6 +163,20 @@ def test_a_new_expression_waits_while_another_member_keeps_the_old_one(
     assert set(harness.consumers.regexes) == {"ord.*", "x"}
 
 
+def test_an_expression_that_was_not_stored_does_not_hide_a_deleted_topic(
+    harness: CoordinatorHarness,
+) -> None:
+    harness.topics.put("ship", 1)
+    harness.consumer_join("a", topics=("orders",), regex="ship.*")
+    harness.advance(0)
+    epoch = harness.consumer("a", 2).member_epoch
+    changed = consumer_heartbeat("a", epoch, topics=("orders",), regex="x")
+    assert harness.fail_append(changed).error_code is E.unknown_server_error
+    harness.topics.delete("ship")
+    harness.consumer("a", epoch)
+    assert harness.consumers.epoch == epoch + 1
+
+
 def test_an_expression_is_removed_with_its_last_subscriber(harness: CoordinatorHarness) -> None:
     harness.consumer_join("a", regex="ord.*")
     harness.consumer_join("b", regex="ord.*")
