@@ -111,12 +111,11 @@ def new_transactions(
 
     def end_offsets(
         index: int, producer: BatchProducer, marker: EndMarker, written: Written
-    ) -> None:
+    ) -> ErrorCode | None:
         leader = offsets_leader(index)
         if leader is None:
-            written(ErrorCode.not_leader_or_follower)
-        else:
-            leader.coordinators.end_transaction(index, producer, marker, written)
+            return ErrorCode.not_leader_or_follower
+        return leader.coordinators.end_transaction(index, producer, marker, written)
 
     number = config.int
     settings = TransactionConfig(

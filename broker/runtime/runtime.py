@@ -165,26 +165,24 @@ class CoordinatorRuntime:
 
     def end_transaction(
         self, partition: int, producer: BatchProducer, marker: EndMarker, written: Written
-    ) -> None:
-        """Write a marker to an offsets partition, and commit or drop the transaction's offsets."""
+    ) -> ErrorCode | None:
+        """Write a marker to an offsets partition, and commit or drop the transaction's offsets.
+        Return an error instead of calling `written`, or None."""
         context = self.contexts.get(partition)
         if context is None and self._leads(partition):
             context = self._open(partition)
         if context is None or not self._is_active(context) or context.log is None:
-            written(ErrorCode.coordinator_load_in_progress)
-            return
+            return ErrorCode.coordinator_load_in_progress
         producer_id, epoch, _ = producer
         is_commit = marker.kind == COMMIT
         end = TransactionEnd(producer_id, epoch, marker.coordinator_epoch, is_commit)
         if (error := marker_error(context.log, producer, marker)) is not ErrorCode.none:
-            written(error)
-            return
+            return error
         try:
             context.load_offsets(end)
         except OSError as failure:
             self._invalidate(context, failure)
-            written(ErrorCode.coordinator_load_in_progress)
-            return
+            return ErrorCode.coordinator_load_in_progress
         events = context.coordinator.commit_events(producer_id) if is_commit else ()
         self._carry_out(context, Outcome((end,), ()), self._clock.now_ms())
 
@@ -194,6 +192,7 @@ class CoordinatorRuntime:
             written(ErrorCode.none if error is None else ErrorCode.kafka_storage_error)
 
         self._store.on_durable(context.log, on_durable)
+        return None
 
     def forget(self, ticket: int) -> None:
         """Drop the reply to a disconnected client."""

@@ -40,6 +40,10 @@ PARTITIONS_PER_STEP: Final = 10
 Written = Callable[[ErrorCode], None]
 """written(error): called once the marker is as durable as `kohort.durability` requires."""
 
+EndOffsets = Callable[[int, BatchProducer, EndMarker, Written], ErrorCode | None]
+"""end_offsets(partition, producer, marker, written): write a marker to an offsets partition. Return
+an error instead of calling `written`, or None."""
+
 
 class Done(Protocol):
     """Called with True once all markers are written, and with False after each failed attempt, when
@@ -60,8 +64,8 @@ def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorC
 
 
 class MarkerWriter:
-    """Writes markers to all partitions. `end_offsets` writes a marker to an offsets partition, and
-    commits or drops the transaction's offsets (CoordinatorRuntime.end_transaction)."""
+    """Writes markers to all partitions. `end_offsets` also commits or drops the transaction's
+    offsets (CoordinatorRuntime.end_transaction)."""
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class MarkerWriter:
         clock: Clock,
         timers: Timers,
         scheduler: Scheduler,
-        end_offsets: Callable[[int, BatchProducer, EndMarker, Written], None],
+        end_offsets: EndOffsets,
     ) -> None:
         self._topics = topics
         self._group_commit = group_commit
@@ -177,11 +181,11 @@ class MarkerWriter:
                 )
                 done(is_complete=False)
             elif failed:
-                done(is_complete=False)
                 again = partial(self._write, markers, failed, coordinator_epoch, done, is_current)
                 is_unexpected = ErrorCode.unknown_server_error in errors
                 delay_ms = RETRY_FAILED_MS if is_unexpected else RETRY_MS
                 self._timers.call_at(self._clock.now_ms() + delay_ms, again)
+                done(is_complete=False)
             else:
                 done(is_complete=True)
 
@@ -207,25 +211,26 @@ class MarkerWriter:
     ) -> None:
         """Write a marker to one partition. An unexpected exception is UNKNOWN_SERVER_ERROR."""
         partition = self._topics.partition(topic, index)
+        error: ErrorCode | None = ErrorCode.unknown_topic_or_partition
         try:
-            if partition is None:
-                written(ErrorCode.unknown_topic_or_partition)
-            elif topic == OFFSETS_TOPIC:
-                self._end_offsets(index, producer, marker, written)
-            else:
-                self._append(partition, producer, marker, written)
+            if topic == OFFSETS_TOPIC and partition is not None:
+                error = self._end_offsets(index, producer, marker, written)
+            elif partition is not None:
+                error = self._append(partition, producer, marker, written)
         except Exception:
             _log.exception("Writing a marker to %s-%d failed", topic, index)
-            written(ErrorCode.unknown_server_error)
+            error = ErrorCode.unknown_server_error
+        if error is not None:
+            written(error)
 
     def _append(
         self, partition: Partition, producer: BatchProducer, marker: EndMarker, written: Written
-    ) -> None:
+    ) -> ErrorCode | None:
+        """Append a marker. Return the result, or None if `written` is called after a sync."""
         try:
             log = partition.log
             if (error := marker_error(log, producer, marker)) is not ErrorCode.none:
-                written(error)
-                return
+                return error
             batch = BatchBuilder(producer)
             batch.add(*encode_marker(marker), self._clock.wall_ms())
             base_offset = log.end_offset
@@ -235,8 +240,7 @@ class MarkerWriter:
             opened = partition.opened_log
             if opened is not None and opened.failed is not None:
                 partition.close_failed()
-            written(ErrorCode.kafka_storage_error)
-            return
+            return ErrorCode.kafka_storage_error
         if self._group_commit.durability == "fsync" or partition.settings.flush_messages == 1:
             # When the log is closed after a failure, the partition gets a new list.
             awaiting_sync = partition.awaiting_sync
@@ -249,13 +253,13 @@ class MarkerWriter:
                     written(ErrorCode.kafka_storage_error)
                     return
                 awaiting_sync.remove(base_offset)
+                written(ErrorCode.none)  # first, because a delayed fetch might raise an exception
                 partition.delayed_fetches.complete_all()
-                written(ErrorCode.none)
 
             self._group_commit.sync(log, synced)
-            return
+            return None
         partition.delayed_fetches.complete_all()
-        written(ErrorCode.none)
+        return ErrorCode.none
 
     def close(self) -> None:
         """Write no more markers. Prepared transactions are completed after the next start."""

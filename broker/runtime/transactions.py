@@ -161,10 +161,12 @@ class TransactionRuntime:
                 return
         now = self._clock.now_ms()
         try:
-            self._carry_out(context, context.coordinator.handle(command, now), now, reply)
+            outcome = context.coordinator.handle(command, now)
+            self._append(context, outcome, now)
         except Exception:
             reply(FAILED_WRITE_ERROR)  # a request that has waited is not handled by its connection
             raise
+        self._reply_once_durable(context, outcome, reply)
 
     def list(self) -> Sequence[Transaction] | ErrorCode:
         """Return the transactions of this node, or an error while they are loading."""
@@ -208,12 +210,13 @@ class TransactionRuntime:
     # --- decisions
 
     def _carry_out(
-        self,
-        context: TransactionContext,
-        outcome: TransactionOutcome,
-        now: int,
-        reply: Reply = lambda _result: None,
+        self, context: TransactionContext, outcome: TransactionOutcome, now: int
     ) -> None:
+        self._append(context, outcome, now)
+        self._reply_once_durable(context, outcome, lambda _result: None)
+
+    def _append(self, context: TransactionContext, outcome: TransactionOutcome, now: int) -> None:
+        """Append and apply the records of an outcome."""
         coordinator, log = context.coordinator, context.log
         assert log is not None
         with self._reload_on_error(context):
@@ -223,11 +226,16 @@ class TransactionRuntime:
                     coordinator.apply(record)
             for event in outcome.events:
                 self._publish(event)
-        flushed = partial(self._on_flushed, context, coordinator, outcome, reply)
-        self._topic.on_durable(log, flushed)
         deadline = coordinator.next_deadline()
         if deadline is not None and (context.timer is None or deadline < context.timer.deadline_ms):
             self._arm(context, deadline)
+
+    def _reply_once_durable(
+        self, context: TransactionContext, outcome: TransactionOutcome, reply: Reply
+    ) -> None:
+        assert context.log is not None
+        flushed = partial(self._on_flushed, context, context.coordinator, outcome, reply)
+        self._topic.on_durable(context.log, flushed)
 
     def _publish(self, event: TransactionEvent | LogLine) -> None:
         if isinstance(event, LogLine):
@@ -289,9 +297,9 @@ class TransactionRuntime:
         error: OSError | None,
     ) -> None:
         if error is not None:
-            reply(FAILED_WRITE_ERROR)
             if context.coordinator is coordinator:
                 self._reload(context, error)
+            reply(FAILED_WRITE_ERROR)
             return
         if not outcome.markers:
             reply(outcome.reply)
@@ -425,32 +433,33 @@ class TransactionRuntime:
                         yield None
                         if not context.is_still(CoordinatorState.LOADING, coordinator):
                             return
+            context.state = CoordinatorState.ACTIVE
+            self._schedule_expiration(context)
+            self._carry_out(context, coordinator.loaded(), self._clock.now_ms())
+            context.has_failed = False
         except Exception as error:
             self._fail(context, error)
-            return
-        self._activate(context)
-
-    def _activate(self, context: TransactionContext) -> None:
-        context.state = CoordinatorState.ACTIVE
-        context.has_failed = False
-        self._schedule_expiration(context)
-        with self._reload_on_error(context):
-            self._carry_out(context, context.coordinator.loaded(), self._clock.now_ms())
 
     def _fail(self, context: TransactionContext, error: Exception) -> None:
-        """Fail requests with NOT_COORDINATOR until the partition can be loaded."""
-        is_expected = isinstance(error, OSError | LogError | UndecodableRecord)
+        """Load the partition again after a while, even without a request, because its transactions
+        must end. Until then, requests fail with NOT_COORDINATOR."""
+        is_loading = context.state is CoordinatorState.LOADING
+        is_expected = is_loading and isinstance(error, OSError | LogError | UndecodableRecord)
         if not context.has_failed:
             context.has_failed = True
             _log.error(
-                "Failed to load partition %d of __transaction_state: %s",
+                "Partition %d of __transaction_state will be loaded again after an error: %s",
                 context.partition,
                 error,
                 exc_info=None if is_expected else error,
             )
         if not is_expected:
             context.log = None  # has not failed: the next attempt must not truncate it
-        self._load_later(context)
+        context.coordinator = self._new_coordinator()
+        context.state = CoordinatorState.FAILED
+        context.cancel_timers()
+        retry = partial(self._begin_loading, context)
+        context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     @contextmanager
     def _reload_on_error(self, context: TransactionContext) -> Iterator[None]:
@@ -461,24 +470,8 @@ class TransactionRuntime:
             yield
         except Exception as error:
             if context.is_still(CoordinatorState.ACTIVE, coordinator):
-                _log.error(
-                    "Reloading partition %d of __transaction_state after an unexpected exception: "
-                    "%r",
-                    context.partition,
-                    error,
-                )
-                context.log = None  # has not failed
-                self._load_later(context)  # because the same exception might be raised again
+                self._fail(context, error)  # not _reload: the exception might be raised again
             raise
-
-    def _load_later(self, context: TransactionContext) -> None:
-        """Load the partition again after a while, even without a request, because its transactions
-        must end. Until then, requests fail with NOT_COORDINATOR."""
-        context.coordinator = self._new_coordinator()
-        context.state = CoordinatorState.FAILED
-        context.cancel_timers()
-        retry = partial(self._begin_loading, context)
-        context.timer = self._timers.call_at(self._clock.now_ms() + RETRY_FAILED_MS, retry)
 
     def _reload(self, context: TransactionContext, error: OSError) -> None:
         """Reload the partition after a failed flush, because its records are only in memory."""

@@ -7,22 +7,25 @@ fails, and unsynced bytes are lost or kept in part.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any
 
 import pytest
+from kohort.broker.runtime import transactions
 from kohort.broker.runtime.context import RETRY_FAILED_MS
 from kohort.broker.runtime.runtime import CoordinatorRuntime
-from kohort.broker.runtime.transaction_markers import MarkerWriter
+from kohort.broker.runtime.transaction_markers import RETRY_MS, MarkerWriter
 from kohort.broker.runtime.transactions import TransactionRuntime
 from kohort.coordinator.coordinator import Coordinator
+from kohort.coordinator.transactions.commands import AddPartitions
 from kohort.coordinator.transactions.coordinator import TransactionCoordinator
 from kohort.log.group_commit import Durability
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import Crashed, FaultyFiles, FileFault
+from kohort.topics.delayed_fetch import DelayedFetches
 from kohort.topics.names import TRANSACTION_TOPIC
 from kohort.topics.produce import RECORDS_PER_STEP
 from support.broker import BrokerHarness, PendingRequest
@@ -209,10 +212,11 @@ def test_a_batch_validated_after_the_end_of_its_transaction_is_rejected(is_first
 
 
 class ContinuingBroker(BrokerHarness):
-    """After an exception, the event loop continues, and the request gets no response."""
+    """After an exception, the event loop continues. If a handler raised it, the connection of the
+    request is closed."""
 
-    def __init__(self, config: dict[str, str]) -> None:
-        super().__init__(config)
+    def __init__(self, files: FaultyFiles | None = None) -> None:
+        super().__init__(CONFIG, files=files)
         self.requests: list[PendingRequest] = []
         call_at = self.timers.call_at
         self.timers.call_at = lambda ms, callback: call_at(ms, continuing(callback))
@@ -221,11 +225,12 @@ class ContinuingBroker(BrokerHarness):
         super().call_soon(continuing(callback))
 
     def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
-        with suppress(ZeroDivisionError):
-            super().send(api, version, **values)
-        pending = self.last_context.channel
-        assert isinstance(pending, PendingRequest)
-        self.requests.append(pending)
+        try:
+            pending = super().send(api, version, **values)
+            self.requests.append(pending)
+        except ZeroDivisionError:
+            pending = self.last_context.channel
+            assert isinstance(pending, PendingRequest)
         return pending
 
 
@@ -246,6 +251,7 @@ def continuing(callback: Callable[[], None]) -> Callable[[], None]:
         (TransactionCoordinator, "markers_written"),
         (TransactionRuntime, "_publish"),
         (MarkerWriter, "_append"),
+        (DelayedFetches, "complete_all"),
         (CoordinatorRuntime, "end_transaction"),
         (Coordinator, "apply"),
     ],
@@ -261,19 +267,31 @@ def test_an_unexpected_exception_at_any_step(
     assert calls > 2
 
 
-def raise_at(owner: type, name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Raise in one call, after this number of calls. Return False if there were fewer calls."""
+def patch_call(
+    patched: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    number: int,
+    instead: Callable[[], object] = lambda: 1 / 0,
+) -> Iterator[int]:
+    """Call `instead` in place of one call, after this number of calls. Return the counter."""
     original, calls = getattr(owner, name), itertools.count()
 
     def call(*arguments: Any, **named: Any) -> Any:
-        return 1 / 0 if next(calls) == number else original(*arguments, **named)
+        return instead() if next(calls) == number else original(*arguments, **named)
 
-    broker = ContinuingBroker(CONFIG)
+    patched.setattr(owner, name, call)
+    return calls
+
+
+def raise_at(owner: type, name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Raise in one call, after this number of calls. Return False if there were fewer calls."""
+    broker = ContinuingBroker()
     broker.create_topic("orders")
     broker.create_topic("bills")
     story = Story(broker, version=2)
     with monkeypatch.context() as patched:
-        patched.setattr(owner, name, call)
+        calls = patch_call(patched, owner, name, number)
         story.tell()
     if next(calls) <= number:
         return False
@@ -286,3 +304,88 @@ def raise_at(owner: type, name: str, number: int, monkeypatch: pytest.MonkeyPatc
     except AssertionError as error:
         raise AssertionError(f"exception in call {number}: {error}") from error
     return True
+
+
+def begin(broker: BrokerHarness, transactional_id: str = "billing-1") -> Producer:
+    """Return a producer with a transaction in `orders`."""
+    producer = Producer(broker, transactional_id)
+    for request in (producer.find_coordinators, producer.init):
+        assert request() is ErrorCode.none
+    assert producer.send("orders", "a") is ErrorCode.none
+    return producer
+
+
+@pytest.fixture
+def broker() -> ContinuingBroker:
+    broker = ContinuingBroker()
+    broker.create_topic("orders")
+    return broker
+
+
+@pytest.mark.interpreted
+def test_a_marker_is_retried_although_the_reply_raised(
+    broker: ContinuingBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = begin(broker)
+    patch_call(monkeypatch, MarkerWriter, "_append", 0, lambda: ErrorCode.kafka_storage_error)
+    patch_call(monkeypatch, transactions, "_respond", 0)
+    assert producer.end(commit=True) is None
+    broker.advance(RETRY_MS)
+    broker.run_loop()
+    assert is_stable(broker, "orders")
+    assert "Writing a marker" not in caplog.text
+
+
+@pytest.mark.interpreted
+def test_a_partition_is_reloaded_although_the_reply_raised(
+    broker: ContinuingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = begin(broker)
+    fault = FileFault("sync", matches=lambda path: TRANSACTION_TOPIC in str(path))
+    broker.files.faults.append(fault)
+    patch_call(monkeypatch, transactions, "_respond", 0)
+    assert producer.end(commit=True) is None
+    broker.files.heal()
+    assert producer.end(commit=True) is ErrorCode.none
+    assert is_stable(broker, "orders")
+
+
+@pytest.mark.interpreted
+def test_a_partition_that_raises_when_it_is_loaded_does_not_affect_others(
+    broker: ContinuingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.node.markers.holds = lambda _markers, _resume: True
+    for transactional_id in ("billing-1", "billing-2"):  # in different partitions
+        assert begin(broker, transactional_id).end(commit=True) is ErrorCode.none
+    broker.files.locked.clear()
+    restarted = ContinuingBroker(broker.files)
+    with monkeypatch.context() as patched:
+        patch_call(patched, TransactionCoordinator, "loaded", 0)
+        restarted.load()
+    found = restarted.node.transactions.list()
+    assert not isinstance(found, ErrorCode)
+    assert len(found) == 1
+    restarted.advance(RETRY_FAILED_MS)
+    restarted.run_loop()
+    assert is_stable(restarted, "orders")
+
+
+def test_a_reply_that_raises_is_not_repeated(broker: ContinuingBroker) -> None:
+    producer = begin(broker)
+    command = AddPartitions(
+        producer.transactional_id,
+        producer.producer_id,
+        producer.epoch,
+        [("orders", 0)],
+        client_version=2,
+        verify_only=True,
+    )
+    replies: list[Any] = []
+
+    def respond(_request: None, result: Any) -> None:
+        replies.append(result)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        broker.node.transactions.submit(command, respond, None)
+    assert len(replies) == 1
