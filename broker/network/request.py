@@ -411,6 +411,15 @@ def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> 
             return
 
 
+def continue_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
+    """Run the steps of a request that has waited, so that its connection no longer handles
+    exceptions."""
+    try:
+        run_in_slices(context, node, steps)
+    except Exception:
+        _failed(context)
+
+
 def _rest(
     context: RequestContext, step: Step, steps: Generator[Step, None, None]
 ) -> CooperativeTask[None]:
@@ -425,6 +434,10 @@ def _rest(
     except StopIteration:
         return
     except Exception:
-        # As after a bug in a short request, the client retries.
-        _log.exception("Handling %s v%d failed", context.route.api.name, context.version)
-        context.close_connection("a request failed")
+        _failed(context)
+
+
+def _failed(context: RequestContext) -> None:
+    # As after a bug in a short request, the client retries.
+    _log.exception("Handling %s v%d failed", context.route.api.name, context.version)
+    context.close_connection("a request failed")

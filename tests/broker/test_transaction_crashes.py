@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from kohort.broker.handlers.k00_produce import _Produce
 from kohort.broker.runtime import transactions
 from kohort.broker.runtime.context import RETRY_FAILED_MS
 from kohort.broker.runtime.runtime import CoordinatorRuntime
@@ -253,6 +254,7 @@ def continuing(callback: Callable[[], None]) -> Callable[[], None]:
         (MarkerWriter, "_append"),
         (DelayedFetches, "complete_all"),
         (CoordinatorRuntime, "end_transaction"),
+        (_Produce, "append"),
         (Coordinator, "apply"),
     ],
     ids=lambda each: each if isinstance(each, str) else each.__name__,
