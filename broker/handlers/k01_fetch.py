@@ -40,7 +40,13 @@ from ..fetch_sessions import (
     FetchSession,
     PartitionKey,
 )
-from ..network.request import RequestContext, RequestMeter, milliseconds, run_in_slices
+from ..network.request import (
+    RequestContext,
+    RequestMeter,
+    continue_in_slices,
+    milliseconds,
+    run_in_slices,
+)
 from .authorization import allows_cluster, allows_topic
 from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoints
 
@@ -181,7 +187,7 @@ class _Fetch:
 
     def attempt(self) -> None:
         self.poll = None
-        run_in_slices(self.context, self.node, self._attempt_again())
+        continue_in_slices(self.context, self.node, self._attempt_again())
 
     def _attempt_again(self) -> Iterator[None]:
         # Resolved on each attempt, because the topic may be deleted while the fetch waits.

@@ -175,6 +175,16 @@ def test_a_long_poll_waits_for_min_bytes_over_all_its_partitions(broker: BrokerH
     assert sum(len(each.records) for each in asked.response.responses[0].partitions) == 3 * SIZE
 
 
+@pytest.mark.interpreted
+def test_a_waiting_fetch_that_raises_does_not_fail_the_produce_that_woke_it(
+    broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = broker.send_fetch("orders", {0: 0})
+    monkeypatch.setattr("kohort.broker.handlers.k01_fetch._Fetch._look_up", lambda _self: 1 / 0)
+    assert broker.produce("orders", batch(b"x")).error_code is ErrorCode.none
+    assert asked.close_reason == "a request failed"
+
+
 def test_bytes_that_do_not_fit_into_the_response_do_not_count(broker: BrokerHarness) -> None:
     asked = broker.send_fetch("orders", {0: 0, 1: 0}, min_bytes=2 * SIZE, partition_max_bytes=SIZE)
     for _ in range(5):
