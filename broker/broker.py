@@ -218,11 +218,8 @@ class Broker:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no flush is pending, no background task is runnable, and no timer is due."""
-        parts = self._parts
-        return (
-            parts.group_commit.is_idle and parts.scheduler.is_idle and not self.node.timers.is_due
-        )
+        """Whether no flush is pending and no background task is runnable."""
+        return self._parts.group_commit.is_idle and self._parts.scheduler.is_idle
 
     @property
     def cluster(self) -> Cluster:

@@ -96,12 +96,6 @@ class Timers:
             self._arm()
         return timer
 
-    @property
-    def is_due(self) -> bool:
-        """Whether a callback is due. After a stall, it is called some iterations later."""
-        earliest_ms = None if self._is_closed else self._deadlines.earliest()
-        return earliest_ms is not None and earliest_ms <= self._clock.now_ms()
-
     def fire(self) -> None:
         """Call all callbacks that are due, earliest first, and arm the next deadline."""
         self._disarm()

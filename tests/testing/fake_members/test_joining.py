@@ -149,14 +149,6 @@ def test_creation_waits_for_limited_faults(kafka: Kafka, action: str, is_frozen:
     assert kafka.fake_member("billing", instance_id="till-1").generation >= 1
 
 
-@pytest.mark.interpreted
-def test_creation_waits_for_timers_that_a_stall_has_delayed(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kohort.broker.event_loop.timers.STALL_MS", 0)
-    assert kafka.fake_member("billing").generation >= 1
-
-
 def test_creation_does_not_wait_for_a_loading_coordinator(kafka: Kafka) -> None:
     kafka.topic("orders", partitions=1)
     with kafka.group("billing").loading():
