@@ -58,7 +58,9 @@ class KafkaContainer:
     def _start(self) -> Self:
         if self._kafka is not None:
             raise RuntimeError("The container is already started")
-        given = [each for each in from_environment(self.env) if not _is_of_container(each.key)]
+        given = [
+            each for each in from_environment(self.env) if not each.key.startswith(_CONTAINER_KEYS)
+        ]
         config = BrokerConfig(
             {each.key: each.text for each in given}, {each.key: each.origin for each in given}
         )
@@ -121,7 +123,3 @@ class KafkaContainer:
                 f"KafkaContainer has no {name}, because there is no container: `.kafka` is the "
                 "broker (see docs/testing.md)"
             )
-
-
-def _is_of_container(key: str) -> bool:
-    return key.startswith(_CONTAINER_KEYS)

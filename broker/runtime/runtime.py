@@ -680,7 +680,7 @@ class CoordinatorRuntime:
                     return
                 step = next(sweep)
         except StopIteration:
-            pass
+            return  # the sweep is complete
         except OSError as error:
             self._invalidate(context, error)
         except Exception as error:

@@ -23,7 +23,7 @@ async def join_group_in_every_version(s: Script) -> None:
         await s.member(f"V{version}").enter(version, group_id=f"{s.group}/v{version}")
 
 
-@scenario("JoinGroup error responses contain null,  or -1, as their version requires")
+@scenario("JoinGroup error responses contain null, an empty text or -1, as their version requires")
 async def join_group_is_rejected_in_every_version(s: Script) -> None:
     for version in range(10):
         await s.member("A").join(version, member_id="stranger")

@@ -64,13 +64,13 @@ def test_a_timeout_may_be_infinite(kafka: Kafka) -> None:
 
 
 def test_a_condition_is_checked_once_more_after_the_timeout(kafka: Kafka) -> None:
-    # Shorter than the time between two checks, and long enough for a busy machine.
     calls: list[bool] = []
 
     def is_second_call() -> bool:
         calls.append(True)
         return len(calls) == 2
 
+    # Shorter than the time between two checks, and long enough for a busy machine.
     kafka.wait(is_second_call, timeout=0.009)
 
 
