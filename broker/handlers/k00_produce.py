@@ -32,7 +32,7 @@ from ...topics.produce import (
 )
 from ...topics.topic import Partition, Topic
 from ..cluster import Node
-from ..network.request import RequestContext, continue_in_slices, in_slices
+from ..network.request import RequestContext, in_slices, run_in_slices
 from .authorization import allows_topic, allows_transactional_id
 from .common import (
     BrokerResponse,
@@ -406,7 +406,7 @@ def _verify(
             partition: ErrorCode.not_enough_replicas if error in retried else error
             for partition, error in errors.items()
         }
-        continue_in_slices(
+        run_in_slices(
             context, node, _append_all(context, node, {**verifications, **mapped, **rejected})
         )
 

@@ -43,7 +43,6 @@ from ..fetch_sessions import (
 from ..network.request import (
     RequestContext,
     RequestMeter,
-    continue_in_slices,
     milliseconds,
     run_in_slices,
 )
@@ -187,7 +186,7 @@ class _Fetch:
 
     def attempt(self) -> None:
         self.poll = None
-        continue_in_slices(self.context, self.node, self._attempt_again())
+        run_in_slices(self.context, self.node, self._attempt_again())
 
     def _attempt_again(self) -> Iterator[None]:
         # Resolved on each attempt, because the topic may be deleted while the fetch waits.

@@ -397,25 +397,20 @@ def in_slices(
 
 
 def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
-    """Run the steps of a request; see `in_slices`."""
+    """Run the steps of a request; see `in_slices`. If a step raises an unexpected exception, the
+    request's connection is closed, because the caller may be another request that woke this one."""
     end = 0.0
-    for count, step in enumerate(steps, 1):
-        scheduler = node.cluster.scheduler
-        if count == 1:
-            end = scheduler.seconds() + SLICE_SECONDS
-        # A step that is not None needs a thread, or waits.
-        if count == FIRST_STEPS_MAX or step is not None or scheduler.seconds() >= end:
-            context.mute_channel()
-            rest = cast("Generator[Step, None, None]", steps)
-            scheduler.spawn(_rest(context, step, rest), name=context)
-            return
-
-
-def continue_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
-    """Run the steps of a request that has waited, so that its connection no longer handles
-    exceptions."""
     try:
-        run_in_slices(context, node, steps)
+        for count, step in enumerate(steps, 1):
+            scheduler = node.cluster.scheduler
+            if count == 1:
+                end = scheduler.seconds() + SLICE_SECONDS
+            # A step that is not None needs a thread, or waits.
+            if count == FIRST_STEPS_MAX or step is not None or scheduler.seconds() >= end:
+                context.mute_channel()
+                rest = cast("Generator[Step, None, None]", steps)
+                scheduler.spawn(_rest(context, step, rest), name=context)
+                return
     except Exception:
         _failed(context)
 
