@@ -216,7 +216,7 @@ ORDERS: Mapping[str, Orders] = {
     "Metadata": TOPIC_NAMES,
     "OffsetFetch": {"topics": ("name", "topic_id"), "partitions": ("partition_index",)},
     "OffsetForLeaderEpoch": {"topics": ("topic",)},
-    "Produce": {"responses": ("name",)},
+    "Produce": {"responses": ("name",), "partition_responses": ("index",)},
     "TxnOffsetCommit": TOPIC_NAMES,
     "WriteTxnMarkers": {"topics": ("name",), "partitions": ("partition_index",)},
 }
