@@ -26,31 +26,6 @@ RSS_MIB_MAX = 512
 # stops it for a shorter time.
 TURN_MS_MAX = 1_000
 
-# The target of each attack, by row of the table. Attacks without a row are not in the table.
-ROWS = {
-    1: "slow values",
-    2: "a late broker",
-    3: "a corrected clock",
-    4: "compressed records",
-    5: "repeated names",
-    6: "unread responses",
-    7: "failed syncs",
-    8: "slow patterns",
-    9: "an unread log",
-    10: "names",
-    11: "web pages",
-    12: "many topics",
-    13: "large groups",
-    14: "full disks",
-    15: "streams and signals",
-    16: "flipped bits",
-    17: "half-sent frames",
-    18: "years of the clock",
-    19: "other users",
-    20: "TLS and listeners",
-    21: "transactions",
-}
-
 # With `make hostile`, attacks have the size at which they were found. By default, they are smaller.
 FULL = bool(os.environ.get("KOHORT_HOSTILE"))
 
@@ -179,9 +154,9 @@ def attack(
                 seen, rss = end(), target.peak_rss_mib
                 stopped = broker.stop(number)
                 turn_ms = target.longest_turn_ms
-                row = next((mark.args[0] for mark in request.node.iter_markers("row")), 0)
+                name = request.node.nodeid.removeprefix("tests/hostile/test_")
                 figures = seen.worst_ms, turn_ms, round(rss), round(os.getloadavg()[0], 1)
-                record_property("hostile", (row, request.node.name, *figures))
+                record_property("hostile", (name, *figures))
                 assert seen.errors == {}
                 assert seen.heartbeats
                 assert rss <= rss_mib_max
@@ -210,9 +185,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         # The latency of a client during the attack, which includes stalls of the machine; the
         # longest callback of the event loop; the peak of the broker's memory; the load of the
         # machine.
-        line = "{:<22} {:<78} {:>8} {:>7} {:>7} {:>5}".format
-        headings = "attack", "worst ms", "turn ms", "RSS MiB", "load"
-        terminalreporter.write_line(line("row", *headings))
-        for row, *values in sorted(rows, key=itemgetter(0)):
-            name = f"{row:>2} {ROWS[row]}" if row else ""
-            terminalreporter.write_line(line(name, *values))
+        line = "{:<100} {:>8} {:>7} {:>7} {:>5}".format
+        terminalreporter.write_line(line("attack", "worst ms", "turn ms", "RSS MiB", "load"))
+        for row in sorted(rows, key=itemgetter(0)):
+            terminalreporter.write_line(line(*row))

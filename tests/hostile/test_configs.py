@@ -4,8 +4,6 @@ import pytest
 
 from .conftest import FULL
 
-pytestmark = pytest.mark.row(1)
-
 SIZE = 32_000 if FULL else 8_000
 
 

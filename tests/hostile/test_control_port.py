@@ -57,7 +57,6 @@ class Control:
         return dict(json.loads(body))
 
 
-@pytest.mark.row(11)
 def test_web_pages_neither_read_nor_change_anything(target) -> None:
     control = Control(target.broker.control_url())
     control("POST", "/topics/orders", partitions=1)
@@ -71,7 +70,6 @@ def test_web_pages_neither_read_nor_change_anything(target) -> None:
     assert "orders" in control("GET", "/topics")["topics"]
 
 
-@pytest.mark.row(18)
 def test_fake_members_live_for_years_of_the_clock(target) -> None:
     """The clock waits for the neighbour's heartbeats; its session lasts 24 days."""
     control = Control(target.broker.control_url())

@@ -28,7 +28,6 @@ def limit_files(target: Target, size: int) -> None:
     resource.prlimit(target.broker.process.pid, resource.RLIMIT_FSIZE, (size, -1))
 
 
-@pytest.mark.row(14)
 def test_a_full_disk_is_logged_once_and_its_end_too(attack):
     target = attack("--events", "off")
     with target.client() as client:
@@ -64,7 +63,6 @@ def unread_log(tmp_path: Path) -> Iterator[None]:
     os.close(reader)
 
 
-@pytest.mark.row(9)
 @pytest.mark.usefixtures("unread_log")
 def test_a_log_that_nobody_reads_stops_nothing(attack):
     """The end of the process is not delayed either. The pipe holds 64 KiB, about 500 lines."""

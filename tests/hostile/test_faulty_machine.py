@@ -44,7 +44,6 @@ def produce(client: Client, data: bytes) -> tuple[str, int]:
     return found["error_code"], found["base_offset"]
 
 
-@pytest.mark.row(3)
 def test_timestamps_follow_a_corrected_clock(target, tmp_path: Path) -> None:
     """Sessions are not affected."""
     with target.client() as client:
@@ -58,7 +57,6 @@ def test_timestamps_follow_a_corrected_clock(target, tmp_path: Path) -> None:
             assert produce(client, future)[0] == "invalid_timestamp"
 
 
-@pytest.mark.row(7)
 def test_a_batch_that_is_not_synced_is_neither_served_nor_a_duplicate(target, tmp_path) -> None:
     eio = tmp_path / "eio"
     with target.client() as client:

@@ -13,8 +13,6 @@ from support.wire import TIMEOUT_SECONDS, Client, Pipeline, connect
 
 from .conftest import FULL, Target, finish
 
-pytestmark = pytest.mark.row(20)
-
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Malformed requests per kind of listener. They are sent once before memory is measured, to load
 # schemas and to grow the allocator's arenas, and once more after that.

@@ -13,8 +13,6 @@ from support.wire import connect
 
 from .conftest import FULL, Target
 
-pytestmark = pytest.mark.row(6)
-
 # Each takes 40 MB. Without LONG_REQUESTS_MAX, their sum would exceed the broker's memory limit.
 CLIENTS = 30 if FULL else 8
 PARTITIONS = ITEMS_MAX - 1 if FULL else 6_000

@@ -4,7 +4,6 @@ import socket
 import time
 from contextlib import ExitStack
 
-import pytest
 from support.broker import batch
 from support.wire import connect
 
@@ -15,7 +14,6 @@ MIB = 1024 * 1024
 SENT_AT_ONCE = 2
 
 
-@pytest.mark.row(17)
 def test_half_sent_frames(attack):
     size, count = (100 * MIB, 15) if FULL else (10 * MIB, 6)
     target = attack("-o", f"socket.request.max.bytes={size}")
@@ -30,7 +28,6 @@ def test_half_sent_frames(attack):
     assert target.has_logged("more than queued.max.request.bytes")
 
 
-@pytest.mark.row(6)
 def test_clients_that_never_read_their_records(attack):
     target = attack("-o", "message.max.bytes=10000000")
     count = 200 if FULL else 10

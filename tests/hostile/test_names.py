@@ -8,8 +8,6 @@ import pytest
 from kohort.cli.main import main
 from support.wire import Client
 
-pytestmark = pytest.mark.row(10)
-
 NAME = "=cmd|x!A0\n[2026-01-01 00:00:00,000] ERROR forged (kohort)\r\x1b[2J\x9b1m\u202e\u2028é"
 ESCAPED = r"=cmd|x!A0\n[2026-01-01 00:00:00,000] ERROR forged (kohort)\r\x1b[2J\x9b1m\u202e\u2028é"
 

@@ -6,8 +6,6 @@ import pytest
 
 from .conftest import FULL
 
-pytestmark = pytest.mark.row(8)
-
 
 @pytest.mark.parametrize(
     ("size", "error"),

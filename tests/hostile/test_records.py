@@ -11,8 +11,6 @@ from support.broker import batch
 
 from .conftest import FULL, Target
 
-pytestmark = pytest.mark.row(4)
-
 # The smallest record: null key, null value, no headers.
 RECORD = b"\x0c\0\0\0\x01\x01\0"
 GZIP, ZSTD = 1, 4

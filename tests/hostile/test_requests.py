@@ -34,7 +34,6 @@ def create_topics(target: Target, count: int, prefix: str = "topic") -> None:
         client.create_topics(*(f"{prefix}-{n}" for n in range(count)))
 
 
-@pytest.mark.row(5)
 def test_an_array_of_millions_of_names(attack):
     target = attack()
     count = 12_000_000 if FULL else ITEMS_MAX + 1
@@ -47,7 +46,6 @@ def test_an_array_of_millions_of_names(attack):
     assert target.has_logged(f"has more than {ITEMS_MAX} items")
 
 
-@pytest.mark.row(5)
 @pytest.mark.parametrize("times", [1500 // SHARE])
 def test_a_large_group_that_is_described_again_and_again(attack, times):
     target = attack()
@@ -60,7 +58,6 @@ def test_a_large_group_that_is_described_again_and_again(attack, times):
     assert target.has_logged(f"exceeds the maximum size of a response ({RESPONSE_BYTES_MAX})")
 
 
-@pytest.mark.row(5)
 @pytest.mark.parametrize("times", [40_000 // SHARE])
 def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
     """A response takes 40 KB for the partitions of the group, and 30 KB for its expression."""
@@ -85,7 +82,6 @@ def test_a_wide_consumer_group_that_is_described_again_and_again(attack, times):
     assert target.has_logged("request less data")
 
 
-@pytest.mark.row(5)
 def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
     target = attack()
     create_topics(target, 1)
@@ -100,7 +96,6 @@ def test_the_configuration_of_a_topic_that_is_described_again_and_again(attack):
         )
 
 
-@pytest.mark.row(12)
 def test_topics_that_are_created_and_deleted_by_one_request(attack):
     target = attack()
     count = 10_000 // SHARE
@@ -111,7 +106,6 @@ def test_topics_that_are_created_and_deleted_by_one_request(attack):
     assert {each["error_code"] for each in deleted["responses"]} == {"none"}
 
 
-@pytest.mark.row(12)
 def test_a_topic_of_many_partitions_that_is_created_and_deleted(attack):
     target = attack()
     with target.client() as client:
@@ -120,7 +114,6 @@ def test_a_topic_of_many_partitions_that_is_created_and_deleted(attack):
         assert deleted["responses"][0]["error_code"] == "none"
 
 
-@pytest.mark.row(12)
 def test_topics_that_metadata_creates(attack):
     target = attack()
     topics = [{"name": f"topic-{n}"} for n in range(50_000 // SHARE)]
@@ -131,7 +124,6 @@ def test_topics_that_metadata_creates(attack):
     assert sum(each["name"].startswith("topic-") for each in found) == AUTO_CREATED_MAX
 
 
-@pytest.mark.row(13)
 def test_a_group_that_is_too_large_to_be_stored(attack):
     target = attack("-o", "group.initial.rebalance.delay.ms=1000")
     protocols = [{"name": "range", "metadata": bytes(MIB)}]

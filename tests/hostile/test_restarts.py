@@ -42,7 +42,6 @@ def acknowledge(target: Target, commits: GroupCommits) -> None:
             commits.acknowledge(offset)
 
 
-@pytest.mark.row(15)
 @pytest.mark.parametrize(
     ("closed", "number"),
     [((0,), signal.SIGTERM), ((0, 2), signal.SIGHUP)],
@@ -63,7 +62,6 @@ def test_a_broker_stops_cleanly_without_standard_streams(
     check(start().broker, [[commits]])
 
 
-@pytest.mark.row(15)
 def test_a_broker_is_started_again_after_a_start_with_a_full_device(start, commits) -> None:
     target = start()
     acknowledge(target, commits)
@@ -84,7 +82,6 @@ def test_a_broker_is_started_again_after_a_start_with_a_full_device(start, commi
     check(start().broker, [[commits]])
 
 
-@pytest.mark.row(16)
 def test_a_flipped_bit_in_a_base_offset_is_reported(start, commits) -> None:
     """No checksum covers a base offset. Consumers receive the record at the wrong offset."""
     target = start()
@@ -119,7 +116,6 @@ def no_umask() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.mark.row(19)
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("given", [False, True], ids=["new", "given"])
 def test_other_users_neither_read_nor_change_the_data(start, commits, tmp_path, given) -> None:

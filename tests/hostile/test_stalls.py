@@ -9,8 +9,6 @@ from support.member import Member, only_member
 
 from .conftest import FULL, TURN_MS_MAX
 
-pytestmark = pytest.mark.row(2)
-
 SESSION_MS = 6000 if FULL else 1000
 MEMBERS = 100 if FULL else 10
 

@@ -13,8 +13,6 @@ from support.wire import Client, connect
 
 from .conftest import FULL, finish, is_closed
 
-pytestmark = pytest.mark.row(20)
-
 IDLE = 8_000 if FULL else 20  # each takes 50 KB
 SLOW = 500 if FULL else 20
 GARBAGE = 2_000 if FULL else 50

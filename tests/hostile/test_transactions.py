@@ -12,8 +12,6 @@ from support.wire import Client
 
 from .conftest import FULL
 
-pytestmark = pytest.mark.row(21)
-
 PARTITIONS = 10_000 if FULL else 500
 IDS = 20_000 if FULL else 300
 # Requests in flight on one connection. They are so few that no buffer of either side is full.
