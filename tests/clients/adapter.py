@@ -227,9 +227,14 @@ class Client:
     codecs: tuple[str, ...]
     # Whether the library's consumers request the creation of topics that they look up.
     creates_topics: Literal["always", "if configured", "never"] = "if configured"
+    consumer_type: Callable[..., Consumer]
+    admin_type: Callable[..., Admin]
+    producer_type: Callable[..., TransactionalProducer]
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
+        self.connection: tuple[Any, ...] = (bootstrap,)
+        """The first arguments of the types above."""
 
     def produce(
         self,
@@ -245,13 +250,13 @@ class Client:
     def transactional_producer(
         self, transactional_id: str, timeout_ms: int
     ) -> TransactionalProducer:
-        raise NotImplementedError
+        return type(self).producer_type(*self.connection, transactional_id, timeout_ms)
 
     def consumer(self, settings: ConsumerSettings) -> Consumer:
-        raise NotImplementedError
+        return type(self).consumer_type(*self.connection, settings)
 
     def admin(self) -> Admin:
-        raise NotImplementedError
+        return type(self).admin_type(*self.connection)
 
     def close(self) -> None:
         """Release the resources of the adapter."""

@@ -21,7 +21,6 @@ from .adapter import (
     BrokerError,
     Client,
     Committed,
-    Consumer,
     ConsumerSettings,
     GroupDescription,
     Message,
@@ -220,10 +219,14 @@ class AioKafka(Client):
     name = "aiokafka"
     codecs = ("gzip", "snappy", "lz4", "zstd")
     creates_topics = "always"
+    consumer_type = AioConsumer
+    admin_type = AioAdmin
+    producer_type = AioTransactionalProducer
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap)
         self._loop = Loop("aiokafka").__enter__()
+        self.connection = self._loop, bootstrap
 
     def produce(
         self,
@@ -252,17 +255,6 @@ class AioKafka(Client):
         finally:
             await producer.stop()
         return [(at.partition, at.offset) for at in placed]
-
-    def transactional_producer(
-        self, transactional_id: str, timeout_ms: int
-    ) -> TransactionalProducer:
-        return AioTransactionalProducer(self._loop, self.bootstrap, transactional_id, timeout_ms)
-
-    def consumer(self, settings: ConsumerSettings) -> Consumer:
-        return AioConsumer(self._loop, self.bootstrap, settings)
-
-    def admin(self) -> Admin:
-        return AioAdmin(self._loop, self.bootstrap)
 
     def close(self) -> None:
         self._loop.__exit__()

@@ -33,7 +33,6 @@ from .adapter import (
     BrokerError,
     Client,
     Committed,
-    Consumer,
     ConsumerSettings,
     GroupDescription,
     Message,
@@ -268,6 +267,9 @@ class KafkaPython(Client):
         )
         if is_installed()
     )
+    consumer_type = KafkaPythonConsumer
+    admin_type = KafkaPythonAdmin
+    producer_type = KafkaPythonTransactionalProducer
 
     def produce(
         self,
@@ -290,17 +292,6 @@ class KafkaPython(Client):
         finally:
             producer.close(timeout=5)
         return [(at.partition, at.offset) for at in placed]
-
-    def transactional_producer(
-        self, transactional_id: str, timeout_ms: int
-    ) -> TransactionalProducer:
-        return KafkaPythonTransactionalProducer(self.bootstrap, transactional_id, timeout_ms)
-
-    def consumer(self, settings: ConsumerSettings) -> Consumer:
-        return KafkaPythonConsumer(self.bootstrap, settings)
-
-    def admin(self) -> Admin:
-        return KafkaPythonAdmin(self.bootstrap)
 
     def close(self) -> None:
         gc.collect()  # closes the sockets that kafka-python leaves open, before the next test

@@ -1,7 +1,7 @@
 """The adapter of confluent-kafka (librdkafka)."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -317,6 +317,9 @@ class LibrdkafkaTransactionalProducer(TransactionalProducer):
 class Librdkafka(Client):
     name = "librdkafka"
     codecs = ("gzip", "snappy", "lz4", "zstd")
+    consumer_type: Callable[..., Consumer] = LibrdkafkaConsumer
+    admin_type = LibrdkafkaAdmin
+    producer_type = LibrdkafkaTransactionalProducer
     creates_topics = "never"  # allow.auto.create.topics has no effect in 2.16
 
     def produce(
@@ -369,22 +372,9 @@ class Librdkafka(Client):
         assert left == 0, f"{left} messages were not delivered in {TIMEOUT_SECONDS} s"
         return [delivered[number] for number in sorted(delivered)]
 
-    def transactional_producer(
-        self, transactional_id: str, timeout_ms: int
-    ) -> TransactionalProducer:
-        return LibrdkafkaTransactionalProducer(self.bootstrap, transactional_id, timeout_ms)
-
-    def consumer(self, settings: ConsumerSettings) -> Consumer:
-        return LibrdkafkaConsumer(self.bootstrap, settings)
-
-    def admin(self) -> Admin:
-        return LibrdkafkaAdmin(self.bootstrap)
-
 
 class LibrdkafkaConsumerProtocol(Librdkafka):
     """librdkafka with `group.protocol=consumer` (KIP-848)."""
 
     name = "librdkafka-consumer-protocol"
-
-    def consumer(self, settings: ConsumerSettings) -> Consumer:
-        return LibrdkafkaConsumer(self.bootstrap, settings, is_consumer_protocol=True)
+    consumer_type = partial(LibrdkafkaConsumer, is_consumer_protocol=True)
