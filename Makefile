@@ -112,8 +112,8 @@ soak: $(STAMP)
 # Groups in which the cause of every rebalance is known: how often does the pipeline find it?
 WORLDS ?= 200
 truth: $(STAMP)
-	@PYTHONPATH=tests:tests/pipeline $(BIN)/python -m truth.compare \
-		--worlds $(WORLDS) --first $(FIRST)
+	KOHORT_TRUTH_WORLDS=$(WORLDS) KOHORT_TRUTH_FIRST=$(FIRST) $(BIN)/pytest -q -rP \
+		tests/pipeline/truth/test_diagnosis.py -k most_causes
 
 # Commits at full speed while the broker compacts continuously and is killed.
 LONG ?= 600

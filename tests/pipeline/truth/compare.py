@@ -1,18 +1,12 @@
-"""Compare the causes that the diagnosis reports with the expected causes (`make truth`).
+"""Compare the causes that the diagnosis reports with the expected causes.
 
 "Log alone" means the offsets log and samples of the log end offsets of the topics; "with events"
 adds the event log of the coordinator.
-
-python -m truth.compare --worlds 1000      expected against reported causes, counted
-python -m truth.compare --first 17 --wrong each wrong cause with its evidence
 """
 
-import argparse
 import json
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +20,6 @@ from kohort.pipeline.diagnosis.rebalances import explain
 from kohort.pipeline.source.batches import walk
 from kohort.pipeline.source.decoding import decode
 from kohort.topics.names import OFFSETS_TOPIC
-from truth.actions import run_world
 from truth.oracle import LOOKS_LIKE, UNKNOWN_CAUSES, Oracle, ambiguity
 from truth.world import World
 
@@ -83,7 +76,7 @@ def compare_live(
 def compare(world: World) -> list[tuple[bool, Verdict]]:
     """Compare all records of a completed world: without events (False), and with them."""
     found = [
-        (with_events, verdict)
+        (with_events, verdict._replace(group=f"{history.group} of world {world.seed}"))
         for with_events in (False, True)
         for history in read_histories(world.folder, world.now_ms(), with_events=with_events)
         for verdict in compare_group(history, world.oracle(history.group))
@@ -223,9 +216,12 @@ class Matrix:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, str, bool, str | None]] = Counter()
+        self.wrong: list[Verdict] = []
 
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.row, verdict.reported, verdict.is_correct, verdict.ambiguity] += 1
+        if not verdict.is_correct:
+            self.wrong.append(verdict)
 
     def only(self, causes: Set[str]) -> "Matrix":
         """Return the rows with any of these expected causes."""
@@ -233,6 +229,7 @@ class Matrix:
         for (row, *rest), count in self.counts.items():
             if causes & set(row.split(" + ")):
                 found.counts[row, *rest] = count
+        found.wrong = [each for each in self.wrong if causes & each.expected]
         return found
 
     @property
@@ -268,43 +265,13 @@ class Matrix:
                     causes[f"{cause}{'' if is_correct else ' (wrong)'}"] += n
             listed = ", ".join(f"{cause} {n}" for cause, n in causes.most_common())
             lines.append(f"{count:>6}  {row}: {listed}")
-        return lines + [f"{n:>6}  ambiguous: {why}" for why, n in self.ambiguities.items()]
+        lines += [f"{n:>6}  ambiguous: {why}" for why, n in self.ambiguities.items()]
+        return lines + [f"wrong: {each}" for each in self.wrong]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make truth")
-    parser.add_argument("--worlds", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--wrong", action="store_true", help="print each wrong cause")
-    args = parser.parse_args()
-    matrices = {False: Matrix(), True: Matrix()}
-    for seed in range(args.first, args.first + args.worlds):
-        for with_events, verdict in verdicts_of(seed):
-            matrices[with_events].add(verdict)
-            if args.wrong and not verdict.is_correct:
-                print(describe(seed, verdict, with_events=with_events))
-    for with_events, matrix in matrices.items():
-        print("\nWith the event log:" if with_events else "\nFrom the log alone:")
-        print("\n".join(matrix.lines()))
-
-
-def verdicts_of(seed: int) -> list[tuple[bool, Verdict]]:
-    folder = Path(tempfile.mkdtemp(prefix="truth-"))
-    try:
-        with World(seed, folder) as world:
-            run_world(world)
-        return compare(world)
-    finally:
-        shutil.rmtree(folder)
-
-
-def describe(seed: int, verdict: Verdict, *, with_events: bool) -> str:
-    known = "events" if with_events else "log"
-    return (
-        f"world {seed} {verdict.group} generation {verdict.generation} at {verdict.log_offset}, "
-        f"{known}: expected {verdict.row}, reported {verdict.reported}: {verdict.evidence}"
-    )
-
-
-if __name__ == "__main__":
-    main()
+def matrices(verdicts: Iterable[tuple[bool, Verdict]]) -> dict[bool, Matrix]:
+    """Count the verdicts without events (False), and those with them."""
+    found = {False: Matrix(), True: Matrix()}
+    for with_events, verdict in verdicts:
+        found[with_events].add(verdict)
+    return found

@@ -9,7 +9,7 @@ import pytest
 from clients.member import LIBRARIES
 from support.broker_process import config_flags, start_broker
 from support.kafka_process import KafkaFolder
-from truth.compare import Matrix, compare_live
+from truth.compare import Matrix, compare_live, matrices
 from truth.live import LiveGroup, Writer, make_topic
 
 SETTINGS = {
@@ -62,12 +62,9 @@ def play_all(data: Path, bootstrap: str, settings: dict[str, Any]) -> list[LiveG
         return [each.result() for each in played]
 
 
-def matrices(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
-    found = {False: Matrix(), True: Matrix()}
+def compare_groups(data: Path, groups: list[LiveGroup]) -> dict[bool, Matrix]:
     known = {group.group_id: (group.oracle, group.last_offset) for group in groups}
-    for with_events, verdict in compare_live(data, round(time.time() * 1_000), known):
-        found[with_events].add(verdict)
-    return found
+    return matrices(compare_live(data, round(time.time() * 1_000), known))
 
 
 @pytest.mark.clients
@@ -80,7 +77,7 @@ def test_actions_of_real_consumers_on_kohort_are_diagnosed(tmp_path: Path) -> No
     with start_broker(tmp_path, *where, *options) as broker:
         groups = play_all(data, broker.bootstrap, CONSUMER)
         assert broker.stop() == 0
-    of_log, of_events = matrices(data, groups).values()
+    of_log, of_events = compare_groups(data, groups).values()
     assert of_log.total >= 30
     assert of_log.share >= 0.9, "\n".join(of_log.lines())
     # Four of forty causes may be wrong: a library that leaves without a reason before its first
