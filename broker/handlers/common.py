@@ -1,6 +1,7 @@
 """Helpers for handlers: leaders and brokers, failed responses, failed authentication."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ...protocol.apis import STRING_BYTES_MAX
@@ -141,16 +142,10 @@ def is_illegal_in_exchange(context: RequestContext, node: Node, response: Any) -
 
 def fail_authentication(context: RequestContext, node: Node, reason: str, response: Any) -> None:
     """Close the connection after the response, which is delayed so that passwords cannot be guessed
-    quickly (`connection.failed.authentication.delay.ms`). If `response` is None, none is sent."""
+    quickly (`connection.failed.authentication.delay.ms`)."""
     sasl = context.client.sasl
     assert sasl is not None
     context.channel.close_after_responses(str(sasl.failure(reason)))
     timers = node.client_timers
-
-    def fail() -> None:
-        if response is None:
-            context.complete_without_response()
-        else:
-            context.respond(response)
-
-    timers.call_at(timers.now_ms() + sasl.listener.failure_delay_ms, fail)
+    fails_ms = timers.now_ms() + sasl.listener.failure_delay_ms
+    timers.call_at(fails_ms, partial(context.respond, response))

@@ -10,7 +10,6 @@ from ...protocol.errors import ErrorCode
 from ..cluster import Node
 from ..network.request import Message, RequestContext
 from ..security.mechanism import AuthenticationFailed
-from ..security.sasl import OtherMechanism
 from .common import fail_authentication
 
 
@@ -22,9 +21,6 @@ def handle(context: RequestContext, node: Node) -> None:
         return
     try:
         token, lifetime_ms = sasl.authenticate(bytes(context.request.auth_bytes))
-    except OtherMechanism as failure:
-        fail_authentication(context, node, str(failure), None)
-        return
     except AuthenticationFailed as failure:
         response = _response(ErrorCode.sasl_authentication_failed, str(failure))
         fail_authentication(context, node, str(failure), response)

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from ...log.errors import LogError
 from ...log.segment import FileSlice
 from ...printable import shortened
-from ...protocol.apis import SASL_HANDSHAKE
+from ...protocol.apis import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ...protocol.budgets import Budgets, MemoryBudget
 from ...protocol.errors import ManyItems, ProtocolError
 from ...protocol.framing import FRAME_BYTES_MIN, Framer, decode_request_header, describe_request
@@ -342,6 +342,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self._check_size(sasl, end - start)
         if sasl.expects_bare_token:
+            sasl.admit(SASL_AUTHENTICATE)
             route = self._routes.bare_token
             context = RequestContext(self, route, (0,), None, route.decode(buffer, start, end))
             self._pending.append(context)

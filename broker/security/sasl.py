@@ -5,7 +5,8 @@
     COMPLETE     every request until the session expires; SaslHandshake re-authenticates (KIP-368)
 
 Any other request closes the connection; ApiVersions and SaslHandshake in an EXCHANGE first get the
-error ILLEGAL_SASL_STATE. Upstream: SaslServerAuthenticator, which uses the same messages.
+error ILLEGAL_SASL_STATE, unless the client re-authenticates with another mechanism. Upstream:
+SaslServerAuthenticator, which uses the same messages.
 """
 
 import logging
@@ -55,10 +56,6 @@ class AuthenticationError(ProtocolError):
         self.close_delay_ms = close_delay_ms
 
 
-class OtherMechanism(AuthenticationFailed):
-    """A client re-authenticates with another mechanism, and gets no response."""
-
-
 class State(Enum):
     INITIAL = auto()
     EXCHANGE = auto()
@@ -102,7 +99,8 @@ class SaslAuthenticator:
         return "authentication" if self.principal is None else "re-authentication"
 
     def admit(self, key: int) -> None:
-        """Check that the client may now send a request of this API. Raises ProtocolError."""
+        """Check that the client may now send a request of this API, or SaslAuthenticate for a token
+        without a header. Raises ProtocolError."""
         if self._state is State.INITIAL:
             if key not in (API_VERSIONS, SASL_HANDSHAKE):
                 raise ProtocolError(f"{_request_of(key)} during SASL handshake.")
@@ -112,6 +110,11 @@ class SaslAuthenticator:
                     "HANDSHAKE_REQUEST"
                 )
         elif self._state is State.EXCHANGE:
+            if self._other_mechanism:
+                raise self.failure(
+                    f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
+                    f"re-authentication of mechanism '{self._other_mechanism}'"
+                )
             if key not in (SASL_AUTHENTICATE, API_VERSIONS, SASL_HANDSHAKE):
                 raise self.failure(unexpected(key))
         elif key == SASL_HANDSHAKE and self._may_reauthenticate():
@@ -152,11 +155,6 @@ class SaslAuthenticator:
         the session has no limit, has not begun or has already expired. Raises
         AuthenticationFailed."""
         assert self._exchange is not None
-        if self._other_mechanism:
-            raise OtherMechanism(
-                f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
-                f"re-authentication of mechanism '{self._other_mechanism}'"
-            )
         try:
             response = self._exchange.evaluate(token)
         except InvalidCredentials as error:

@@ -550,30 +550,37 @@ def test_a_client_must_remain_who_it_is(
     assert caplog.messages == [f"Failed re-authentication with /127.0.0.1 ({message})"]
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "message"),
-    [
-        (
-            "SCRAM-SHA-256",
-            (
-                "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for "
-                "re-authentication of mechanism 'PLAIN'"
-            ),
-        ),
-        ("GSSAPI", "Unsupported SASL mechanism GSSAPI"),
-    ],
-)
+@pytest.mark.parametrize("api", ["SaslAuthenticate", "SaslHandshake", "ApiVersions", "a token"])
 def test_a_client_that_changes_its_mechanism_is_disconnected(
-    frozen: Kafka, caplog: pytest.LogCaptureFixture, mechanism: str, message: str
+    frozen: Kafka, caplog: pytest.LogCaptureFixture, api: str
 ) -> None:
     caplog.set_level(logging.INFO, "kohort.connection")
     with connect(frozen) as client:
         log_in(client)
-        client.send("SaslHandshake", 1, mechanism=mechanism)
-        if mechanism != "GSSAPI":
-            assert client.receive()["error_code"] == "none"
-            client.send("SaslAuthenticate", 2, auth_bytes=b"n,,n=alice,r=abc")
+        version = 0 if api == "a token" else 1
+        assert handshake(client, "SCRAM-SHA-256", version)["error_code"] == "none"
+        token = b"n,,n=alice,r=abc"
+        if api == "a token":
+            client.socket.sendall(len(token).to_bytes(4, "big") + token)
+        else:
+            client.send(api, 1, mechanism="PLAIN", auth_bytes=token)
         assert_closed(client)
+    message = (
+        "SASL mechanism 'SCRAM-SHA-256' requested by client is not supported for "
+        "re-authentication of mechanism 'PLAIN'"
+    )
+    assert caplog.messages == [f"Failed re-authentication with /127.0.0.1 ({message})"]
+
+
+def test_a_client_that_changes_to_an_unsupported_mechanism_is_disconnected(
+    frozen: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kohort.connection")
+    with connect(frozen) as client:
+        log_in(client)
+        client.send("SaslHandshake", 1, mechanism="GSSAPI")
+        assert_closed(client)
+    message = "Unsupported SASL mechanism GSSAPI"
     assert caplog.messages == [f"Failed re-authentication with /127.0.0.1 ({message})"]
 
 
