@@ -1,4 +1,4 @@
-"""Imports topics, users, ACLs and client quotas from a data directory written by Kafka.
+"""Imports topics, configurations, users, ACLs and client quotas from a data directory of Kafka.
 
 Topics keep their ids. The import is done once, while the registry is empty. Afterwards, the
 registry is authoritative. The clean-shutdown marker and the recovery points are removed, so that a
@@ -10,7 +10,7 @@ import logging
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -24,13 +24,17 @@ from ..log.log import Log
 from ..log.segment import base_offset_of
 from ..log.tasks import run_synchronously
 from ..printable import shortened
+from .configs.client_metrics import validate_subscription
 from .configs.config_def import InvalidConfigValue
 from .configs.effective import Configs, internal_topic, validate_overrides
+from .configs.group_configs import validate_group_overrides
 from .kafka_metadata import METADATA_FOLDER, KafkaMetadata, KafkaTopic, read_metadata
 from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, is_reserved, topic_name_error
 from .registry_log import (
     AclRecord,
+    ClientMetricsRecord,
     ClientQuotaRecord,
+    GroupConfigRecord,
     LeaderRecord,
     ProducerIdsRecord,
     RegistryRecord,
@@ -98,6 +102,8 @@ def _counts(imported: Iterable[RegistryRecord]) -> str:
         "SCRAM credentials": ScramCredentialRecord,
         "ACLs": AclRecord,
         "entities with quotas": ClientQuotaRecord,
+        "groups with configurations": GroupConfigRecord,
+        "client metrics subscriptions": ClientMetricsRecord,
     }
     shown = (f"{counts[kind]} {name}" for name, kind in kinds.items() if counts[kind])
     return ", ".join(shown) or "nothing"
@@ -148,6 +154,7 @@ def _records(
     producer_ids_end = metadata.producer_ids_end if metadata else PRODUCER_IDS_UNKNOWN
     imported.append(ProducerIdsRecord(producer_ids_end))
     if metadata is not None:
+        imported += _configs(metadata, configs)
         imported += metadata.security_records()
     return imported
 
@@ -160,7 +167,7 @@ def _try_read_metadata(folder: Path, files: Files) -> KafkaMetadata | None:
         reason = str(error)
     if metadata is None:
         _log.warning(
-            "Topic configurations, users, ACLs and quotas are not imported, and records are "
+            "Configurations, users, ACLs and quotas are not imported, and records are "
             "retained forever: %s",
             reason,
         )
@@ -200,6 +207,22 @@ def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[st
         except InvalidConfigValue as error:
             _log.warning("%s=%s of %s is not imported: %s", key, text, name, error)
     return valid
+
+
+def _configs(
+    metadata: KafkaMetadata, configs: Configs
+) -> Iterator[GroupConfigRecord | ClientMetricsRecord]:
+    """Yield the configurations of groups and client metrics that are valid here."""
+    for record in metadata.config_records():
+        try:
+            if isinstance(record, GroupConfigRecord):
+                validate_group_overrides(configs.broker, record.configs)
+            else:
+                validate_subscription(record.configs)
+        except InvalidConfigValue as error:
+            _log.warning("The configurations of %s are not imported: %s", record[0], error)
+        else:
+            yield record
 
 
 def _last_epoch(folder: Path, files: Files) -> int:

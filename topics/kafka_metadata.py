@@ -2,7 +2,8 @@
 
     value   frame version uvarint 1, record type uvarint, version uvarint, fields
     type    2 topic: name, id            3 partition: index int32, topic id, ...
-            4 configuration: resource type int8 (2 topic), resource, key, nullable value
+            4 configuration: resource type int8 (2 topic, 4 broker, 16 client metrics, 32 group),
+              resource, key, nullable value
             9 topic removed: id          15 producer ids: broker int32, its epoch int64, next int64
            11 SCRAM credential: user, mechanism int8, salt, stored key, server key, iterations int32
            22 SCRAM credential removed: user, mechanism int8
@@ -36,7 +37,9 @@ from .acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
 from .names import KAFKA_METADATA_TOPIC
 from .registry_log import (
     AclRecord,
+    ClientMetricsRecord,
     ClientQuotaRecord,
+    GroupConfigRecord,
     QuotaEntity,
     ScramCredentialRecord,
     SecurityRecord,
@@ -49,10 +52,10 @@ _SNAPSHOT: Final = re.compile(r"\d{20}-\d{10}\.checkpoint", re.ASCII)
 _TOPIC, _PARTITION_RECORD, _CONFIG, _REMOVED, _PRODUCER_IDS = 2, 3, 4, 9, 15
 _SCRAM, _QUOTA, _ACL, _ACL_REMOVED, _SCRAM_REMOVED = 11, 14, 18, 19, 22
 _DELEGATION_TOKEN = 10
-_RESOURCE_TOPIC = 2
+_RESOURCE_TOPIC, _RESOURCE_BROKER, _RESOURCE_CLIENT_METRICS, _RESOURCE_GROUP = 2, 4, 16, 32
 _DOUBLE: Final = Struct(">d")
 _SKIPPED_TOKENS = "delegation tokens"
-_SKIPPED_CONFIGS = "configurations of brokers, groups or client metrics"
+_SKIPPED_CONFIGS = "configurations of brokers"
 # Kafka's controller stores this key for every broker (KIP-966), and so does kohort.
 _CLUSTER_CONFIG = "min.insync.replicas"
 
@@ -77,7 +80,8 @@ class KafkaMetadata:
         self._acls: dict[bytes, Acl] = {}
         self._quotas: defaultdict[QuotaEntity, dict[str, float]] = defaultdict(dict)
         self._by_id: dict[uuid.UUID, KafkaTopic] = {}
-        self._configs: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        # By resource type and name.
+        self._configs: defaultdict[tuple[int, str], dict[str, str]] = defaultdict(dict)
 
     def apply(self, value: bytes) -> None:
         """Apply a record. Raises ValueError or KeyError if it is undecodable."""
@@ -86,24 +90,27 @@ class KafkaMetadata:
         kind, _ = fields.unsigned_varint(), fields.unsigned_varint()
         if kind == _TOPIC:
             name, id_ = fields.string(), uuid.UUID(bytes=fields.uuid())
-            self.topics[name] = self._by_id[id_] = KafkaTopic(name, id_, self._configs[name])
+            self.topics[name] = self._by_id[id_] = KafkaTopic(
+                name, id_, self._configs[_RESOURCE_TOPIC, name]
+            )
         elif kind == _PARTITION_RECORD:
             index = fields.int32()
             topic = self._by_id[uuid.UUID(bytes=fields.uuid())]
             topic.partitions = max(topic.partitions, index + 1)
         elif kind == _CONFIG:
-            is_topic = fields.int8() == _RESOURCE_TOPIC
-            name, key, text = fields.string(), fields.string(), fields.nullable_string()
-            if is_topic and text is not None:
-                self._configs[name][key] = text
-            elif is_topic:
-                self._configs[name].pop(key, None)
-            elif key != _CLUSTER_CONFIG:
-                self.skipped.add(_SKIPPED_CONFIGS)
+            resource = fields.int8(), fields.string()
+            key, text = fields.string(), fields.nullable_string()
+            if resource[0] == _RESOURCE_BROKER:
+                if key != _CLUSTER_CONFIG:
+                    self.skipped.add(_SKIPPED_CONFIGS)
+            elif text is not None:
+                self._configs[resource][key] = text
+            else:
+                self._configs[resource].pop(key, None)
         elif kind == _REMOVED:
             name = self._by_id.pop(uuid.UUID(bytes=fields.uuid())).name
             del self.topics[name]
-            self._configs.pop(name, None)
+            self._configs.pop((_RESOURCE_TOPIC, name), None)
         elif kind == _PRODUCER_IDS:
             fields.int32()
             fields.int64()
@@ -141,6 +148,14 @@ class KafkaMetadata:
             )
         elif kind == _ACL_REMOVED:
             del self._acls[fields.uuid()]
+
+    def config_records(self) -> Iterator[GroupConfigRecord | ClientMetricsRecord]:
+        """Yield the configurations of groups and client metrics, as records of the registry."""
+        for (kind, name), configs in self._configs.items():
+            if configs and kind == _RESOURCE_GROUP:
+                yield GroupConfigRecord(name, configs)
+            elif configs and kind == _RESOURCE_CLIENT_METRICS:
+                yield ClientMetricsRecord(name, configs)
 
     def security_records(self) -> Iterator[SecurityRecord]:
         """Yield the SCRAM credentials, ACLs and client quotas, as records of the registry."""

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m kafka_folder.record groups|security FOLDER_WITH_KAFKAS_JARS
 
-kafka-4.3-security.tar.gz is the metadata of a Kafka with SCRAM users, ACLs and client quotas, and
-Kafka's descriptions of them.
+kafka-4.3-security.tar.gz is the metadata of a Kafka with SCRAM users, ACLs, client quotas and
+configurations of groups and client metrics, and Kafka's descriptions of them.
 
 kafka-4.3.tar.gz is a data folder, and Kafka's responses about the groups in it. Kafka is started
 once for each codec of the offsets topic. The folder contains groups of every type with and without
@@ -258,7 +258,7 @@ def record_groups(jars: str) -> None:
     sys.stdout.write(f"{TARGET}: {TARGET.stat().st_size} bytes\n")
 
 
-# --- users, ACLs and quotas
+# --- users, ACLs, quotas and configurations
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -283,6 +283,16 @@ QUOTAS: tuple[tuple[dict[str, str | None], dict[str, float]], ...] = (
     ({"ip": "127.0.0.1"}, {"connection_creation_rate": 50.0}),
     ({"user": "gone"}, {"consumer_byte_rate": 1.0}),
 )
+CLIENT_METRICS, GROUP = 16, 32
+# By type and name of a resource. Keys that end with "!" are deleted again.
+CONFIGS = {
+    (GROUP, "billing"): {
+        "consumer.session.timeout.ms": "50000",
+        "streams.num.standby.replicas!": "1",
+    },
+    (GROUP, "gone"): {"consumer.heartbeat.interval.ms!": "6000"},
+    (CLIENT_METRICS, "latency"): {"interval.ms": "60000", "match": "client_id=app.*"},
+}
 
 
 def add_users(address: str) -> None:
@@ -322,6 +332,19 @@ def add_quotas(address: str) -> None:
     _alter(address, "AlterClientQuotas", 1, {"entries": [removed], "validate_only": False})
 
 
+def add_configs(address: str) -> None:
+    set_, delete = 0, 1
+    for (kind, name), configs in CONFIGS.items():
+        for operation in (set_, delete):
+            changes = [
+                {"name": key.rstrip("!"), "value": value, "config_operation": operation}
+                for key, value in configs.items()
+                if operation == set_ or key.endswith("!")
+            ]
+            resource = {"resource_type": kind, "resource_name": name, "configs": changes}
+            _alter(address, "IncrementalAlterConfigs", 1, {"resources": [resource]})
+
+
 def acl_filter(name: str | None) -> dict[str, Any]:
     """The filter for all ACLs of a resource; None: of all."""
     return {
@@ -336,13 +359,23 @@ def acl_filter(name: str | None) -> dict[str, Any]:
 
 
 def security_state(address: str) -> dict[str, Any]:
-    """Return the users, ACLs and quotas that a broker describes, in an order of their own."""
+    """Return the users, ACLs, quotas and configurations that a broker describes, in an order of
+    their own."""
+    resources = [
+        {
+            "resource_type": kind,
+            "resource_name": name,
+            "configuration_keys": [key.rstrip("!") for key in configs],
+        }
+        for (kind, name), configs in CONFIGS.items()
+    ]
     described = {
         "users": call(address, "DescribeUserScramCredentials", 0, {"users": None})["results"],
         "acls": call(address, "DescribeAcls", 3, acl_filter(None))["resources"],
         "quotas": call(address, "DescribeClientQuotas", 1, {"components": [], "strict": False})[
             "entries"
         ],
+        "configs": call(address, "DescribeConfigs", 4, {"resources": resources})["results"],
     }
     plain = json.loads(json.dumps(described))
     for each in plain["users"]:
@@ -366,6 +399,7 @@ def record_security(jars: str) -> None:
             add_users(address)
             add_acls(address)
             add_quotas(address)
+            add_configs(address)
             state = security_state(address)
         files = {
             name: content

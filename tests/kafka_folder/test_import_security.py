@@ -1,4 +1,5 @@
-"""SCRAM users, ACLs and client quotas of a Kafka folder (record.py)."""
+"""SCRAM users, ACLs, client quotas and configurations of groups and client metrics in a Kafka
+folder (record.py)."""
 
 import contextlib
 import json
@@ -31,18 +32,32 @@ def serving(data: Path, **config: str) -> Iterator[str]:
         yield broker.bootstrap
 
 
-def test_users_acls_and_quotas_equal_kafkas_descriptions_also_after_a_restart(
+def test_users_acls_quotas_and_configs_equal_kafkas_also_after_a_restart(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The second start reads them from kohort's registry."""
     expected = json.loads((data.parent / "responses.json").read_text())
-    assert [len(expected[each]) for each in ("users", "acls", "quotas")] == [2, 3, 3]
+    assert [len(expected[each]) for each in ("users", "acls", "quotas", "configs")] == [2, 3, 3, 3]
     caplog.set_level(logging.WARNING, logger="kohort")
     for _ in range(2):
         with serving(data) as address:
             assert security_state(address) == expected
-    counts = "3 SCRAM credentials, 3 ACLs, 3 entities with quotas"
+    counts = (
+        "3 SCRAM credentials, 3 ACLs, 3 entities with quotas, 1 groups with configurations, "
+        "1 client metrics subscriptions"
+    )
     assert [f"no kohort registry: imported {counts}" in text for text in caplog.messages] == [True]
+
+
+def test_configurations_of_groups_that_the_broker_rejects_are_not_imported(
+    data: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, logger="kohort")
+    with serving(data, **{"group.consumer.max.session.timeout.ms": "48000"}) as address:
+        configs = security_state(address)["configs"]
+    values = {each["resource_name"]: each["configs"][0]["value"] for each in configs}
+    assert (values["billing"], values["latency"]) == ("45000", "60000")
+    assert "The configurations of billing are not imported: consumer.session" in caplog.text
 
 
 def test_users_authenticate_and_have_their_permissions(data: Path) -> None:
