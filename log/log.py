@@ -29,7 +29,7 @@ from .records import raw_records
 from .recovery import recover
 from .segment import OFFSET_SPAN_MAX, FileSlice, Segment, read_batch, segment_number, walk_batches
 from .segment_manifest import write_manifest
-from .segment_swap import SegmentSwap, find_unfinished_swaps, mark_deleted
+from .segment_swap import SegmentSwap, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 from .transaction_index import append_entry, write_indexes
 
@@ -478,9 +478,9 @@ class Log:
                 synced = self.config.sync_at_open
                 if self._synced_offset < self.synced_offset:
                     self.sync(up_to=self.synced_offset)
-                # An unfinished swap will change the segments on the next open.
-                if not find_unfinished_swaps(self.folder, self.files).swaps:
-                    write_manifest(self.folder, self.files, self._segments, synced=synced)
+                # An unfinished swap may replace the segments on the next open. The manifest then
+                # does not match the new file, or that file begins with the same batches.
+                write_manifest(self.folder, self.files, self._segments, synced=synced)
             finally:
                 self._syncing.release()
 
