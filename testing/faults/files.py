@@ -232,6 +232,7 @@ class FaultyFiles(MemoryFiles):
         with self._naming:
             super().sync_folder(folder)
             before = self._reachable()
+            durable = {id(buffer) for buffer in self._durable_names.values()}
             self._pending_renames = [
                 each for each in self._pending_renames if each[0].parent != folder
             ]
@@ -243,7 +244,6 @@ class FaultyFiles(MemoryFiles):
                     self._durable_folders.discard(path)
                     for inside in [p for p in self._durable_names if p.is_relative_to(path)]:
                         del self._durable_names[inside]
-            durable = {id(buffer) for buffer in self._durable_names.values()}
             for path, buffer in tuple(self.contents.items()):
                 # The durable files in a renamed folder remain durable.
                 was_durable = id(buffer) in durable and path.is_relative_to(folder)

@@ -76,6 +76,22 @@ def test_a_removed_file_comes_back_unless_its_folder_was_synced(files: FaultyFil
             files.remove(LOG)
 
 
+def test_the_synced_files_of_a_renamed_folder_survive_a_crash(files: FaultyFiles) -> None:
+    new = FOLDER.with_name("orders-1")
+    for name in ("synced", "unsynced"):
+        file = files.open(FOLDER / name, create=True)
+        file.append(b"a")
+        file.sync()
+        if name == "synced":
+            files.sync_folder(FOLDER)
+    files.rename(FOLDER, new)
+    files.sync_folder(FOLDER.parent)
+    files.crash()
+    assert files.list(FOLDER.parent) == [new.name]
+    assert files.list(new) == ["synced"]
+    assert files.read_bytes(new / "synced") == b"a"
+
+
 def test_writes_to_a_removed_file_can_be_read_but_are_not_kept(files: FaultyFiles) -> None:
     file = files.open(LOG, create=True)
     files.remove(LOG)
