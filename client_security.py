@@ -55,7 +55,7 @@ class Security(NamedTuple):
         handshake = yield "SaslHandshake", {"mechanism": self.mechanism}
         if handshake.error_code is ErrorCode.unsupported_sasl_mechanism:
             enabled = ", ".join(handshake.mechanisms)
-            raise AuthenticationError(f"the broker does not have {self.mechanism}, only {enabled}")
+            raise AuthenticationError(f"the broker supports only {enabled}, not {self.mechanism}")
         if handshake.error_code is not ErrorCode.none:
             error = handshake.error_code.name.upper()
             raise AuthenticationError(f"the listener does not accept SASL ({error})")
@@ -146,4 +146,4 @@ def _scram(mechanism: ScramMechanism, user: str, password: str, nonce: str) -> E
     server_final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
     verifier = mechanism.hmac(mechanism.hmac(salted, b"Server Key"), signed)
     if not hmac.compare_digest(server_final, b"v=" + base64.b64encode(verifier)):
-        raise ValueError("the broker does not have the password")
+        raise ValueError("invalid signature from the broker")

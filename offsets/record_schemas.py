@@ -354,7 +354,9 @@ def encode_value(spec: MessageSpec, version: int, message: Any) -> bytes:
 
 def _version(spec: MessageSpec, value: bytes) -> int:
     if len(value) < INT16.size:
-        raise UndecodableRecord(f"{spec.name}: {len(value)} bytes have no version")
+        raise UndecodableRecord(
+            f"{spec.name}: truncated version: {len(value)} of {INT16.size} bytes"
+        )
     version: int = INT16.unpack_from(value)[0]
     if not 0 <= version <= spec.max_version:
         raise UndecodableRecord(

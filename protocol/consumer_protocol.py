@@ -102,7 +102,7 @@ def encode_assignment(assignment: Assignment, version: int = ASSIGNMENT.max_vers
 
 def _decode(spec: MessageSpec, encoded: bytes, *, as_dict: bool = False) -> Any:
     if len(encoded) < INT16.size:
-        raise DecodeError(f"{spec.name}: {len(encoded)} bytes have no version")
+        raise DecodeError(f"{spec.name}: truncated version: {len(encoded)} of {INT16.size} bytes")
     version: int = INT16.unpack_from(encoded)[0]
     if version < 0:
         raise DecodeError(f"{spec.name}: invalid version {version}")

@@ -36,7 +36,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
         "set security.protocol={protocol}, sasl.mechanism and a user, or use all of {config}"
     ),
     "Unsupported SASL mechanism": "set sasl.mechanism to one of {mechanisms}",
-    "Authentication failed": "the users of this broker: {users}; {config} has their passwords",
+    "Authentication failed": "the users of this broker: {users}; {config} contains their passwords",
     '{"status":"invalid_token"}': (
         "the broker's log says why; the times in a token are compared with kafka.clock"
     ),

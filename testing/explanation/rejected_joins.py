@@ -35,7 +35,7 @@ def profile_problem(config: BrokerConfig) -> str:
     served, newest = PROFILES[profile].get(key), PROFILES[NEWEST][key]
     if served == newest:
         return ""
-    lacks = f"has only v{served.max_version} of it" if served else "does not have it"
+    lacks = f"supports only v{served.max_version}" if served else "does not support it"
     return (
         f"With group.protocol=consumer, a client needs {newest.name} (librdkafka: "
         f"v{newest.max_version}). Profile {profile} {lacks}. Use profile {NEWEST}, or set "

@@ -250,7 +250,7 @@ GROUP_V0 = b"\x00\x00" + bytes(6) + b"\xff" * 4
         (b"\x00\x02", None, "ends early"),
         (b"\x00\x02\x00\x01\xff", None, "GroupMetadataKey 00020001ff: a string is not UTF-8"),
         (b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x01", None, "OffsetCommitKey .* not UTF-8"),
-        (OFFSET_KEY, b"\x00", "OffsetCommitValue: 1 bytes have no version"),
+        (OFFSET_KEY, b"\x00", "OffsetCommitValue: truncated version: 1 of 2 bytes"),
         (OFFSET_KEY, b"\x00\x05" + VALUE[2:], "version 5 is not one of 0 to 4"),
         (OFFSET_KEY, b"\xff\xff" + VALUE[2:], "version -1"),
         (GROUP_KEY, b"\x00\x03\xff\xff" + bytes(30), "GroupMetadataValue v3: protocolType is null"),

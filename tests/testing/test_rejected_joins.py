@@ -56,7 +56,7 @@ def test_a_disabled_consumer_protocol_is_explained(kafka: Kafka, new_service: Ne
 
 
 @pytest.mark.parametrize(
-    ("profile", "lacks"), [("kafka-3.9", "has only v0 of it"), ("kafka-2.8", "does not have it")]
+    ("profile", "lacks"), [("kafka-3.9", "supports only v0"), ("kafka-2.8", "does not support it")]
 )
 def test_a_profile_without_the_consumer_protocol_is_explained(profile: str, lacks: str) -> None:
     with Kafka(profile=profile) as kafka:

@@ -151,8 +151,8 @@ def explanation(kafka: Kafka) -> str:
             {"sasl.password": "wrong"},
             (
                 "1 connection of rdkafka failed: Authentication failed: Invalid username or "
-                "password: the users of this broker: alice; kafka.security.client_config(…) has "
-                "their passwords."
+                "password: the users of this broker: alice; "
+                "kafka.security.client_config(…) contains their passwords."
             ),
         ),
         (

@@ -157,7 +157,7 @@ async def test_a_connection_that_is_not_authenticated_in_time_is_closed(
 @pytest.mark.parametrize(
     ("error", "mechanisms", "message"),
     [
-        ("unsupported_sasl_mechanism", ["GSSAPI"], "the broker does not have PLAIN, only GSSAPI"),
+        ("unsupported_sasl_mechanism", ["GSSAPI"], "the broker supports only GSSAPI, not PLAIN"),
         ("illegal_sasl_state", [], r"the listener does not accept SASL \(ILLEGAL_SASL_STATE\)"),
     ],
 )
@@ -175,7 +175,7 @@ def test_a_broker_that_does_not_know_the_password_is_not_trusted() -> None:
     exchange = _scram(mechanism, "alice", "secret", "nonce")
     assert next(exchange) == b"n,,n=alice,r=nonce"
     exchange.send(b"r=nonce2,s=c2FsdA==,i=4096")
-    with pytest.raises(ValueError, match="does not have the password"):
+    with pytest.raises(ValueError, match="invalid signature from the broker"):
         exchange.send(b"v=" + b"A" * 44)
 
 
