@@ -107,7 +107,8 @@ languages: $(STAMP)
 SEEDS ?= 10000
 FIRST ?= 0
 soak: $(STAMP)
-	@PYTHONPATH=tests $(BIN)/python -m simulation.explore --seeds $(SEEDS) --first $(FIRST)
+	KOHORT_SEEDS=$(SEEDS) KOHORT_FIRST_SEED=$(FIRST) $(BIN)/pytest -q -n logical --maxfail 5 \
+		tests/simulation/test_seeds.py -k "violated or atomic"
 
 # Groups in which the cause of every rebalance is known: how often does the pipeline find it?
 WORLDS ?= 200

@@ -29,6 +29,7 @@ from simulation.models import Violation
 from simulation.network import Connection
 from support.virtual_broker import Schedule
 
+TRACE_LINES = 30
 START_MS = 1_000  # enough for everything that a broker does at its start without faults
 
 
@@ -295,3 +296,47 @@ def _unresolved(group: object) -> list[str]:
     if not isinstance(group, ConsumerGroup):
         return []
     return sorted(group.regex_counts.keys() - group.regexes.keys())
+
+
+# --- runs of seeds
+
+
+def run_seed(
+    seed: int, without: frozenset[str] = frozenset(), chaos_ms: int | None = None
+) -> tuple[Simulation, Violation | None]:
+    simulation = Simulation(seed, without=without, chaos_ms=chaos_ms)
+    try:
+        simulation.run()
+    except Violation as violation:
+        return simulation, violation
+    return simulation, None
+
+
+def shrink(seed: int, invariant: str) -> tuple[Simulation, Violation]:
+    """Leave out actors and stop faults earlier as long as the same invariant is violated."""
+    simulation, violation = run_seed(seed)
+    assert violation is not None
+    without: frozenset[str] = frozenset()
+    for name in simulation.actors:
+        shorter, found = run_seed(seed, without | {name}, simulation.chaos_ms)
+        if found is not None and found.invariant == invariant:
+            simulation, violation, without = shorter, found, without | {name}
+    for divisor in (8, 4, 2, 2, 2):
+        chaos_ms = simulation.chaos_ms - simulation.chaos_ms // divisor
+        shorter, found = run_seed(seed, without, chaos_ms)
+        if found is not None and found.invariant == invariant:
+            simulation, violation = shorter, found
+    return simulation, violation
+
+
+def report(seed: int, violation: Violation) -> str:
+    simulation, shortest = shrink(seed, violation.invariant)
+    lines = simulation.trace_lines()
+    return "\n".join(
+        [
+            f"seed {seed}: {violation}",
+            f"shortest run: {len(lines)} lines, {simulation.chaos_ms} ms of faults: {shortest}",
+            f"actors: {', '.join(simulation.actors)}",
+            *lines[-TRACE_LINES:],
+        ]
+    )

@@ -1,7 +1,7 @@
 """Seeds that once found a bug, by the situation in which it showed."""
 
 import pytest
-from simulation.explore import report, run_seed
+from simulation.simulation import report, run_seed
 from simulation.transactions import run_history
 
 KNOWN = {

@@ -1,14 +1,16 @@
 """Simulations of a hundred seeds. `make soak` runs more."""
 
 import logging
+import os
 
 import pytest
 from simulation.config import draw
-from simulation.explore import report, run_seed
-from simulation.simulation import Simulation
+from simulation.simulation import Simulation, report, run_seed
 from simulation.transactions import run_history
 
-SEEDS = 100
+FIRST = int(os.environ.get("KOHORT_FIRST_SEED", "0"))
+SEEDS = int(os.environ.get("KOHORT_SEEDS", "100"))
+TRANSACTION_SEEDS = int(os.environ.get("KOHORT_SEEDS", "30"))
 SEEDS_PER_TEST = 25
 
 
@@ -17,13 +19,13 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="kohort")  # every disk fault is logged
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, SEEDS_PER_TEST))
 def test_no_invariant_is_violated(first: int) -> None:
-    for seed in range(first, first + SEEDS_PER_TEST):
+    for seed in range(first, min(first + SEEDS_PER_TEST, FIRST + SEEDS)):
         _trace(seed)
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize("first", range(FIRST, FIRST + TRANSACTION_SEEDS, 10))
 def test_random_transactions_are_atomic(first: int) -> None:
     for seed in range(first, first + 10):
         run_history(seed)

@@ -249,7 +249,11 @@ class History:
 def run_history(seed: int) -> None:
     """Raises AssertionError."""
     history = History(seed)
-    for _ in range(STEPS):
-        history.step()
-        history.check_visible()
-    history.check_end()
+    try:
+        for _ in range(STEPS):
+            history.step()
+            history.check_visible()
+        history.check_end()
+    except Exception as error:
+        error.add_note(f"seed {seed}")
+        raise
