@@ -3,14 +3,13 @@ Measure memory and disk, and check that nothing is lost.
 
     make crash [LONG=600] [CONNECTIONS=50] [KILLS=3]
 
-Exits with 1 if an acknowledged commit is lost, an offset appears that was not sent, `kohort log
-verify` fails, memory grows between two kills, or the logs exceed their limit.
+Fails if an acknowledged commit is lost, an offset appears that was not sent, `kohort log verify`
+fails, memory grows between two kills, or the logs exceed their limit.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -90,26 +89,25 @@ def sample_until_killed(
     return samples
 
 
-def memory_growth(samples: list[Sample]) -> float:
-    """Return the relative growth from the second quarter of the samples to the last."""
+def check_memory(samples: list[Sample]) -> None:
+    """Compare the second quarter of the samples with the last one."""
     quarter = len(samples) // 4
     early = max(sample.memory_bytes for sample in samples[quarter : 2 * quarter])
-    return max(sample.memory_bytes for sample in samples[3 * quarter :]) / early - 1
+    growth = max(sample.memory_bytes for sample in samples[3 * quarter :]) / early - 1
+    assert growth <= MEMORY_GROWTH_MAX, f"memory grew by {growth:.0%}"
 
 
-def run(folder: Path, seconds: float, connections: int, kills: int, durability: str) -> list[str]:
-    """Run the test, and return the problems found."""
-    data, problems = folder / "data", list[str]()
+def run(folder: Path, seconds: float, connections: int, kills: int) -> None:
+    data = folder / "data"
     groups: list[list[GroupCommits]] = [
         [SoakCommits(f"group-{number}-{n}") for n in range(GROUPS_OF_A_CONNECTION)]
         for number in range(connections)
     ]
-    where = ("--port", "0", "--data-dir", data, "--durability", durability)
+    flags = ("--port", "0", "--data-dir", data, *config_flags(COMPACTING))
     started = time.monotonic()
-    samples: list[Sample] = []
     for number in range(kills + 1):
         restarted = time.monotonic()
-        with start_broker(folder, *where, *config_flags(COMPACTING)) as broker:
+        with start_broker(folder, *flags) as broker:
             if not number:
                 create_topic(broker)
             check(broker, groups)
@@ -117,36 +115,26 @@ def run(folder: Path, seconds: float, connections: int, kills: int, durability: 
             until = started + seconds * (number + 1) / (kills + 1)
             samples = sample_until_killed(broker, groups, data, started, until)
         print(f"{samples[-1].line()}: killed", flush=True)
-        if (growth := memory_growth(samples)) > MEMORY_GROWTH_MAX:
-            problems.append(f"memory grew by {growth:.0%} before kill {number + 1}")
-        if (largest := max(sample.log_bytes for sample in samples)) > LOG_BYTES_MAX:
-            problems.append(f"the logs grew to {largest:,} bytes before kill {number + 1}")
-    with start_broker(folder, *where, *config_flags(COMPACTING)) as broker:
+        check_memory(samples)
+        largest = max(sample.log_bytes for sample in samples)
+        assert largest <= LOG_BYTES_MAX, f"the logs grew to {largest:,} bytes"
+    with start_broker(folder, *flags) as broker:
         check(broker, groups)
-        if (code := broker.stop()) != 0:
-            problems.append(f"the broker exited with {code}")
+        assert broker.stop() == 0
     verified = kohort("log", "verify", data)
     print(verified.stdout.splitlines()[-1])
-    if verified.returncode:
-        problems.append("kohort log verify failed")
-    commits = samples[-1].commits
-    print(f"{commits:,} commits in {seconds:g} s, {commits / seconds:,.0f} per second")
-    return problems
+    assert verified.returncode == 0
+    print(f"{samples[-1].commits / seconds:,.0f} commits per second")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m crash.soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--connections", type=int, default=50)
-    parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--durability", default="fsync", choices=["fsync", "os"])
-    args = parser.parse_args()
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--connections", type=int, required=True)
+    parser.add_argument("--kills", type=int, required=True)
     with tempfile.TemporaryDirectory(prefix="kohort-soak-") as name:
-        problems = run(Path(name), args.seconds, args.connections, args.kills, args.durability)
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
+        run(Path(name), **vars(parser.parse_args()))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
