@@ -183,42 +183,38 @@ def rewind(response: Any) -> None:
             part.committed_offset = min(part.committed_offset, 0)
 
 
+def partitions_of(fetched: Any) -> list[Any]:
+    return [part for topic in fetched.responses for part in topic.partitions]
+
+
 def nothing_aborted(response: Any) -> None:
-    for topic in response.responses:
-        for part in topic.partitions:
-            part.aborted_transactions = ()
+    for part in partitions_of(response):
+        part.aborted_transactions = ()
 
 
 def older(response: Any) -> None:
-    for topic in response.responses:
-        for part in topic.partitions:
-            part.high_watermark, part.records = max(0, part.high_watermark - 5), b""
+    for part in partitions_of(response):
+        part.high_watermark, part.records = max(0, part.high_watermark - 5), b""
 
 
-def out_of_range() -> Change:
-    """Refuse some fetches. A response may be about several partitions: one is enough."""
-
-    def change(response: Any) -> None:
-        for part in [part for topic in response.responses for part in topic.partitions][:1]:
-            part.error_code, part.records = ErrorCode.offset_out_of_range, b""
-
-    return with_response(change)
+def out_of_range(response: Any) -> None:
+    """Refuse to fetch. A response may be about several partitions: one is enough."""
+    for part in partitions_of(response)[:1]:
+        part.error_code, part.records = ErrorCode.offset_out_of_range, b""
 
 
 def without_first_batch(response: Any) -> None:
-    for topic in response.responses:
-        for part in topic.partitions:
-            data = bytes(part.records or b"")
-            if data and len(data) > (size := read_header(data).size):
-                part.records = data[size:]
+    for part in partitions_of(response):
+        data = bytes(part.records or b"")
+        if data and len(data) > (size := read_header(data).size):
+            part.records = data[size:]
 
 
 def flip_a_bit(response: Any) -> None:
-    for topic in response.responses:
-        for part in topic.partitions:
-            if data := bytearray(part.records or b""):
-                data[HEADER_BYTES] ^= 1
-                part.records = bytes(data)
+    for part in partitions_of(response):
+        if data := bytearray(part.records or b""):
+            data[HEADER_BYTES] ^= 1
+            part.records = bytes(data)
 
 
 def from_the_beginning() -> Change:
@@ -226,10 +222,9 @@ def from_the_beginning() -> Change:
     first: dict[int, bytes] = {}
 
     def change(response: Any) -> None:
-        for topic in response.responses:
-            for part in topic.partitions:
-                if data := bytes(part.records or b""):
-                    part.records = first.setdefault(part.partition_index, data)
+        for part in partitions_of(response):
+            if data := bytes(part.records or b""):
+                part.records = first.setdefault(part.partition_index, data)
 
     return with_response(change)
 
@@ -276,50 +271,6 @@ def no_fencing() -> Change:
         return False
 
     return intercept
-
-
-class NeverFenced:
-    """Every InitProducerId initializes another transactional id, and the requests of a producer id
-    are handled as those of that one."""
-
-    def __init__(self) -> None:
-        self._names: dict[int, str] = {}
-        self._numbers = count(1)
-
-    def plant(self, broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
-        hooks = broker._kafka._host.interception.hooks
-        hooks.append(FaultyApi("InitProducerId", 1, self._init))
-        for api in ("EndTxn", "TxnOffsetCommit", "AddOffsetsToTxn"):
-            hooks.append(FaultyApi(api, 1, with_request(self._rename)))
-        hooks.append(FaultyApi("AddPartitionsToTxn", 1, with_request(self._rename_old)))
-        hooks.append(FaultyApi("Produce", 1, with_request(self._rename_batch)))
-
-    def _init(self, request: InterceptedRequest) -> bool:
-        message = request.context.request
-        if message.transactional_id is None:
-            return False
-        message.transactional_id = name = f"{message.transactional_id}-{next(self._numbers)}"
-
-        def respond() -> None:
-            response = request.record.response
-            if response.error_code is ErrorCode.none:
-                self._names[response.producer_id] = name
-            request.respond(response)
-
-        request.on_response = respond
-        return False
-
-    def _rename(self, message: Any) -> None:
-        message.transactional_id = self._names[message.producer_id]
-
-    def _rename_old(self, message: Any) -> None:
-        producer_id = message.v3_and_below_producer_id
-        message.v3_and_below_transactional_id = self._names[producer_id]
-
-    def _rename_batch(self, message: Any) -> None:
-        if message.transactional_id is not None:
-            (part,) = message.topic_data[0].partition_data
-            message.transactional_id = self._names[read_header(bytes(part.records)).producer_id]
 
 
 # --- functions of the broker
@@ -414,7 +365,7 @@ FAULTS = (
         "records reversed", "int-nonmonotonic-send", "Produce", with_request(reverse_records)
     ),
     api_fault("stale read", "stale-read", "Fetch", with_response(older)),
-    api_fault("position refused", "out-of-range", "Fetch", out_of_range()),
+    api_fault("position refused", "out-of-range", "Fetch", with_response(out_of_range)),
     api_fault("old records again", "nonmonotonic-poll", "Fetch", from_the_beginning()),
     api_fault("bit flipped", "misplaced", "Fetch", with_response(flip_a_bit)),
     api_fault("batch skipped", "poll-skip", "Fetch", with_response(without_first_batch)),
@@ -430,5 +381,4 @@ FAULTS = (
     api_fault(
         "fenced producer writes", "fenced-producer", "InitProducerId", no_fencing(), 1, seconds=1.5
     ),
-    Fault("nobody is fenced", "fenced-producer", NeverFenced().plant, seconds=1.5),
 )
