@@ -103,7 +103,6 @@ def check_new_partitions(
             f"{count} would not be an increase.",
         )
     added = count - current
-    check_partition_count(added)
     if assignments is None:
         check_placement(topics)
     else:
@@ -115,6 +114,7 @@ def check_new_partitions(
             )
         for broker_ids in assignments:
             _check_replicas(broker_ids, topics.nodes.up, len(assignments[0]))
+    check_partition_count(added)
     check_not_reserved(topic.name)
 
 

@@ -11,10 +11,18 @@ from uuid import UUID
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import NewTopic, PlannedTopic, check_partition_count, plan_topic
+from ...topics.admin import (
+    DEFAULT,
+    NewTopic,
+    PlannedTopic,
+    check_partition_count,
+    default_partitions,
+    plan_topic,
+)
 from ...topics.configs.config_def import ConfigSource, format_value
 from ...topics.configs.effective import Configs
 from ...topics.configs.topic_keys import TOPIC_KEYS
+from ...topics.names import KAFKA_METADATA_TOPIC
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_cluster, allows_topic
@@ -51,29 +59,30 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     denied = _denied(context, node, counts)
-    if milliseconds(request.timeout) <= 0 and any(
-        count == 1 and name not in denied for name, count in counts.items()
-    ):
-        # After the timeout, Kafka's controller creates no topics. It rejects duplicates before that
-        # check.
-        late = [TopicResponse(each.name, ErrorCode.request_timed_out) for each in request.topics]
-        context.respond(Message(topics=late))
+    # Kafka rejects the other topics before its controller handles the request.
+    handled = [
+        each
+        for each in request.topics
+        if counts[each.name] == 1 and each.name not in denied and each.name != KAFKA_METADATA_TOPIC
+    ]
+    try:
+        _check_request(node, handled, milliseconds(request.timeout))
+    except ApiError as failure:
+        failed = [TopicResponse(t.name, failure.error, failure.message) for t in request.topics]
+        context.respond(Message(topics=failed))
         return
     responses: list[TopicResponse] = []
     # Topics with the same overrides share one configuration.
     configs: dict[tuple[tuple[str, str], ...], list[ConfigResponse]] = {}
-    partitions = 0
     created = set[str]()
     for topic in {each.name: each for each in request.topics}.values():
         try:
             _check_name(topic.name, counts, denied)
             node.view.check_new_topic(topic.name)
             planned = plan_topic(node.topics, _new_topic(topic), created)
-            check_partition_count(partitions + planned.partitions)
             if context.meter is not None:
                 context.meter.record_mutations(planned.partitions, is_strict=context.version >= 6)
             topic_id = _create(node, topic.name, planned, request.validate_only)
-            partitions += planned.partitions
             created.add(topic.name)
             if not allows_topic(
                 context, node, AclOperation.DESCRIBE_CONFIGS, topic.name, reports=False
@@ -83,19 +92,28 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             overrides = tuple(planned.overrides.items())
             if overrides not in configs:
                 configs[overrides] = _configs(node.topics.configs, planned)
-            responses.append(
-                TopicResponse(
-                    topic.name,
-                    topic_id=topic_id,
-                    num_partitions=planned.partitions,
-                    replication_factor=len(node.topics.nodes.ids),
-                    configs=configs[overrides],
-                )
-            )
+            replicas = len(node.topics.nodes.ids)
+            description = topic_id, planned.partitions, replicas, configs[overrides]
+            responses.append(TopicResponse(topic.name, ErrorCode.none, None, *description))
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         yield
     respond_when_durable(context, node, "topics", responses)
+
+
+def _check_request(node: Node, topics: Sequence[Any], timeout_ms: int) -> None:
+    """Raise ApiError if no topic of the request is created. Partitions of invalid topics count.
+    Upstream: ReplicationControlManager.validateTotalNumberOfPartitions."""
+    if topics and timeout_ms <= 0:
+        raise ApiError(ErrorCode.request_timed_out)
+    default = default_partitions(node.topics)
+    check_partition_count(
+        sum(
+            len(topic.assignments)
+            or (default if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0))
+            for topic in topics
+        )
+    )
 
 
 def _check_name(name: str, counts: Counter[str], denied: Container[str]) -> None:

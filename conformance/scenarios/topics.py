@@ -131,6 +131,25 @@ async def a_topic_with_several_mistakes(s: Script) -> None:
     await s.send("CreateTopics", 4, {"topics": (topic,), "timeout": 10_000})
 
 
+@scenario("CreateTopics: more than 10,000 partitions in one request fail all of its topics")
+async def topics_with_too_many_partitions(s: Script) -> None:
+    async def request(*topics: tuple[str, int], **values: Any) -> None:
+        wanted = [
+            {"name": f"{s.group}.{name}", "num_partitions": count, "replication_factor": 1}
+            for name, count in topics
+        ]
+        values = {"topics": wanted, "timeout": 10_000, "validate_only": True, **values}
+        for version in (2, 7):
+            await s.send("CreateTopics", version, values)
+
+    await request(("a", 10_001))
+    await request(("a", 9_999), ("b", 2))
+    await request(("a", 10_001), ("b", 0), ("no topic!", 1))
+    await request(("a", 10_001), ("b", 1), ("b", 1))
+    await request(("b", 9_000), ("b", 9_000), ("no topic!", 1), ("c", 0))
+    await request(("a", 10_001), timeout=0)
+
+
 async def produce(
     s: Script, topic: str, records: bytes, text: str, version: int = 8, acks: int = -1
 ) -> None:

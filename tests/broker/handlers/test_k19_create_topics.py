@@ -128,11 +128,6 @@ REFUSED: dict[str, tuple[dict[str, Any], ErrorCode, str]] = {
             "or some brokers have all their log directories cordoned."
         ),
     ),
-    "too many partitions": (
-        {"num_partitions": 10_001},
-        ErrorCode.policy_violation,
-        "Excessively large number of partitions per request.",
-    ),
     "an unknown key": (
         {"configs": {"nope": "1"}},
         ErrorCode.invalid_config,
@@ -193,6 +188,16 @@ def test_only_the_invalid_topics_of_a_request_are_rejected(
     assert {topic.name for topic in broker.topics} == {"fine"}
 
 
+def test_an_error_message_that_is_too_long_fails_the_request(broker: BrokerHarness) -> None:
+    """Topics are created nevertheless, as in Kafka, which fails when it encodes the response."""
+    names = "x" * 32_760, "fine"
+    failed = create(broker, *map(new_topic, names))
+    assert [(each.name, each.error_code, each.error_message) for each in failed] == [
+        (name, ErrorCode.unknown_server_error, None) for name in names
+    ]
+    assert {topic.name for topic in broker.topics} == {"fine"}
+
+
 def test_manual_assignments_to_this_broker_are_accepted(broker: BrokerHarness) -> None:
     (created,) = create(broker, new_topic(**MANUAL, assignments=[(1, (1,)), (0, (1,))]))
     assert (created.error_code, created.num_partitions) == (ErrorCode.none, 2)
@@ -227,11 +232,27 @@ def test_the_existing_offsets_topic_cannot_be_created(broker: BrokerHarness) -> 
     assert rejected.error_message == "Topic '__consumer_offsets' already exists."
 
 
-def test_the_partitions_of_a_request_are_limited_in_total(broker: BrokerHarness) -> None:
-    first, second = create(
-        broker, new_topic("a", num_partitions=9_999), new_topic("b", num_partitions=2)
-    )
-    assert (first.error_code, second.error_code) == (ErrorCode.none, ErrorCode.policy_violation)
+@pytest.mark.parametrize(
+    "topics",
+    [
+        (new_topic("a", num_partitions=9_999), new_topic("b", num_partitions=2)),
+        (new_topic("a", num_partitions=10_000), new_topic("b", num_partitions=-1)),
+        (new_topic("a", num_partitions=10_001), new_topic("b", num_partitions=-2)),
+        (new_topic("a", num_partitions=10_001), new_topic("b"), new_topic("b")),
+    ],
+)
+def test_requests_for_too_many_partitions_create_nothing(
+    broker: BrokerHarness, topics: tuple[Any, ...]
+) -> None:
+    failed = create(broker, *topics)
+    message = "Excessively large number of partitions per request."
+    assert [(each.name, each.error_code, each.error_message) for each in failed] == [
+        (each["name"], ErrorCode.policy_violation, message) for each in topics
+    ]
+    # Repeated topics do not count.
+    (rejected,) = create(broker, *[new_topic("a", num_partitions=9_999)] * 2)
+    assert rejected.error_code is ErrorCode.invalid_request
+    assert create(broker, new_topic("a"))[0].error_code is ErrorCode.none
 
 
 def test_a_topic_that_does_not_become_durable_is_an_error(broker: BrokerHarness) -> None:

@@ -69,6 +69,14 @@ def test_validate_only_creates_nothing(broker: BrokerHarness) -> None:
         (("nobody", 3, None), 3, None),
         (("orders", 20_000, None), 44, "Excessively large number of partitions per request."),
         (
+            ("orders", 20_000, [[1]]),
+            39,
+            (
+                "Attempted to add 19998 additional partition(s), "
+                "but only 1 assignment(s) were specified."
+            ),
+        ),
+        (
             ("orders", 3, [[1], [1]]),
             39,
             "Attempted to add 1 additional partition(s), but only 2 assignment(s) were specified.",
