@@ -51,7 +51,7 @@ def _respond(context: RequestContext, node: Node, results: list[DescribeResult])
     groups = [responses[group_id] for group_id in context.request.groups]
     if not all(fits(group.error_message) for group in groups):
         error = ErrorCode.unknown_server_error
-        groups = [GroupResponse(error, "", group.group_id) for group in groups]
+        groups = [GroupResponse(error, None, group.group_id) for group in groups]
     context.respond(Message(groups=groups))
 
 

@@ -12,7 +12,6 @@ from ...topics.acls import AclOperation
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices
 from .authorization import cluster_denial
-from .common import fits
 from .k18_api_versions import FEATURES
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = UPGRADE_TYPES = (1, 2, 3)
@@ -49,10 +48,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         if problem is not None:
             level = update.max_version_level
             message = f"{PREFIX}Invalid update version {level} for feature {name}. {problem}"
-            response = UpdateFeaturesResponse(ErrorCode.invalid_update_version, message)
-            if not fits(message):
-                response = UpdateFeaturesResponse(ErrorCode.unknown_server_error)
-            context.respond(response)
+            context.respond(UpdateFeaturesResponse(ErrorCode.invalid_update_version, message))
             return
         yield
     context.respond(UpdateFeaturesResponse(results=tuple(results)))

@@ -120,7 +120,7 @@ class KeepAlive:
 
     def _respond(self, context: RequestContext, result: ConsumerHeartbeatResult) -> None:
         if result.error_code is not ErrorCode.none or result.assignment is not None:
-            _respond(context, result)  # closes the connection if a message is too long
+            _respond(context, result)  # also handles a message that is too long
             return
         if self._encoded is None or result != self._result:
             self._result, self._encoded = result, context.encode(_response(result))

@@ -24,7 +24,14 @@ from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, Api, Profi
 from ...protocol.budgets import FIRST_STEPS_MAX
 from ...protocol.decoder import Decoder, FieldLocator
 from ...protocol.encoder import BuffersEncoder, FrameEncoder
-from ...protocol.errors import EncodeError, ErrorCode, ManyItems, ProtocolError, UnsupportedVersion
+from ...protocol.errors import (
+    EncodeError,
+    ErrorCode,
+    ManyItems,
+    ProtocolError,
+    ResponseTooLarge,
+    UnsupportedVersion,
+)
 from ...protocol.framing import SIZE
 from ...protocol.messages import request_decoder, request_field_locator, response_encoder
 from ..event_loop.scheduler import SLICE_SECONDS
@@ -89,8 +96,7 @@ class Route:
         return request_decoder(self.api.key, self.version)(buffer, start, end)
 
     def encode_long(self, messages: Sequence[Any], correlation_ids: Sequence[int]) -> bytes:
-        encode = response_encoder(self.api.key, self.version)
-        return b"".join(map(encode, messages, correlation_ids))
+        return _encode_each(response_encoder(self.api.key, self.version), messages, correlation_ids)
 
 
 class Routes:
@@ -299,7 +305,7 @@ class RequestContext:
     def respond_each(self, messages: Sequence[Any]) -> None:
         """Respond to several requests, each with a separate message."""
         try:
-            self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
+            self.response = _encode_each(self.route.encode, messages, self.correlation_ids)
         except ManyItems:
             encode = partial(self.route.encode_long, messages, self.correlation_ids)
             encoding = asyncio.get_running_loop().run_in_executor(codec_thread, encode)
@@ -377,6 +383,41 @@ class RequestContext:
         """Called when the connection is lost before the response was sent."""
         if self._on_disconnect is not None:
             self._on_disconnect()
+
+
+def _encode_each(
+    encode: FrameEncoder, messages: Sequence[Any], correlation_ids: Sequence[int]
+) -> bytes:
+    """Encode responses. If an error message in a response, which repeats text from the client, is
+    too long for a string, everything in the response gets UNKNOWN_SERVER_ERROR and no message, as
+    in Kafka. Raises ManyItems and EncodeError."""
+    frames = []
+    for message, correlation_id in zip(messages, correlation_ids, strict=True):
+        try:
+            frames.append(encode(message, correlation_id))
+        except ResponseTooLarge:
+            raise
+        except EncodeError:
+            frames.append(encode(_failed_response(message), correlation_id))
+    return frames[0] if len(frames) == 1 else b"".join(frames)
+
+
+def _failed_response(response: Any) -> Any:
+    """Return the response, or a part of it, with UNKNOWN_SERVER_ERROR and without messages."""
+    if isinstance(response, Message):
+        fields = vars(response)
+    elif hasattr(response, "_asdict"):  # a NamedTuple
+        fields = response._asdict()
+    elif isinstance(response, list | tuple):
+        return [_failed_response(each) for each in response]
+    else:
+        return response
+    changed = {name: _failed_response(value) for name, value in fields.items()}
+    if "error_code" in fields:
+        changed["error_code"] = ErrorCode.unknown_server_error
+    if "error_message" in fields:
+        changed["error_message"] = None
+    return type(response)(**changed)
 
 
 # --- long requests

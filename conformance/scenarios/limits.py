@@ -175,6 +175,18 @@ async def the_empty_group_id_has_offsets(s: Script) -> None:
     await s.describe(5, "")
 
 
+@scenario("responses: an error message that repeats too long a name fails the whole request")
+async def long_names_in_error_messages(s: Script) -> None:
+    long, topic = "x" * 32_760, {"name": "orders", "partition_indexes": (0,)}
+    await s.send("DescribeProducers", 0, {"topics": [topic, {**topic, "name": long}]})
+    await s.send("CreateTopics", 7, {"topics": [{"name": long}], "timeout": 10_000})
+    await s.send("ConsumerGroupDescribe", 1, {"group_ids": [f"{s.group}-a", long]})
+    heartbeat = {"group_id": long, "member_id": "me", "member_epoch": 1}
+    await s.send("ConsumerGroupHeartbeat", 0, heartbeat)
+    topic_resource = {"resource_type": 2, "resource_name": long}
+    await s.send("IncrementalAlterConfigs", 1, {"resources": [topic_resource]})
+
+
 @scenario("session timeouts are validated after the group id, before everything else")
 async def the_error_of_a_request_with_two_mistakes(s: Script) -> None:
     a = s.member("A")

@@ -179,5 +179,5 @@ def test_a_message_too_long_for_the_response_fails_the_whole_request() -> None:
         (g.error_code, g.error_message, g.group_id, g.group_state, g.authorized_operations)
         for g in describe(broker, 6, "g", long)
     ]
-    assert result == [(E.unknown_server_error, "", name, "", NOT_ASKED) for name in ("g", long)]
+    assert result == [(E.unknown_server_error, None, name, "", NOT_ASKED) for name in ("g", long)]
     assert [g.error_code for g in describe(broker, 5, long)] == [E.none]
