@@ -250,7 +250,7 @@ class Log:
         base_offset, epoch = self.end_offset, self.config.leader_epoch
         batch = builder.finish(base_offset, epoch)
         self._append(batch, base_offset + builder.count - 1, builder.max_timestamp, epoch)
-        if builder.producer is not None:
+        if builder.producer is not None and builder.producer.producer_id >= 0:
             self._on_producer(read_header(batch), batch, builder.max_timestamp)
         return batch
 

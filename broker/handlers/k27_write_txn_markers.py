@@ -17,7 +17,7 @@ from ..cluster import Node
 from ..gather import Gather
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_cluster
-from .common import PartitionResponse
+from .common import PartitionResponse, TopicResponse
 
 
 @in_slices
@@ -65,16 +65,16 @@ def _has_producer(requested: Any) -> bool:
 
 
 def _partitions(requested: Any) -> list[tuple[str, int]]:
-    return [(topic.name, index) for topic in requested.topics for index in topic.partition_indexes]
+    """Return each partition once: a partition that is repeated gets one marker, as in Kafka."""
+    named = ((topic.name, index) for topic in requested.topics for index in topic.partition_indexes)
+    return list(dict.fromkeys(named))
 
 
 def _response(requested: Any, errors: list[ErrorCode]) -> Message:
-    each = iter(errors)
-    topics = [
-        Message(
-            name=topic.name,
-            partitions=[PartitionResponse(index, next(each)) for index in topic.partition_indexes],
-        )
-        for topic in requested.topics
-    ]
-    return Message(producer_id=requested.producer_id, topics=topics)
+    topics: dict[str, list[PartitionResponse]] = {}
+    for (topic, index), error in zip(_partitions(requested), errors, strict=True):
+        topics.setdefault(topic, []).append(PartitionResponse(index, error))
+    return Message(
+        producer_id=requested.producer_id,
+        topics=[TopicResponse(topic, partitions) for topic, partitions in topics.items()],
+    )

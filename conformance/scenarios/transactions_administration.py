@@ -192,6 +192,19 @@ async def markers_of_unknown_producers_and_partitions(s: Script) -> None:
     await read(s, topic, index=1)
 
 
+@transactional("WriteTxnMarkers: a negative producer id leaves no state; unknown partitions twice")
+async def markers_of_negative_producer_ids(s: Script) -> None:
+    topic = await s.topic(2)
+    p = await in_transaction(s, topic)
+    for epoch in (1, 0):
+        await write_marker(s, p, topic, 0, 7, producer_id=-5, producer_epoch=epoch)
+    await describe_producers(s, topic)
+    await read(s, topic)
+    unknown = {"name": "unknown", "partition_indexes": (0, 1, 0)}
+    other = {"name": topic, "partition_indexes": (7, 8, 7)}
+    await write_marker(s, p, topic, topics=[unknown, other, unknown])
+
+
 @transactional("WriteTxnMarkers without a producer id or an epoch writes nothing")
 async def markers_without_a_producer(s: Script) -> None:
     topic = await s.topic(2)
