@@ -560,10 +560,11 @@ class Log:
     def max_timestamp(
         self, decompressions: ConcurrencyLimit
     ) -> CooperativeTask[tuple[int, int] | None]:
-        """Return (offset, timestamp) of the first record with the maximum timestamp, or None if no
-        record has a timestamp. Raises InvalidRecord like offset_for_timestamp."""
+        """Return (offset, timestamp) of the first record with the maximum timestamp, which is -1 if
+        no record has a timestamp, or None without records. Raises InvalidRecord like
+        offset_for_timestamp."""
         timestamp = max((segment.max_timestamp for segment in self._segments), default=-1)
-        return no_steps() if timestamp < 0 else self._first_since(timestamp, 0, decompressions)
+        return self._first_since(timestamp, 0, decompressions)
 
     def _first_since(
         self, timestamp: int, start_offset: int, decompressions: ConcurrencyLimit

@@ -1,5 +1,6 @@
 """Fetch and ListOffsets by isolation level."""
 
+from ...log.batch import NO_TIMESTAMP
 from ..producers import (
     EARLIEST,
     LATEST,
@@ -157,15 +158,21 @@ async def offsets_by_timestamp_and_isolation_level(s: Script) -> None:
     await list_all()
 
 
-@transactional("ListOffsets: the largest timestamp, with markers")
+@transactional("ListOffsets: the largest timestamp, with markers and without timestamps")
 async def the_largest_timestamp(s: Script) -> None:
     topic, p = await s.topic_and_producer()
+
+    async def list_both() -> None:
+        for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
+            await list_offset(s, topic, MAX_TIMESTAMP, isolation)
+
+    for _ in range(2):
+        await p.produce(topic, timestamp_ms=NO_TIMESTAMP)
+        await list_both()
     await p.produce(topic, count=2)
-    for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-        await list_offset(s, topic, MAX_TIMESTAMP, isolation)
+    await list_both()
     await p.commit()
-    for isolation in (READ_UNCOMMITTED, READ_COMMITTED):
-        await list_offset(s, topic, MAX_TIMESTAMP, isolation)
+    await list_both()
 
 
 @transactional("DeleteRecords in transactions: the log start offset passes them")

@@ -226,6 +226,14 @@ def test_decreasing_timestamps_find_the_first_record_late_enough() -> None:
     assert max_timestamp(log) == (9, 95)
 
 
+def test_without_timestamps_the_first_record_has_the_largest_timestamp() -> None:
+    log = Log.open(FOLDER, MemoryFiles())
+    for offset in range(2):
+        log.append(batch(offset, at_ms=-1))
+    assert max_timestamp(log) == (0, -1)
+    assert offset_for_timestamp(log, 0) is None
+
+
 def test_a_search_by_timestamp_decodes_a_large_batch_in_steps() -> None:
     log = Log.open(FOLDER, MemoryFiles())
     append(log, [20 * STEP_RECORDS])
