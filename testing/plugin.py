@@ -14,9 +14,10 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import pytest
 
@@ -291,7 +292,17 @@ def kafka_cluster(
             closing.callback(_stop, request, kafka)
             return kafka
 
-        yield create
+        yield _ClusterFactory(create)
+
+
+class _ClusterFactory(partial["Kafka"]):
+    """The value of `kafka_cluster`, which is easily mistaken for a broker."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"kafka_cluster has no attribute {name!r}: it is a function that starts a broker: "
+            "kafka = kafka_cluster(nodes=3)"
+        )
 
 
 def _fixture_arguments(request: pytest.FixtureRequest) -> dict[str, Any]:
