@@ -215,11 +215,14 @@ class History(SuggestsAttributes):
         return list(self._requests)
 
     def has_client_since(self, wall_s: float) -> bool:
-        """Whether a request has arrived or a connection has failed since this time (in wall-clock
-        seconds since the broker was created)."""
-        times = [each.wall_s for each in self.requests[-1:]]
-        times += [each.wall_s for each in self.failed_connections[-1:]]
-        return any(each >= wall_s for each in times)
+        """Whether a request other than a heartbeat has arrived, or a connection has failed, since
+        this time (in wall-clock seconds since the broker was created)."""
+        recent = takewhile(lambda each: each.wall_s >= wall_s, reversed(self.requests))
+        return (
+            # Members of an earlier test, or of a fixture, send heartbeats without being used.
+            any("Heartbeat" not in each.api or each.is_join for each in recent)
+            or any(each.wall_s >= wall_s for each in self.failed_connections[-1:])
+        )
 
     def requests_after(self, number: int) -> list[RecordedRequest]:
         """Return the requests that arrived after the request with this number."""

@@ -400,12 +400,16 @@ def test_kafka_cluster_creates_checks_and_stops_clusters(pytester: pytest.Pytest
                 with pytest.raises(RuntimeError, match="not running"):
                     each.groups
 
+        def test_it_is_no_broker(kafka_cluster):
+            with pytest.raises(AttributeError, match="is a function that starts a broker"):
+                kafka_cluster.topic
+
         def test_faults_are_checked(kafka_cluster):
             kafka_cluster(nodes=1).faults.drop("OffsetCommit")
         """
     )
     result = run(pytester)
-    result.assert_outcomes(failed=1, passed=2)
+    result.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines(["unused fault at the end of the test"])
 
 
@@ -440,6 +444,8 @@ def test_a_failed_test_is_reported_with_brokers_from_fixtures_of_the_user(
         import pytest
         from kohort.testing import Kafka, KafkaContainer
 
+        shared = []
+
         @pytest.fixture(scope="session")
         def container():
             with KafkaContainer() as container:
@@ -459,12 +465,17 @@ def test_a_failed_test_is_reported_with_brokers_from_fixtures_of_the_user(
 
         def test_container(container):
             container.kafka.fake_member("of-the-container")
+            shared.append(container.kafka)
             assert False
 
         def test_address(address):
             assert False
 
         def test_service(service):
+            (kafka,) = shared
+            last = kafka.history.requests[-1].number
+            kafka.clock.advance(seconds=20)
+            kafka.wait_request("Heartbeat", after=last)
             assert False
         """
     )
