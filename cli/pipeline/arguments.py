@@ -141,12 +141,18 @@ def _check_run_flags(args: argparse.Namespace) -> None:
     if args.command_config is not None and args.log is not None:
         args.parser.error("--command-config requires --bootstrap-server")
     if args.log is not None:
-        try:
-            is_folder = args.log.is_dir()
-        except OSError as error:  # a name that is too long, a folder that may not be read
-            raise UserError(f"{error.filename}: {error.strerror}.") from error
-        if not is_folder:
-            raise UserError(f"{args.log} is not a folder: pass a data folder.")
+        _check_folder(args.log, "a data folder")
+    if args.events is not None:
+        _check_folder(args.events, "the data folder of a kohort broker")
+
+
+def _check_folder(path: Path, expected: str) -> None:
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        raise UserError(f"{error.filename}: {error.strerror}.") from error
+    if not is_folder:
+        raise UserError(f"{path} is not a folder: pass {expected}.")
 
 
 def _seconds(text: str) -> float:

@@ -14,7 +14,7 @@ from ...pipeline.inputs import TIMEOUT_SECONDS, Inputs
 from ...pipeline.lake.writer import Writer
 from ...pipeline.session import new_session
 from .. import signals
-from ..errors import EXIT_INTERRUPTED, UserError
+from ..errors import EXIT_INTERRUPTED
 from .errors import user_errors
 from .progress import RunOutput
 
@@ -87,8 +87,6 @@ def _run(
 
 def _data_folder(events: Path) -> Path:
     """Return the data folder, given that folder or its subfolder `events`."""
-    if not events.is_dir():
-        raise UserError(f"{events} is not a folder: pass the data folder of a kohort broker.")
     return events.parent if events.name == "events" else events
 
 

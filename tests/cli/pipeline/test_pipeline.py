@@ -119,10 +119,6 @@ def test_run_without_java_is_an_error_that_names_the_version(
         (["--log", "missing"], "missing is not a folder: pass a data folder."),
         (["--log", "x" * 300], f"{'x' * 300}: File name too long."),
         (["--log", "."], " has no folder __consumer_offsets-N: pass a data folder."),
-        (
-            ["--log", ".", "--events", "missing"],
-            "missing is not a folder: pass the data folder of a kohort broker.",
-        ),
     ],
 )
 def test_unreadable_inputs_of_run_are_errors_that_leave_nothing(
@@ -147,6 +143,10 @@ def test_unreadable_inputs_of_run_are_errors_that_leave_nothing(
         (["--log", ".", "--every", "5s"], "--every requires --follow"),
         (["--log", ".", "--command-config", "f"], "--command-config requires --bootstrap-server"),
         (["--log", "missing"], "missing is not a folder: pass a data folder."),
+        (
+            ["--log", ".", "--events", "missing"],
+            "missing is not a folder: pass the data folder of a kohort broker.",
+        ),
     ],
 )
 def test_flags_are_checked_before_slow_imports(
