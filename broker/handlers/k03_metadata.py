@@ -239,12 +239,15 @@ def _response(context: RequestContext, node: Node, topic: Topic) -> TopicRespons
 
 def partition_response(node: Node, partition: Partition) -> PartitionResponse:
     index, nodes = partition.index, node.topics.nodes
+    # As in Kafka, a leader is one of the response's brokers. A stopping node is not, although it
+    # leads its partitions until others are elected.
+    has_leader = partition.leader_id in nodes.up
     return PartitionResponse(
         index,
-        partition.leader_id,
+        partition.leader_id if has_leader else NO_LEADER,
         nodes.replicas(index),
         nodes.in_sync(index),
-        ErrorCode.none if partition.leader_id != NO_LEADER else ErrorCode.leader_not_available,
+        ErrorCode.none if has_leader else ErrorCode.leader_not_available,
         partition.leader_epoch,
         nodes.offline(index),
     )
