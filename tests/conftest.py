@@ -1,12 +1,15 @@
 """Hypothesis profiles, marks of folders, Kafka's command line tools, and tests that need Java."""
 
 import gc
+import json
 import os
 import shutil
 import signal
 import subprocess
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -127,6 +130,27 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{says}, and CI must not skip it", pytrace=False)
         pytest.skip(says)
+
+
+KAFKA_FOLDER = Path(__file__).parent / "kafka_folder" / "kafka-4.3.tar.gz"
+
+
+@pytest.fixture
+def kafka_data(tmp_path: Path) -> Path:
+    """A copy of the data folder that was recorded from Kafka 4.3."""
+    with tarfile.open(KAFKA_FOLDER) as tar:
+        tar.extractall(tmp_path, filter="data")
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="session")
+def kafka_responses() -> dict[str, Any]:
+    """Kafka's responses about the groups of its folder (kafka_folder/group_requests.py)."""
+    with tarfile.open(KAFKA_FOLDER) as tar:
+        content = tar.extractfile("responses.json")
+        assert content is not None
+        responses: dict[str, Any] = json.load(content)
+        return responses
 
 
 @pytest.fixture(scope="session")

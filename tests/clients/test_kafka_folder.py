@@ -1,10 +1,9 @@
 """A data folder that a real Kafka has written (tests/kafka_folder): groups continue with each
 library."""
 
-import json
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.broker_process import EXTERNAL, config_flags, start_broker
@@ -13,37 +12,25 @@ from .adapter import Client, Committed, Message, Partition
 from .conftest import BROKER_OPTIONS, MakeConsumer
 from .consumers import until
 
-RECORDED = Path(__file__).parent.parent / "kafka_folder" / "kafka-4.3.tar.gz"
-
 
 @pytest.fixture
-def bootstrap(tmp_path: Path) -> Iterator[str]:
+def bootstrap(kafka_data: Path, tmp_path: Path) -> Iterator[str]:
     if EXTERNAL:
         pytest.skip("needs a data folder of its own")
-    with tarfile.open(RECORDED) as tar:
-        tar.extractall(tmp_path, filter="data")
-    where = ("--port", "0", "--data-dir", tmp_path / "data")
+    where = ("--port", "0", "--data-dir", kafka_data)
     with start_broker(tmp_path, *where, *config_flags(BROKER_OPTIONS)) as broker:
         yield broker.bootstrap
 
 
-def committed(group: str) -> tuple[str, int, int]:
-    """Return topic, partition and offset of the commit that Kafka reported."""
-    with tarfile.open(RECORDED) as tar:
-        responses = tar.extractfile("responses.json")
-        assert responses is not None
-        ((topic,)) = json.load(responses)["committed"][group]["topics"]
-    ((partition,)) = topic["partitions"]
-    return topic["name"], partition["partition_index"], partition["committed_offset"]
-
-
 @pytest.mark.parametrize("group", ["classic-left", "modern-left", "modern-pattern", "txn-both"])
 def test_a_group_continues_at_the_offset_committed_with_kafka(
-    client: Client, consumer: MakeConsumer, group: str
+    client: Client, consumer: MakeConsumer, kafka_responses: dict[str, Any], group: str
 ) -> None:
     """The member uses the classic protocol, regardless of the group's type."""
-    topic, index, offset = committed(group)
-    partition = Partition(topic, index)
+    (described,) = kafka_responses["committed"][group]["topics"]
+    (committed,) = described["partitions"]
+    topic, index = described["name"], committed["partition_index"]
+    partition, offset = Partition(topic, index), committed["committed_offset"]
     member = consumer(group)
     assert member.committed(partition) == offset
     end = member.end_offset(partition)

@@ -134,21 +134,21 @@ def offset_by_topic_id(address: str, group_id: str) -> int:
 
 
 def test_offsets_and_records_move_from_kafka_to_kohort_and_to_another_kafka(
-    data: Path,
-    recorded: dict[str, Any],
+    kafka_data: Path,
+    kafka_responses: dict[str, Any],
     kafka_jars: Path,
     kafka_tool: Callable[..., str],
     tmp_path: Path,
 ) -> None:
-    groups = [*recorded["committed"], "written-by-kohort", "member-of-kohort"]
-    with serving(data) as address:
+    groups = [*kafka_responses["committed"], "written-by-kohort", "member-of-kohort"]
+    with serving(kafka_data) as address:
         write_with_kohort(address)
         expected, topics = group_state(address, groups), topics_of(address)
         values = values_of(address, topics)
         assert offset_by_topic_id(address, "written-by-kohort") == 3
     (tmp_path / "kafka").mkdir()
     kafka = KafkaFolder(kafka_jars, tmp_path / "kafka", SETTINGS)
-    move_to_kafka(data, kafka, topics)
+    move_to_kafka(kafka_data, kafka, topics)
     with kafka.running() as address:
         assert normalized(group_state(address, groups)) == normalized(expected)
         assert values_of(address, topics) == values
@@ -175,17 +175,17 @@ def assert_member_is_assigned_again(address: str) -> None:
 
 
 def test_kafka_continues_on_kohorts_folder_and_kohort_on_a_live_copy(
-    data: Path, recorded: dict[str, Any], kafka_jars: Path, tmp_path: Path
+    kafka_data: Path, kafka_responses: dict[str, Any], kafka_jars: Path, tmp_path: Path
 ) -> None:
     """Kafka rebuilds its indexes, which do not cover kohort's records."""
-    groups = [*recorded["committed"], "written-by-kohort", "written-by-kafka"]
-    with serving(data) as address:
+    groups = [*kafka_responses["committed"], "written-by-kohort", "written-by-kafka"]
+    with serving(kafka_data) as address:
         write_with_kohort(address)
         expected = group_state(address, groups)
         topics = topics_of(address)
         values = values_of(address, topics)
     for name in ("__kohort_topics-0", "events"):
-        (data / name).rename(tmp_path / name)
+        (kafka_data / name).rename(tmp_path / name)
     kafka = KafkaFolder(kafka_jars, tmp_path, SETTINGS)
     with kafka.running() as address:
         found = group_state(address, groups)
@@ -193,24 +193,24 @@ def test_kafka_continues_on_kohorts_folder_and_kohort_on_a_live_copy(
         assert values_of(address, topics) == values
         commit(address, "written-by-kafka", 5)
         expected = group_state(address, groups)
-        shutil.copytree(data, copy := tmp_path / "copy")
+        shutil.copytree(kafka_data, copy := tmp_path / "copy")
     with serving(copy) as address:
         assert normalized(group_state(address, groups)) == normalized(expected)
         assert values_of(address, topics) == values
 
 
 def test_consumer_groups_of_kohort_continue_in_kafka_as_in_kohort(
-    data: Path, kafka_jars: Path, tmp_path: Path
+    kafka_data: Path, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         consumer_groups.create(address, "kohort")
         expected = consumer_groups.described(address, "kohort")
-    shutil.copytree(data, copy := tmp_path / "copy")
+    shutil.copytree(kafka_data, copy := tmp_path / "copy")
     with serving(copy) as address:
         assert consumer_groups.described(address, "kohort") == expected
         resumed = consumer_groups.resume(address, "kohort")
     for name in ("__kohort_topics-0", "events"):
-        (data / name).rename(tmp_path / name)
+        (kafka_data / name).rename(tmp_path / name)
     with KafkaFolder(kafka_jars, tmp_path, SETTINGS).running() as address:
         assert consumer_groups.described(address, "kohort") == expected
         assert consumer_groups.resume(address, "kohort") == resumed

@@ -79,69 +79,72 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_every_group_equals_kafkas_description_also_after_a_restart(
-    data: Path, recorded: dict[str, Any]
+    kafka_data: Path, kafka_responses: dict[str, Any]
 ) -> None:
     """The second start reads the topics from kohort's registry."""
     expected = normalized(
-        {key: recorded[key] for key in ("listed", "committed", "stable", "described")}
+        {key: kafka_responses[key] for key in ("listed", "committed", "stable", "described")}
     )
     for _ in range(2):
-        with serving(data) as address:
-            assert normalized(group_state(address, recorded["committed"])) == expected
+        with serving(kafka_data) as address:
+            assert normalized(group_state(address, kafka_responses["committed"])) == expected
 
 
 @pytest.mark.parametrize("group", ["modern", "modern-left", "modern-pattern", "never"])
 def test_consumer_group_responds_to_the_classic_protocol_like_kafka(
-    data: Path, recorded: dict[str, Any], group: str
+    kafka_data: Path, kafka_responses: dict[str, Any], group: str
 ) -> None:
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         assert (
-            classic_protocol_errors(address, group, "orders") == recorded["classic requests"][group]
+            classic_protocol_errors(address, group, "orders")
+            == kafka_responses["classic requests"][group]
         )
 
 
 def test_consumer_groups_have_kafkas_epochs_members_and_assignments(
-    data: Path, recorded: dict[str, Any]
+    kafka_data: Path, kafka_responses: dict[str, Any]
 ) -> None:
     """Also after a restart, and after a compaction of all segments."""
     for compacts in (False, False, True):
         if compacts:
-            compacted = kohort("log", "compact", data)
+            compacted = kohort("log", "compact", kafka_data)
             assert compacted.returncode == 0, compacted.stderr
-        with serving(data) as address:
+        with serving(kafka_data) as address:
             found = consumer_groups.described(address, "kafka")
-            assert found == recorded["consumer groups"]
+            assert found == kafka_responses["consumer groups"]
 
 
 def test_members_of_consumer_groups_continue_at_their_epochs(
-    data: Path, recorded: dict[str, Any]
+    kafka_data: Path, kafka_responses: dict[str, Any]
 ) -> None:
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         found = consumer_groups.resume(address, "kafka")
-    assert found == recorded["resumed consumer groups"]
-    before, after = recorded["consumer groups"], found["heartbeats"]
+    assert found == kafka_responses["resumed consumer groups"]
+    before, after = kafka_responses["consumer groups"], found["heartbeats"]
     assert [after[name]["group_epoch"] for name in before] == [
         group["group_epoch"] for group in before.values()
     ]
 
 
-def test_members_of_streams_groups_are_not_imported(data: Path, recorded: dict[str, Any]) -> None:
-    with serving(data) as address:
+def test_members_of_streams_groups_are_not_imported(
+    kafka_data: Path, kafka_responses: dict[str, Any]
+) -> None:
+    with serving(kafka_data) as address:
         errors = classic_protocol_errors(address, "streams", "orders")
-        assert errors == recorded["classic requests"]["modern-left"]
+        assert errors == kafka_responses["classic requests"]["modern-left"]
 
 
 def test_share_group_rejects_the_classic_protocol_and_can_be_deleted(
-    data: Path, recorded: dict[str, Any]
+    kafka_data: Path, kafka_responses: dict[str, Any]
 ) -> None:
-    expected = dict(recorded["classic requests"]["share"])
+    expected = dict(kafka_responses["classic requests"]["share"])
     # In Kafka the group had a member.
     assert expected.popitem() == ("8 DeleteGroups", ["non_empty_group"])
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         errors = classic_protocol_errors(address, "share", "orders")
         assert errors.popitem() == ("8 DeleteGroups", ["none"])
         assert errors == expected
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         listed = call_until_loaded(address, "ListGroups", 5, {})["groups"]
         assert "share" not in {group["group_id"] for group in listed}
 
@@ -155,16 +158,16 @@ def fetched(address: str, *, stable: bool) -> Any:
     return [(each["committed_offset"], each["error_code"]) for each in partitions]
 
 
-def test_open_transactions_of_kafka_are_aborted_by_their_timeout(data: Path) -> None:
+def test_open_transactions_of_kafka_are_aborted_by_their_timeout(kafka_data: Path) -> None:
     ids = {"transactional_ids": ["t2", "open1", "open2"]}
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         states = call_until_loaded(address, "DescribeTransactions", 0, ids)["transaction_states"]
         found = [each["transaction_state"] for each in states]
         assert found == ["CompleteCommit", "Ongoing", "Ongoing"]
         assert {each["topic"] for each in states[1]["topics"]} == {"orders", "__consumer_offsets"}
         before = end_offsets(address)
         assert before[1] < before[0]
-    with serving(data, SystemClock()) as address:
+    with serving(kafka_data, SystemClock()) as address:
         while "CompleteAbort" not in states_of(address, ids["transactional_ids"])[2]:
             pass  # aborted when the partition is loaded; each turn is a request
         assert states_of(address, ids["transactional_ids"])[1:] == ["CompleteAbort"] * 2
@@ -190,20 +193,22 @@ def end_offsets(address: str) -> list[int]:
     return ends
 
 
-def test_open_transaction_blocks_stable_offsets_until_the_group_is_deleted(data: Path) -> None:
-    with serving(data) as address:
+def test_open_transaction_blocks_stable_offsets_until_the_group_is_deleted(
+    kafka_data: Path,
+) -> None:
+    with serving(kafka_data) as address:
         assert fetched(address, stable=False) == [(-1, "none"), (-1, "none")]
         assert fetched(address, stable=True) == [(-1, "unstable_offset_commit"), (-1, "none")]
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         assert fetched(address, stable=True)[0] == (-1, "unstable_offset_commit")
         deleted = call(address, "DeleteGroups", 2, {"groups_names": ["txn-open"]})
         assert deleted["results"][0]["error_code"] == "none"
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         assert fetched(address, stable=True) == [(-1, "none"), (-1, "none")]
 
 
-def test_topics_keep_their_ids_partitions_and_configurations(data: Path) -> None:
-    with serving(data) as address:
+def test_topics_keep_their_ids_partitions_and_configurations(kafka_data: Path) -> None:
+    with serving(kafka_data) as address:
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
         found = {topic["name"]: (topic["topic_id"], len(topic["partitions"])) for topic in topics}
         assert {name: count for name, (_, count) in found.items()} == {
@@ -213,7 +218,7 @@ def test_topics_keep_their_ids_partitions_and_configurations(data: Path) -> None
             "prices": 1,
         }
         for name in found:
-            assert found[name][0] == topic_id(data / f"{name}-0")
+            assert found[name][0] == topic_id(kafka_data / f"{name}-0")
         assert configs_of(address, "orders") == {
             "max.message.bytes": "2000000",
             "segment.bytes": "1048576",
@@ -233,17 +238,17 @@ def topic_id(folder: Path) -> str:
     return str(uuid.UUID(bytes=base64.urlsafe_b64decode(text + "==")))
 
 
-def test_leader_epochs_are_greater_than_all_of_kafka(data: Path) -> None:
-    with serving(data) as address:
+def test_leader_epochs_are_greater_than_all_of_kafka(kafka_data: Path) -> None:
+    with serving(kafka_data) as address:
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
     for topic in topics:
         for partition in topic["partitions"]:
             name = f"{topic['name']}-{partition['partition_index']}"
-            epochs = (data / name / "leader-epoch-checkpoint").read_text().split("\n")[2:-1]
+            epochs = (kafka_data / name / "leader-epoch-checkpoint").read_text().split("\n")[2:-1]
             assert partition["leader_epoch"] > max(int(line.split()[0]) for line in epochs)
 
 
-def test_only_committed_records_are_visible_to_read_committed(data: Path) -> None:
+def test_only_committed_records_are_visible_to_read_committed(kafka_data: Path) -> None:
     def values(address: str, isolation: str) -> set[str]:
         settings = {"group.id": "reader", "isolation.level": isolation, "enable.auto.commit": False}
         reader = Consumer({"bootstrap.servers": address, "enable.partition.eof": True, **settings})
@@ -255,7 +260,7 @@ def test_only_committed_records_are_visible_to_read_committed(data: Path) -> Non
         reader.close()
         return found
 
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         everything = values(address, "read_uncommitted")
         aborted = {"txn-aborted-3", "txn-aborted-after-plain-4"}
         assert {"txn-committed-2", *aborted} < everything
@@ -263,18 +268,18 @@ def test_only_committed_records_are_visible_to_read_committed(data: Path) -> Non
         assert values(address, "read_committed") == everything - aborted - still_open
 
 
-def test_producer_ids_allocated_by_kafka_are_not_reused(data: Path) -> None:
-    with serving(data) as address:
+def test_producer_ids_allocated_by_kafka_are_not_reused(kafka_data: Path) -> None:
+    with serving(kafka_data) as address:
         values = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
         response = call(address, "InitProducerId", 4, {**values, "transaction_timeout": 1000})
     assert response["producer_id"] >= 1000  # Kafka allocates blocks of a thousand
 
 
-def test_import_removes_only_kafkas_recovery_checkpoints(data: Path) -> None:
-    before = files_of(data)
-    with serving(data) as address:
+def test_import_removes_only_kafkas_recovery_checkpoints(kafka_data: Path) -> None:
+    before = files_of(kafka_data)
+    with serving(kafka_data) as address:
         group_state(address, ["classic"])
-    after = files_of(data)
+    after = files_of(kafka_data)
     removed = {".kafka_cleanshutdown", "recovery-point-offset-checkpoint"}
     assert before.keys() - after.keys() == removed
     # Only the coordinator has appended records.
@@ -284,50 +289,50 @@ def test_import_removes_only_kafkas_recovery_checkpoints(data: Path) -> None:
 
 
 def test_a_topic_of_the_metadata_without_a_folder_is_reported(
-    data: Path, caplog: pytest.LogCaptureFixture
+    kafka_data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shutil.rmtree(data / "prices-0")
-    with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
+    shutil.rmtree(kafka_data / "prices-0")
+    with caplog.at_level(logging.WARNING, logger="kohort"), serving(kafka_data) as address:
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
     assert "prices" not in [topic["name"] for topic in topics]
     assert "Topics without a folder are not imported: prices\n" in caplog.text
 
 
 def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
-    data: Path, recorded: dict[str, Any]
+    kafka_data: Path, kafka_responses: dict[str, Any]
 ) -> None:
     """The folder is a copy that was made while Kafka was writing."""
-    (data / ".kafka_cleanshutdown").unlink()
-    for folder in data.glob("__consumer_offsets-*"):
+    (kafka_data / ".kafka_cleanshutdown").unlink()
+    for folder in kafka_data.glob("__consumer_offsets-*"):
         log = folder / f"{0:020}.log"
         log.write_bytes(log.read_bytes() + b"\0\0\0\0\0\0\0\x99\0\0\1\0torn")
         (folder / f"{0:020}.index").write_bytes(bytes(1 << 20))
-    with serving(data) as address:
-        found = group_state(address, recorded["committed"])
-        assert normalized(found)["committed"] == normalized(recorded)["committed"]
+    with serving(kafka_data) as address:
+        found = group_state(address, kafka_responses["committed"])
+        assert normalized(found)["committed"] == normalized(kafka_responses)["committed"]
 
 
-def test_derived_files_are_deleted_if_kafka_has_written_to_the_folder(data: Path) -> None:
+def test_derived_files_are_deleted_if_kafka_has_written_to_the_folder(kafka_data: Path) -> None:
     """At the first import, and whenever Kafka has written its recovery checkpoint again."""
-    (data / "orders-0" / "some.derived").write_bytes(b"outdated")
-    with serving(data):
-        assert list(data.glob("*/*.derived")) == []
-    (data / "orders-0" / "some.derived").write_bytes(b"outdated")
-    with serving(data):
-        assert len(list(data.glob("*/*.derived"))) == 1
-    (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
-    with serving(data):
-        assert list(data.glob("*/*.derived")) == []
+    (kafka_data / "orders-0" / "some.derived").write_bytes(b"outdated")
+    with serving(kafka_data):
+        assert list(kafka_data.glob("*/*.derived")) == []
+    (kafka_data / "orders-0" / "some.derived").write_bytes(b"outdated")
+    with serving(kafka_data):
+        assert len(list(kafka_data.glob("*/*.derived"))) == 1
+    (kafka_data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    with serving(kafka_data):
+        assert list(kafka_data.glob("*/*.derived")) == []
 
 
-def test_folder_of_an_unknown_topic_is_renamed_when_the_topic_is_created(data: Path) -> None:
-    (data / "unknown-0").mkdir()
-    (data / "unknown-0" / f"{0:020}.log").write_bytes(b"unknown")
-    with serving(data) as address:
+def test_folder_of_an_unknown_topic_is_renamed_when_the_topic_is_created(kafka_data: Path) -> None:
+    (kafka_data / "unknown-0").mkdir()
+    (kafka_data / "unknown-0" / f"{0:020}.log").write_bytes(b"unknown")
+    with serving(kafka_data) as address:
         topic = {"name": "unknown", "num_partitions": 1, "replication_factor": 1}
         created = call(address, "CreateTopics", 7, {"topics": [topic], "timeout": 9000})
         assert created["topics"][0]["error_code"] == "none"
-    (stray,) = data.glob("unknown-0.*-stray")
+    (stray,) = kafka_data.glob("unknown-0.*-stray")
     assert (stray / f"{0:020}.log").read_bytes() == b"unknown"
 
 
@@ -340,7 +345,7 @@ def test_folders_and_files_without_segments_are_not_partitions(tmp_path: Path) -
     assert (tmp_path / "dump-0").exists()
 
 
-def test_partitions_with_different_topic_ids_are_rejected(data: Path) -> None:
-    shutil.copy(data / "prices-0" / "partition.metadata", data / "orders-1")
-    with pytest.raises(Exception, match="belong to different topics"), serving(data):
+def test_partitions_with_different_topic_ids_are_rejected(kafka_data: Path) -> None:
+    shutil.copy(kafka_data / "prices-0" / "partition.metadata", kafka_data / "orders-1")
+    with pytest.raises(Exception, match="belong to different topics"), serving(kafka_data):
         pass

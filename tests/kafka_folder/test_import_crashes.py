@@ -43,15 +43,15 @@ def start(files: FaultyFiles) -> list[RegistryRecord]:
     return list(read_registry(journal))
 
 
-def test_interrupted_import_is_completed_by_the_next_start(data: Path) -> None:
-    files = disk_with(data)
+def test_interrupted_import_is_completed_by_the_next_start(kafka_data: Path) -> None:
+    files = disk_with(kafka_data)
     before = {path: bytes(content) for path, content in files.contents.items()}
     registry = start(files)
     operations = len(files.operations)
     assert operations > 5
     for operation in range(operations):
         for seed in range(3):
-            files = disk_with(data)
+            files = disk_with(kafka_data)
             files.crash_at = operation
             try:
                 start(files)

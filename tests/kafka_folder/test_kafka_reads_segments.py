@@ -115,14 +115,14 @@ def test_kafka_decodes_compacted_segments(tmp_path: Path, kafka_tool: Callable[.
 
 
 def test_kafka_decodes_records_appended_to_its_own_segments(
-    data: Path, kafka_tool: Callable[..., str]
+    kafka_data: Path, kafka_tool: Callable[..., str]
 ) -> None:
-    with serving(data) as address:
+    with serving(kafka_data) as address:
         standalone = consumer(address, "written-by-kohort")
         standalone.commit(offsets=[TopicPartition("orders", 0, 3)], asynchronous=False)
         standalone.close()
         consumer_groups.create(address, "kohort")
-    output = dump(kafka_tool, sorted(data.glob("__consumer_offsets-*/*.log")))
+    output = dump(kafka_tool, sorted(kafka_data.glob("__consumer_offsets-*/*.log")))
     assert "written-by-kohort" in output
     assert {"none", "gzip", "snappy", "lz4", "zstd"} <= set(re.findall(r"codec: (\w+)", output))
     keys = re.findall(r'key: {"type":"(\d+)","data":{"groupId":"kohort-.*}} payload: {', output)

@@ -21,9 +21,9 @@ def contents(metadata: KafkaMetadata | None) -> Any:
     return topics, metadata.producer_ids_end
 
 
-def test_snapshot_has_the_same_contents_as_the_log_before_it(data: Path) -> None:
-    folder = data / "__cluster_metadata-0"
-    with_snapshot = contents(read_metadata(data, DiskFiles()))
+def test_snapshot_has_the_same_contents_as_the_log_before_it(kafka_data: Path) -> None:
+    folder = kafka_data / "__cluster_metadata-0"
+    with_snapshot = contents(read_metadata(kafka_data, DiskFiles()))
     topics, producer_ids_end = with_snapshot
     assert set(topics) == {
         "__consumer_offsets",
@@ -39,7 +39,7 @@ def test_snapshot_has_the_same_contents_as_the_log_before_it(data: Path) -> None
     assert len(snapshots) > 1
     for snapshot in snapshots[::-1]:
         snapshot.unlink()
-        assert contents(read_metadata(data, DiskFiles())) == with_snapshot
+        assert contents(read_metadata(kafka_data, DiskFiles())) == with_snapshot
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,21 @@ def test_folder_without_metadata_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["no folder", "the snapshot", "its records"])
 def test_without_valid_metadata_only_the_configurations_are_lost(
-    data: Path, recorded: dict[str, Any], caplog: pytest.LogCaptureFixture, damage: str
+    kafka_data: Path, kafka_responses: dict[str, Any], caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
-    folder = data / "__cluster_metadata-0"
+    folder = kafka_data / "__cluster_metadata-0"
     snapshot = max(folder.glob("*.checkpoint"))
     content = snapshot.read_bytes()
     snapshot.write_bytes(content[:100] if damage == "the snapshot" else content[:-9] + bytes(9))
     if damage == "no folder":
         shutil.rmtree(folder)
-    with caplog.at_level(logging.WARNING, logger="kohort"), serving(data) as address:
+    with caplog.at_level(logging.WARNING, logger="kohort"), serving(kafka_data) as address:
         plain = group_state(address, ["plain"])["committed"]["plain"]
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
         # Without a known retention no records are deleted.
         assert configs_of(address, "orders") == {"retention.ms": "-1", "retention.bytes": "-1"}
         assert configs_of(address, "__consumer_offsets")["cleanup.policy"] == "compact"
-    assert plain == recorded["committed"]["plain"]
+    assert plain == kafka_responses["committed"]["plain"]
     assert {topic["name"] for topic in topics} >= {"orders", "prices"}
     assert "Configurations, users, ACLs and quotas are not imported" in caplog.text
     assert "__share_group_state is not imported" in caplog.text

@@ -1,6 +1,5 @@
 """One Spark session per worker, as it takes seven seconds to start; logs and lakes."""
 
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,15 +43,6 @@ class OffsetsLog:
 @pytest.fixture
 def offsets_log(tmp_path: Path) -> OffsetsLog:
     return OffsetsLog(tmp_path / "data")
-
-
-@pytest.fixture
-def kafka_data(tmp_path: Path) -> Path:
-    """A copy of the data folder that was recorded from Kafka 4.3."""
-    recorded = Path(__file__).parents[1] / "kafka_folder" / "kafka-4.3.tar.gz"
-    with tarfile.open(recorded) as tar:
-        tar.extractall(tmp_path, filter="data")
-    return tmp_path / "data"
 
 
 @pytest.fixture(scope="session")
