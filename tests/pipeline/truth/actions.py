@@ -117,16 +117,11 @@ class GroupScript:
         await self._close(self._choose())
 
     async def restart(self) -> None:
-        slot = self._choose()
-        await self._close(slot)
-        await self._pause(0.2, 12)
-        self._start(slot)
+        await self._restart(self._choose(), 12)
 
     async def deploy(self) -> None:
         for slot in self._running():
-            await self._close(slot)
-            await self._pause(0.2, 8)
-            self._start(slot)
+            await self._restart(slot, 8)
             await self._pause(3, 25)
 
     async def static_restart(self) -> None:
@@ -205,14 +200,10 @@ class GroupScript:
         """Restart one process after another with a new preferred assignor."""
         new = self.chance.choice(("range", "roundrobin", "sticky"))
         if self.setting.is_cooperative or new in self.assignors:
-            return await self.scale_out()
-        self.assignors = (new, *self.assignors)
-        for slot in self._running():
-            await self._close(slot)
-            await self._pause(0.2, 8)
-            self._start(slot)
-            await self._pause(3, 25)
-        return None
+            await self.scale_out()
+        else:
+            self.assignors = (new, *self.assignors)
+            await self.deploy()
 
     async def move(self) -> None:
         """Move the coordinator to another node, which must have no effect."""
@@ -230,20 +221,13 @@ class GroupScript:
         return slot
 
     def _start(self, slot: Slot) -> None:
-        setting = self.setting
-        slot.client = Client(
-            self.world,
-            self.group_id,
-            setting.library,
-            slot.place,
-            topics=self.topics,
-            assignors=[BUILTIN[name] for name in self.assignors],
-            instance_id=slot.instance_id,
-            session_ms=setting.session_ms,
-            max_poll_ms=setting.max_poll_ms,
-            poll_ms=setting.poll_ms,
-            metadata_ms=setting.metadata_ms,
-        )
+        assignors = [BUILTIN[name] for name in self.assignors]
+        slot.client = Client(self.world, self.setting, slot.place, assignors, slot.instance_id)
+
+    async def _restart(self, slot: Slot, most_s: float) -> None:
+        await self._close(slot)
+        await self._pause(0.2, most_s)
+        self._start(slot)
 
     def _running(self) -> list[Slot]:
         return [slot for slot in self._slots if slot.client is not None]

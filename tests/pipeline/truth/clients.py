@@ -8,17 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from kohort.assignors.model import Assignor
-from kohort.coordinator.commands import (
-    Heartbeat,
-    JoinGroup,
-    SyncGroup,
-)
+from kohort.coordinator.commands import Heartbeat, JoinGroup, SyncGroup
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
 from kohort.testing.fake_members.roles import Consumer, JoinResult
 from support.coordinator import offset_commit
 from truth.oracle import Place
-from truth.world import Library, World
+from truth.world import GroupSetting, World
 
 # Java's reasons (AbstractCoordinator, ConsumerCoordinator, KafkaConsumer, KafkaAdminClient).
 JAVA_REASONS = {
@@ -45,28 +41,21 @@ _ELSEWHERE = (E.not_coordinator, E.coordinator_not_available, E.coordinator_load
 
 
 class Client:
-    """A simulated consumer. `place`: host and client id. `metadata_ms`: metadata.max.age.ms."""
+    """A simulated consumer. `place`: host and client id."""
 
     def __init__(
         self,
         world: World,
-        group_id: str,
-        library: Library,
+        setting: GroupSetting,
         place: Place,
-        *,
-        topics: Sequence[str],
         assignors: Sequence[Assignor],
-        instance_id: str | None = None,
-        session_ms: int,
-        max_poll_ms: int,
-        poll_ms: int,
-        metadata_ms: int = 300_000,
+        instance_id: str | None,
     ) -> None:
-        self.world, self.group_id, self.library, self.place = world, group_id, library, place
+        self.world, self.setting, self.place = world, setting, place
+        self.group_id, self.library = setting.group_id, setting.library
+        self.session_ms, self.max_poll_ms = setting.session_ms, setting.max_poll_ms
         self.instance_id = instance_id
-        self.session_ms, self.max_poll_ms, self.poll_ms = session_ms, max_poll_ms, poll_ms
-        self.metadata_ms = metadata_ms
-        self.role = Consumer(assignors, topics)
+        self.role = Consumer(assignors, setting.topics)
         self.member_id, self.generation = "", -1
         self.leads = False
         self.is_dead = False
@@ -82,7 +71,7 @@ class Client:
         self._assigned_counts: dict[str, int] = {}
         self._last_counts: dict[str, int] = {}
         self._commit_at_ms = self._refresh_at_ms = 0
-        self.node_id = world.broker.leader_of(group_id)
+        self.node_id = world.broker.leader_of(self.group_id)
         self.pending_request: tuple[int, int] | None = None
         """(node, ticket) of a request that waits for other members."""
         self._is_joining = False
@@ -90,7 +79,7 @@ class Client:
             world.tasks.start_task(self._poll()),
             world.tasks.start_task(self._heartbeat()),
         ]
-        if library.commits != "polls":
+        if self.library.commits != "polls":
             self._tasks.append(world.tasks.start_task(self._commit_in_background()))
 
     def __repr__(self) -> str:
@@ -163,7 +152,7 @@ class Client:
             for place in self.role.owned:
                 self._positions[place] = self.world.end(place)
             slow_ms, busy, member_id = self.slow_ms, self.slow_ms > 0, self.member_id
-            await self.world.tasks.sleep(slow_ms if busy else self.poll_ms)
+            await self.world.tasks.sleep(slow_ms if busy else self.setting.poll_ms)
             if busy:
                 self.slow_ms = 0
                 if self.member_id == member_id:
@@ -202,7 +191,7 @@ class Client:
         now_ms = self.world.now_ms()
         if now_ms < self._refresh_at_ms:
             return
-        self._refresh_at_ms = now_ms + self.metadata_ms
+        self._refresh_at_ms = now_ms + self.setting.metadata_ms
         counted = self.world.count_partitions(self.role.topics)
         if self.library.watches_partitions == "all":
             before, self._last_counts = self._last_counts or counted, counted

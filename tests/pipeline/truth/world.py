@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
@@ -26,7 +26,10 @@ from kohort.protocol.errors import ErrorCode as E
 from kohort.topics.configs.effective import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from support.virtual_broker import Schedule, ScheduledBroker, Tasks, wait
-from truth.oracle import Oracle, Place
+from truth.oracle import Oracle
+
+if TYPE_CHECKING:
+    from truth.clients import Client
 
 # --- settings
 
@@ -254,15 +257,6 @@ DAY_MS = 24 * 60 * MINUTE_MS
 IDLE_MS = 8 * DAY_MS  # beyond offsets.retention.minutes
 
 
-class Requester(Protocol):
-    """A client, as the world's network sees it."""
-
-    place: Place
-    node_id: int
-    is_dead: bool
-    pending_request: tuple[int, int] | None
-
-
 class World:
     """`with World(seed, folder) as world: run_world(world)` (actions.py)"""
 
@@ -340,7 +334,7 @@ class World:
 
     # --- the network
 
-    async def request(self, client: Requester, command: Any, why: Cause | None) -> Any:
+    async def request(self, client: "Client", command: Any, why: Cause | None) -> Any:
         """Return the result after the latency in both directions; never for a dead client."""
         await self.tasks.sleep(self._latency_ms())
         result = await wait(lambda wake: self._submit(client, command, why, wake))
@@ -357,7 +351,7 @@ class World:
 
         self.schedule.after(self._latency_ms(), arrive)
 
-    def _submit(self, client: Requester, command: Any, why: Cause | None, wake: Any) -> None:
+    def _submit(self, client: "Client", command: Any, why: Cause | None, wake: Any) -> None:
         if client.is_dead:
             return
 
@@ -375,7 +369,7 @@ class World:
         else:
             self.broker.submit(client.node_id, command, respond)
 
-    def _join(self, client: Requester, command: JoinGroup, why: Cause | None, respond: Any) -> None:
+    def _join(self, client: "Client", command: JoinGroup, why: Cause | None, respond: Any) -> None:
         oracle, group = self.oracle(command.group_id), self.broker.group(command.group_id)
         causes = {why} if why is not None else set()
         if why is Cause.METADATA_CHANGED:  # for followers; a leader's rejoin has its own cause
