@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from ...log.segment import FileSlice
 from ...log.tasks import CooperativeTask, Step
-from ...printable import printable
+from ...printable import printable, shortened
 from ...protocol.apis import API_VERSIONS, BY_KEY, SASL_AUTHENTICATE, Api, Profile
 from ...protocol.budgets import FIRST_STEPS_MAX
 from ...protocol.decoder import Decoder, FieldLocator
@@ -397,7 +397,8 @@ def _encode_each(
             frames.append(encode(message, correlation_id))
         except ResponseTooLarge:
             raise
-        except EncodeError:
+        except EncodeError as error:
+            _log.warning("Responding with UNKNOWN_SERVER_ERROR: %s", shortened(str(error)))
             frames.append(encode(_failed_response(message), correlation_id))
     return frames[0] if len(frames) == 1 else b"".join(frames)
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from kohort.protocol.errors import ErrorCode
 from support.broker import NOW_MS, BrokerHarness
 from support.log import NewRecord, build
 
@@ -76,3 +77,13 @@ def test_an_unreadable_log_is_a_storage_error(broker: BrokerHarness) -> None:
     again = broker.restart()
     again.files.fail("open")
     assert producers(again).error_code == 56
+
+
+def test_a_response_with_too_long_a_message_is_an_error_and_is_logged(
+    broker: BrokerHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = producers(broker, "x" * 32_760)
+    assert (found.error_code, found.error_message) == (ErrorCode.unknown_server_error, None)
+    assert (
+        "Responding with UNKNOWN_SERVER_ERROR: DescribeProducersResponse v0 cannot" in caplog.text
+    )
