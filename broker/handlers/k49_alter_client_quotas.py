@@ -33,7 +33,7 @@ from .common import ERROR_MESSAGES, respond_when_durable
 LARGEST = {"LONG": float(LONG_MAX), "INT": float(INT_MAX)}
 # The order of an entity's names in a response, as in Kafka.
 TYPES = (CLIENT_ID, USER, IP)
-# The largest rounding error with which a float still counts as a whole number.
+# A float counts as a whole number if it is at most this much larger.
 EPSILON = 1e-6
 
 
@@ -148,6 +148,6 @@ def _invalid(keys: Mapping[str, str], key: str, value: float) -> str:
         article = "an" if kind == "INT" else "a"
         return f"Proposed value for {key} is too large for {article} {kind}."
     # Kafka accepts NaN, which never throttles.
-    if not math.isnan(value) and abs(math.floor(value + EPSILON) - value) > EPSILON:
+    if not math.isnan(value) and value - math.floor(value) > EPSILON:
         return f"{key} cannot be a fractional value."
     return ""

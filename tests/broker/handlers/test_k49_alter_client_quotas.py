@@ -46,6 +46,7 @@ def described(broker: BrokerHarness, *components: Any, strict: bool = False) -> 
     ("entity", "ops", "message"),
     [
         (ALICE, {RATE: 0.0}, "Quota producer_byte_rate must be greater than 0"),
+        (ALICE, {RATE: 9.9999999}, "producer_byte_rate cannot be a fractional value."),
         (
             {"ip": "no such host"},
             {"connection_creation_rate": 5.0},
