@@ -158,6 +158,8 @@ def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -
 def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
     responses = []
     for key in sorted(TOPIC_KEYS):
+        if TOPIC_KEYS[key].internal and key not in planned.overrides:
+            continue
         text = format_value(configs.value(key, planned.overrides))
         synonyms = configs.synonyms(key, planned.overrides)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT

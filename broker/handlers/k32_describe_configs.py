@@ -167,7 +167,7 @@ def _of_topic(node: Node, resource: Any) -> Iterator[Described]:
     topic = node.view.get(name)
     if topic is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
-    for key in _requested(resource, TOPIC_KEYS):
+    for key in _requested(resource, TOPIC_KEYS, topic.overrides.__contains__):
         value = format_value(node.configs.value(key, topic.overrides))
         yield TOPIC_KEYS[key], value, node.configs.synonyms(key, topic.overrides)
 

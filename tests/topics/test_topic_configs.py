@@ -52,7 +52,8 @@ def configs(**broker: str) -> Configs:
 
 
 def test_all_keys_of_kafka_are_declared() -> None:
-    assert sorted(TOPIC_KEYS) == [row[0] for row in ROWS]
+    names = [name for name, key in TOPIC_KEYS.items() if not key.internal]
+    assert sorted(names) == [row[0] for row in ROWS]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
@@ -155,6 +156,13 @@ def test_violated_rules_are_reported_with_kafkas_messages(
 def test_lists_of_throttled_replicas_may_have_empty_items(text: str) -> None:
     overrides: dict[str, str | None] = {"leader.replication.throttled.replicas": text}
     assert validate_overrides(configs(), overrides) == overrides
+
+
+def test_lists_of_throttled_replicas_may_have_duplicates() -> None:
+    key = TOPIC_KEYS["leader.replication.throttled.replicas"]
+    assert key.parse("1:1,1:1") == ("1:1", "1:1")
+    with pytest.raises(InvalidConfigValue, match=r"Invalid value \[\*, \*\] for"):
+        key.parse("*,*")
 
 
 def test_valid_overrides_are_stored_as_they_were_sent() -> None:

@@ -137,7 +137,8 @@ class ConfigKey:
     """A configuration key. A `nullable` key may be unset. A `read_only` key cannot change while the
     broker runs. `no_effect` is the reason why a key that is accepted and validated has no effect.
     An `at_startup` key can change in Kafka, but kohort reads it only when it starts.
-    DescribeConfigs does not return an `internal` key."""
+    DescribeConfigs returns an `internal` key only if it is set. A list of `repeats` may contain an
+    item twice."""
 
     name: str
     type: ConfigType
@@ -149,6 +150,7 @@ class ConfigKey:
     no_effect: str = ""
     internal: bool = False
     at_startup: bool = False
+    repeats: bool = False
 
     def parse(self, text: str) -> Value:
         """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""
@@ -173,8 +175,9 @@ class ConfigKey:
             return trimmed.lower() == "true"
         if self.type is ConfigType.LIST:
             items = split_list(trimmed) if trimmed else ()
-            # Kafka removes duplicates from the lists that it validates.
-            return items if self.validator is None else tuple(dict.fromkeys(items))
+            # Kafka removes duplicates from most of the lists that it validates.
+            keeps = self.repeats or self.validator is None
+            return items if keeps else tuple(dict.fromkeys(items))
         number = f"Not a number of type {self.type.name}"
         if self.type is ConfigType.DOUBLE:
             if (decimal := parse_decimal(trimmed)) is None:

@@ -16,7 +16,7 @@ from .config_def import (
     format_value,
 )
 from .group_configs import BOUNDS_OF_BROKER_KEYS, GROUP_KEYS, GroupBound, broker_synonym, limits
-from .topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
+from .topic_keys import BROKER_SYNONYMS, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS
 
 _log = logging.getLogger("kohort.topics")
 
@@ -262,6 +262,8 @@ class Configs:
         values: dict[str, Any] = {
             field: self.value(field.replace("_", "."), overrides) for field in TopicSettings._fields
         }
+        if INTERNAL_SEGMENT_BYTES in overrides:
+            values["segment_bytes"] = self.value(INTERNAL_SEGMENT_BYTES, overrides)
         return TopicSettings(**values)
 
     # --- groups

@@ -20,6 +20,7 @@ from .config_def import (
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
+INTERNAL_SEGMENT_BYTES: Final = "internal.segment.bytes"
 
 
 def gzip_level(name: str, value: Value) -> None:
@@ -55,8 +56,9 @@ def _text(name: str, default: str, check: Validator, doc: str) -> ConfigKey:
     return ConfigKey(name, ConfigType.STRING, default, check, doc)
 
 
-def _list(name: str, default: tuple[str, ...], check: Validator, doc: str) -> ConfigKey:
-    return ConfigKey(name, ConfigType.LIST, default, check, doc)
+def _throttled(name: str) -> ConfigKey:
+    kind, check = ConfigType.LIST, _throttled_replicas
+    return ConfigKey(name, kind, (), check, _ONE_REPLICA, repeats=True)
 
 
 _NO_TIERS: Final = "Accepted without effect, because there is no tiered storage."
@@ -117,8 +119,9 @@ TOPIC_KEYS: Final = config_def(
             between(0, 1),
             "Share of uncompacted bytes above which a log is compacted.",
         ),
-        _list(
+        ConfigKey(
             "cleanup.policy",
+            ConfigType.LIST,
             ("delete",),
             list_of("compact", "delete"),
             "Whether old segments are deleted, records are compacted by key, or both.",
@@ -157,13 +160,21 @@ TOPIC_KEYS: Final = config_def(
             at_least(0),
             "How far a producer's timestamp may be ahead of the broker's clock.",
         ),
-        _list("leader.replication.throttled.replicas", (), _throttled_replicas, _ONE_REPLICA),
-        _list("follower.replication.throttled.replicas", (), _throttled_replicas, _ONE_REPLICA),
+        _throttled("leader.replication.throttled.replicas"),
+        _throttled("follower.replication.throttled.replicas"),
         _bool("remote.storage.enable", False, "Must be false, because there is no tiered storage."),
         _long("local.retention.ms", -2, at_least(-2), _NO_TIERS),
         _long("local.retention.bytes", -2, at_least(-2), _NO_TIERS),
         _bool("remote.log.copy.disable", False, _NO_TIERS),
         _bool("remote.log.delete.on.disable", False, _NO_TIERS),
+        ConfigKey(
+            INTERNAL_SEGMENT_BYTES,
+            ConfigType.INT,
+            None,
+            doc="Replaces `segment.bytes`, without a minimum.",
+            nullable=True,
+            internal=True,
+        ),
     )
 )
 

@@ -30,6 +30,15 @@ def test_a_topic_has_every_key_of_kafka(broker: BrokerHarness, version: int) -> 
     assert configs_by_name(result)["retention.ms"].value == "77"
 
 
+def test_an_internal_key_of_a_topic_is_described_if_it_is_set(broker: BrokerHarness) -> None:
+    broker.create_topic("small", internal_segment_bytes="100")
+    configs = configs_by_name(describe_configs(broker, TOPIC, "small"))
+    assert len(configs) == 34
+    key = configs["internal.segment.bytes"]
+    assert (key.value, key.config_source) == ("100", 1)
+    assert configs["segment.bytes"].value == "1073741824"
+
+
 def test_synonyms_are_listed_from_highest_to_lowest_precedence(broker: BrokerHarness) -> None:
     configs = configs_by_name(describe_configs(broker, TOPIC, "orders"))
     result = {
