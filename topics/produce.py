@@ -51,6 +51,7 @@ LENGTH_MIN: Final = 14  # of a batch without its offset and length, in any versi
 # ProduceRequest.validateRecords).
 WITHOUT_START_OFFSET: Final = (
     ErrorCode.message_too_large,
+    ErrorCode.record_list_too_large,
     ErrorCode.corrupt_message,
     ErrorCode.transactional_id_authorization_failed,
     ErrorCode.invalid_producer_id_mapping,
@@ -241,6 +242,13 @@ def _validate(
         raise AppendError(ErrorCode.corrupt_message, str(error)) from error
     except InvalidRecord as error:
         raise AppendError(ErrorCode.invalid_record, str(error)) from error
+    if len(batch) > partition.settings.segment_bytes:
+        raise AppendError(
+            ErrorCode.record_list_too_large,
+            f"Message batch size is {len(batch)} bytes in append to partition {partition.name}, "
+            f"which exceeds the maximum configured segment size of "
+            f"{partition.settings.segment_bytes}.",
+        )
 
 
 def _validate_records(

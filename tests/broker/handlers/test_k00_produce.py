@@ -157,6 +157,14 @@ def test_a_batch_above_max_message_bytes_is_rejected(broker: BrokerHarness) -> N
     assert broker.produce("small", batch(b"x")).error_code is ErrorCode.none
 
 
+def test_a_batch_that_is_larger_than_a_segment_is_rejected(broker: BrokerHarness) -> None:
+    broker.create_topic("small", internal_segment_bytes="100")
+    response = broker.produce("small", batch(b"x" * 100))
+    assert response.error_code is ErrorCode.record_list_too_large
+    assert response.log_start_offset == -1
+    assert broker.produce("small", batch(b"x")).error_code is ErrorCode.none
+
+
 def test_the_base_offset_of_a_batch_is_validated_before_its_size(broker: BrokerHarness) -> None:
     broker.create_topic("small", max_message_bytes="100")
     response = broker.produce("small", with_header(batch(b"x" * 100), base_offset=5))
