@@ -117,6 +117,8 @@ class UnsecuredTokens:
             raise InvalidToken(
                 "the token's algorithm is not 'none', but this listener verifies no signatures"
             )
+        claims = {name: _as_in_kafka(value) for name, value in claims.items()}
+        user = _user(claims, self.principal_claim)
         issued_ms = _time_ms(claims, "iat")
         if issued_ms is not None and issued_ms > now_ms + self.skew_ms:
             raise InvalidToken("the token was issued in the future")
@@ -128,7 +130,7 @@ class UnsecuredTokens:
         scope = _scope(claims.get(self.scope_claim))
         if not scope.issuperset(self.required_scope):
             raise InvalidToken("the token lacks a scope", self.required_scope)
-        return Identity(_user(claims, self.principal_claim), expires_ms)
+        return Identity(user, expires_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,21 @@ def _parse_part(part: str) -> Mapping[str, Any]:
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")
     return parsed
+
+
+def _as_in_kafka(value: Any) -> Any:
+    """Convert a claim (upstream: OAuthBearerUnsecuredJws.convert). All values except numbers become
+    text: null is the user `null`."""
+    if isinstance(value, list):
+        return [_text(each) for each in value]
+    return _text(value) if isinstance(value, bool) or not isinstance(value, int | float) else value
+
+
+def _text(value: Any) -> str:
+    """Like Jackson's JsonNode.asText."""
+    if isinstance(value, str):
+        return value
+    return "" if isinstance(value, list | dict) else json.dumps(value)
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:

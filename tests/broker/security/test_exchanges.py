@@ -203,6 +203,13 @@ def test_an_unsecured_token_gives_name_and_expiration(claims: dict[str, Any]) ->
     assert exchange.identity == Identity("alice", (NOW + 100) * 1000)
 
 
+@pytest.mark.parametrize(("user", "shown"), [(None, "null"), (True, "true")])
+def test_values_in_an_unsecured_token_become_text_as_in_kafka(user: Any, shown: str) -> None:
+    validator = UnsecuredTokens(required_scope=("7", "null"))
+    token = unsecured_token({**CLAIMS, "sub": user, "scope": [7, None, {}]})
+    assert validator.validate(token, NOW * 1000).user == shown
+
+
 @pytest.mark.parametrize(
     "token",
     [
@@ -216,6 +223,9 @@ def test_an_unsecured_token_gives_name_and_expiration(claims: dict[str, Any]) ->
         unsecured_token({**CLAIMS, "exp": 10**400}),
         unsecured_token({**CLAIMS, "sub": ""}),
         unsecured_token({**CLAIMS, "sub": 7}),
+        unsecured_token({**CLAIMS, "sub": {}}),
+        unsecured_token({**CLAIMS, "sub": ["alice"], "scope": "other"}),
+        unsecured_token({**CLAIMS, "iat": None}),
         unsecured_token({**CLAIMS, "scope": 7}),
         unsecured_token(without("sub")),
         unsecured_token(without("exp")),
