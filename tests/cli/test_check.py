@@ -353,7 +353,7 @@ def test_a_broker_that_it_starts_is_killed_and_started_again(
     serve += " -o group.initial.rebalance.delay.ms=0 -o group.min.session.timeout.ms=1000"
     serve = f"sh -c 'echo serve; exec {serve} >>{log} 2>&1'"
     flags = ("--bootstrap-server", f"127.0.0.1:{port}", "--command", serve, "--format", "json")
-    assert main(["check", *flags, *SHORT, "--seconds", "100"]) == 0
+    assert main(["check", *flags, *SHORT, "--seconds", "3600"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     report = json.loads(printed.out)
