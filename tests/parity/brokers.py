@@ -122,6 +122,14 @@ async def play_on_kohort(
         return await play(scenario, broker, scenario.name)
 
 
+async def prepared(broker: RemoteBroker, without: Container[int] = ()) -> RemoteBroker:
+    """Return the broker with its versions, but `without` these APIs, and with its topics."""
+    await broker.inspect()
+    broker.versions = {key: each for key, each in broker.versions.items() if key not in without}
+    await broker.prepare()
+    return broker
+
+
 @contextlib.asynccontextmanager
 async def kafka_broker(
     jars: Path, folder: Path, settings: Mapping[str, str]
@@ -137,7 +145,4 @@ async def kafka_broker(
         address = await asyncio.to_thread(stack.enter_context, running)
         host, _, port = address.rpartition(":")
         sasl = (host, kafka.sasl_port) if users else None
-        broker = RemoteBroker(host, int(port), users=sasl)
-        await broker.inspect()
-        await broker.prepare()
-        yield broker
+        yield await prepared(RemoteBroker(host, int(port), users=sasl))

@@ -30,7 +30,7 @@ from support.broker_process import start_broker
 from support.java import fetched_jars
 from support.kafka_process import free_ports
 
-from .brokers import kafka_broker
+from .brokers import kafka_broker, prepared
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "conformance.md"
@@ -78,10 +78,7 @@ async def kohort_serve(name: str, folder: Path) -> AsyncIterator[RemoteBroker]:
     listener = () if is_authorized else ("--port", str(port))
     with start_broker(folder, *where, *listener):
         users = ("127.0.0.1", sasl_port) if is_authorized else None
-        broker = RemoteBroker("127.0.0.1", port, users=users)
-        await broker.inspect()
-        await broker.prepare()
-        yield broker
+        yield await prepared(RemoteBroker("127.0.0.1", port, users=users))
 
 
 @contextlib.asynccontextmanager
@@ -95,10 +92,7 @@ async def kfake(_name: str, folder: Path) -> AsyncIterator[RemoteBroker]:
         stack.callback(process.kill)
         assert process.stdout is not None
         port = process.stdout.readline().rpartition(":")[2]
-        broker = RemoteBroker("127.0.0.1", int(port))
-        await broker.inspect()
-        await broker.prepare()
-        yield broker
+        yield await prepared(RemoteBroker("127.0.0.1", int(port)))
 
 
 @contextlib.asynccontextmanager
@@ -106,14 +100,10 @@ async def mock_cluster(_name: str, _folder: Path) -> AsyncIterator[RemoteBroker]
     settings = {"bootstrap.servers": "127.0.0.1:1", "test.mock.num.brokers": 1, "log_level": 0}
     producer = confluent_kafka.Producer(settings)  # the cluster ends with it
     (node,) = producer.list_topics(timeout=10).brokers.values()
-    broker = RemoteBroker(node.host, node.port)
-    await broker.inspect()
     # Some of these requests fail an assertion of the mock cluster, which ends this process, and
     # JoinGroup v6, the newest version that it lists, closes the connection.
-    for key in (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT):
-        broker.versions.pop(key, None)
-    await broker.prepare()
-    yield broker
+    without = (JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT)
+    yield await prepared(RemoteBroker(node.host, node.port), without)
 
 
 SUBJECTS = {
@@ -162,20 +152,17 @@ def table(results: Mapping[str, Mapping[str, Sequence[Result]]]) -> str:
         for key, runs in results.items()
     }
     counts = {key: count_by_area(each) for key, each in counted.items()}
-    rows = [
-        f"| area | {' | '.join(SUBJECTS[key].title for key in results)} |",
-        "|---|" + "---|" * len(results),
-    ]
+    rows = [["area", *(SUBJECTS[key].title for key in results)], ["---"] * (len(results) + 1)]
     for area in dict.fromkeys(area for each in counts.values() for area in each):
-        rows.append(f"| {area} | {' | '.join(_cell(each[area]) for each in counts.values())} |")
+        rows.append([area, *(_cell(each[area]) for each in counts.values())])
     totals = [sum(each.values(), Counter[Outcome]()) for each in counts.values()]
-    rows.append(f"| **all** | {' | '.join(map(_cell, totals))} |")
+    rows.append(["**all**", *map(_cell, totals)])
     defaults = [
         _cell(Counter(each.outcome for each in runs[DEFAULT])) if DEFAULT in runs else ""
         for runs in results.values()
     ]
-    rows.append(f"| **all, {DEFAULT}** | {' | '.join(defaults)} |")
-    return "\n".join(rows)
+    rows.append([f"**all, {DEFAULT}**", *defaults])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def _cell(count: Mapping[Outcome, int]) -> str:
