@@ -463,27 +463,12 @@ class CoordinatorHarness:
     def commit(
         self,
         *entries: tuple[str, int, int],
-        member_id: str = "",
-        generation: int = -1,
-        instance: str | None = None,
         group_id: str = GROUP,
         metadata: str | None = "",
-        retention_ms: int | None = None,
-        supports_member_epochs: bool = False,
+        **values: Any,
     ) -> Any:
         offsets = entries or (("t", 0, 1),)
-        done = self.call(
-            offset_commit(
-                group_id,
-                offsets,
-                generation=generation,
-                member_id=member_id,
-                instance=instance,
-                metadata=metadata,
-                retention_ms=retention_ms,
-                supports_member_epochs=supports_member_epochs,
-            )
-        )
+        done = self.call(offset_commit(group_id, offsets, metadata=metadata, **values))
         assert len(done.errors) == len(offsets)
         return done.errors[0] if len(offsets) == 1 else done.errors
 
