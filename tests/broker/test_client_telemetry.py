@@ -8,13 +8,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kohort.broker import client_telemetry
 from kohort.broker.client_telemetry import EXPIRY_MS_MIN
+from kohort.conformance.wire import AsyncClient
 from kohort.protocol.budgets import REGEX_BYTES_MAX
 from kohort.topics.configs.client_metrics import validate_subscription
 from kohort.topics.configs.config_def import InvalidConfigValue
 from kohort.topics.registry_log import ClientMetricsRecord
 from support.broker import BrokerHarness
 from support.runtime import running_broker
-from support.wire import AsyncClient
 
 A, B, C, D = (UUID(int=number) for number in range(11, 15))
 INTERVAL_MS = 300_000

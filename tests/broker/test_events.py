@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kohort.conformance.wire import AsyncClient
 from kohort.coordinator.outcome import EventType
 from kohort.log.group_commit import Durability
 from kohort.offsets.causes import Cause
 from support.runtime import running_broker
-from support.wire import AsyncClient
 
 DOCS = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
 GROUP = "orders"

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kohort.broker.handlers.k09_offset_fetch import KEPT_RESPONSE_BYTES_MAX
 from kohort.broker.network.request import PIPELINED_MAX, Interceptor, RequestContext, Route, Routes
 from kohort.broker.network.request_cache import CACHE_BYTES_MAX, CachedRequest, RequestCache
+from kohort.conformance.wire import encode_frame, request_of
 from kohort.offsets.record_codec import decode_commit_value
 from kohort.protocol.apis import BY_KEY
 from kohort.protocol.framing import decode_request_header
@@ -26,7 +27,6 @@ from kohort.topics.names import OFFSETS_TOPIC
 from support.broker import NOW_MS, OFFSETS_PARTITIONS, BrokerHarness
 from support.connection import Transport, new_connection
 from support.kio_messages import messages
-from support.wire import encode_frame, request_of
 
 CACHED = [
     (api.key, version)

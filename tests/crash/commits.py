@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kohort.conformance.wire import decode_frame, message_type, plain
 from support.broker_process import TIMEOUT_SECONDS, BrokerProcess
-from support.wire import Client, decode_frame, message_type, plain
+from support.wire import Client
 
 IN_FLIGHT = 16
 RESPONSE = message_type("OffsetCommit", 8, "Response")

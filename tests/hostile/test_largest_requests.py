@@ -13,12 +13,11 @@ from uuid import UUID
 import pytest
 from kohort.broker.network import request as request_module
 from kohort.broker.network.request import RequestContext
-from kohort.conformance.wire import shape
+from kohort.conformance.wire import message_of, message_type, shape
 from kohort.protocol import messages
 from kohort.protocol.apis import BY_KEY
 from support.broker import BrokerHarness, PendingRequest
 from support.kio_messages import version_id
-from support.wire import message_of, message_type
 
 from .conftest import FULL
 

@@ -7,9 +7,10 @@ from random import Random
 from struct import pack
 
 import pytest
+from kohort.conformance.wire import TIMEOUT_SECONDS, Pipeline
 from support.malformed import malformed_requests, mutated
 from support.sasl import ScramClient, bearer, plain_token
-from support.wire import TIMEOUT_SECONDS, Client, Pipeline, connect
+from support.wire import Client, connect
 
 from .conftest import FULL, Target, finish
 

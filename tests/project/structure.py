@@ -166,8 +166,7 @@ async def _record_paths(package: ModuleType, root: Path, folder: Path) -> dict[s
     from importlib import import_module
 
     broker_module = import_module(f"{package.__name__}.broker.broker")
-    sys.path.insert(0, str(HERE / "tests"))
-    wire = import_module("support.wire")  # only now: it imports parts of the measured package
+    wire = import_module(f"{package.__name__}.conformance.wire")
     broker = broker_module.Broker(broker_module.BrokerConfig(), data_dir=folder, durability="fsync")
     await broker.start("127.0.0.1", 0)
     found: dict[str, PathRecorder] = {}

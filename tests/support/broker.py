@@ -17,6 +17,7 @@ from kohort.broker.network.request import RequestContext, Routes
 from kohort.broker.security.metering import metered
 from kohort.broker.security.principal import ANONYMOUS
 from kohort.broker.security.session import ClientSession
+from kohort.conformance.wire import decode_frame, message_type, request_of
 from kohort.log.group_commit import Durability
 from kohort.log.log import Log
 from kohort.log.write_ahead import WriteAheadLog
@@ -27,7 +28,6 @@ from kohort.topics.topic import Topic
 from support.log import NewRecord, build, content, sync_each
 from support.runtime import DATA, NOW_MS, ManualClock, ManualTimers, run_now
 from support.virtual_broker import LISTENER, VirtualBroker
-from support.wire import decode_frame, message_type, request_of
 
 KEYS = {api.name: api.key for api in BY_KEY.values()}
 OFFSETS_PARTITIONS = 5

@@ -1,4 +1,4 @@
-"""The blocking client of the tests, `Client`; `AsyncClient` and the codec are those of scenarios.
+"""The blocking client of the tests, with the codec of scenarios (conformance/wire.py).
 
 kio alone encodes and decodes, so a mistake in kohort's encoding cannot go unnoticed.
 """
@@ -7,32 +7,7 @@ import socket
 import ssl
 from typing import Any, Self
 
-from kohort.conformance.wire import (
-    TIMEOUT_SECONDS,
-    AsyncClient,
-    Pipeline,
-    decode_frame,
-    encode_frame,
-    message_of,
-    message_type,
-    plain,
-    request_of,
-)
-
-__all__ = [
-    "TIMEOUT_SECONDS",
-    "AsyncClient",
-    "Client",
-    "Pipeline",
-    "connect",
-    "decode_frame",
-    "encode_frame",
-    "is_refused",
-    "message_of",
-    "message_type",
-    "plain",
-    "request_of",
-]
+from kohort.conformance.wire import TIMEOUT_SECONDS, Pipeline
 
 
 def connect(addresses: str) -> socket.socket:

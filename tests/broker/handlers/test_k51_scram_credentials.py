@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from kohort.conformance.wire import plain
 from support.broker import BrokerHarness
 from support.sasl import upsertion
-from support.wire import plain
 
 SHA_256, SHA_512 = 1, 2
 DUPLICATE = ("duplicate_resource", "A user credential cannot be altered twice in the same request")

@@ -8,6 +8,7 @@ import pytest
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.broker.security.authorizer import Denial
 from kohort.broker.security.principal import INTERNAL, user
+from kohort.conformance.wire import plain
 from kohort.protocol.apis import APIS
 from kohort.protocol.budgets import FIRST_STEPS_MAX
 from kohort.topics.acls import (
@@ -21,7 +22,6 @@ from kohort.topics.acls import (
 )
 from support.broker import BrokerHarness, batch
 from support.runtime import NOW_MS
-from support.wire import plain
 
 AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}
 TOPIC_ID = UUID(int=1 + (NOW_MS << 64))  # of the first topic

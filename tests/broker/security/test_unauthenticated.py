@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.network.request import RequestContext, Route
+from kohort.conformance.wire import encode_frame, request_of
 from kohort.protocol.apis import BY_KEY
 from support.broker import BrokerHarness
 from support.connection import Transport, new_connection
 from support.sasl import ScramClient, bearer, plain_token
-from support.wire import encode_frame, request_of
 
 LISTENER = Listener("SASL_PLAINTEXT", "broker.test", 9092, SecurityProtocol.SASL_PLAINTEXT)
 CONFIG = {
