@@ -170,13 +170,25 @@ def _respond(
     context: RequestContext,
     result: CommitResult,
 ) -> None:
-    decided: dict[str, list[PartitionResponse]] = {}
-    for entry, error in zip(entries, result.errors, strict=True):
+    errors = iter(result.errors)
+
+    def decided(index: int) -> PartitionResponse:
+        error = next(errors)
         if error is ErrorCode.coordinator_load_in_progress and context.version < 2:
             error = ErrorCode.coordinator_not_available
-        decided.setdefault(entry.topic, []).append(PartitionResponse(entry.partition, error))
-    topics = [TopicResponse(name, partitions) for name, partitions in decided.items()]
-    context.respond(TxnOffsetCommitResponse(merge_topics(rejected, topics)))
+        return PartitionResponse(index, error)
+
+    if rejected:
+        committed = [TopicResponse(each.topic, [decided(each.partition)]) for each in entries]
+        context.respond(TxnOffsetCommitResponse(merge_topics(rejected, committed)))
+        return
+    # As in Kafka, a topic that is requested twice is returned twice.
+    topics = [
+        TopicResponse(topic.name, [decided(each.partition_index) for each in topic.partitions])
+        for topic in context.request.topics
+        if topic.partitions
+    ]
+    context.respond(TxnOffsetCommitResponse(topics))
 
 
 def _respond_to_all(context: RequestContext, error: ErrorCode) -> None:

@@ -76,6 +76,29 @@ async def offsets_of_unknown_topics(s: Script) -> None:
     await fetch(s)
 
 
+@transactional("TxnOffsetCommit: topics that are requested twice, with and without an error")
+async def transactional_offsets_of_repeated_topics(s: Script) -> None:
+    p = await s.producer().initialized()
+    await p.add_offsets()
+    orders, payments, missing = (
+        topic
+        for name in ("orders", "payments", "unknown")
+        for topic in s.commit_topics(5, [(name, 0, "")])
+    )
+    for topics in ((orders, payments, orders), (orders, orders), (orders, missing, orders)):
+        for producer_id in (p.id, UNKNOWN_ID):
+            values = {
+                "transactional_id": p.transactional_id,
+                "group_id": s.group,
+                "producer_id": producer_id,
+                "producer_epoch": p.epoch,
+                "topics": topics,
+            }
+            for version in (2, 4):
+                await s.send("TxnOffsetCommit", version, values)
+    await p.commit(4)
+
+
 @transactional("TxnOffsetCommit: too large metadata, negative offsets")
 async def invalid_transactional_offsets(s: Script) -> None:
     p = await s.producer().initialized()
