@@ -116,6 +116,11 @@ class BrokerConfig(Mapping[str, Value]):
         setting = self._of_listeners.get(listener.prefix + key)
         return None if setting is None else setting.value
 
+    @property
+    def of_listeners(self) -> Mapping[Str, Value]:
+        """The values that were set with the prefix of any listener, by full name."""
+        return {name: setting.value for name, setting in self._of_listeners.items()}
+
     # --- values by key
 
     def __getitem__(self, key: Str) -> Value:

@@ -95,7 +95,7 @@ def _of_broker(node: Node, resource: Any) -> Iterator[Described]:
         value = format_value(configs.effective(synonyms[0])) if synonyms else None
         yield _as_in_kafka(keys[key]), value, synonyms
     own, every = configs.dynamic.get(str(node.node_id), {}), configs.every_broker
-    for key in _others(resource, keys, {**own, **every}):
+    for key in _others(resource, keys, {**own, **every, **node.config.of_listeners}):
         yield _other(node, key)
 
 
@@ -140,8 +140,7 @@ def _as_in_kafka(key: ConfigKey) -> ConfigKey:
 
 
 def _others(resource: Any, keys: ConfigDef, stored: Iterable[str]) -> list[str]:
-    """Return the keys that clients have set for a single listener, or that do not exist in
-    Kafka."""
+    """Return the keys that are set for a single listener, or that do not exist in Kafka."""
     requested = frozenset(resource.configuration_keys or ())
     return [key for key in stored if key not in keys and (not requested or key in requested)]
 
@@ -153,6 +152,8 @@ def _other(
     configs, base = node.configs, key_of(node.config.config_def, name)
     key = ConfigKey(name, ConfigType.UNKNOWN, None, read_only=True)
     found = [ConfigSynonym(name, text, source) for text, source in configs.dynamic_texts(name)]
+    if name in (static := node.config.of_listeners):
+        found.append(ConfigSynonym(name, static[name], ConfigSource.STATIC_BROKER))
     if base is not None:
         key = replace(base, name=name, read_only=True)
         found += configs.broker_synonyms(base.name)

@@ -124,6 +124,18 @@ def test_the_broker_describes_its_own_keys(broker: BrokerHarness) -> None:
     assert (everywhere.name, everywhere.value) == ("min.insync.replicas", "1")
 
 
+def test_the_broker_describes_keys_of_a_single_listener() -> None:
+    jaas = "listener.name.client.plain.sasl.jaas.config"
+    reauth = "listener.name.client.plain.connections.max.reauth.ms"
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule required user_a=b;"
+    broker = BrokerHarness({jaas: login, reauth: "2000"})
+    configs = configs_by_name(describe_configs(broker, BROKER, "1"))
+    assert (configs[jaas].value, configs[jaas].is_sensitive) == (None, True)
+    assert (configs[reauth].value, configs[reauth].read_only) == ("2000", True)
+    synonyms = [(each.name, each.value, each.source) for each in configs[reauth].synonyms]
+    assert synonyms == [(reauth, "2000", 4), ("connections.max.reauth.ms", "0", 5)]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "error", "message"),
     [
