@@ -222,7 +222,7 @@ class _Fetch:
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
         # Since v11, consumers may read from followers (KIP-392; upstream: FetchParams).
         is_old_consumer = self.replica_id == CONSUMER_REPLICA_ID and context.version < 11
-        key: Any = None
+        key: Any = ...  # unlike any topic; the topic id zero is None
         topic: Topic | None = None
         is_denied = False
         requests = []

@@ -66,6 +66,9 @@ ROWS = (
     row("Fetch", 12, ("CLUSTER_ACTION", CLUSTER), error="topic_authorization_failed",
         replica_id=1, max_wait=0, max_bytes=1, session_epoch=-1, topics=[
         {"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 1}]}]),
+    row("Fetch", 13, ("CLUSTER_ACTION", CLUSTER), error="topic_authorization_failed",
+        replica_id=1, max_wait=0, max_bytes=1, session_epoch=-1, topics=[
+        {"topic_id": None, "partitions": [{"partition": 0, "partition_max_bytes": 1}]}]),
     row("ListOffsets", 7, ("DESCRIBE", T), replica_id=-1, topics=[
         {"name": "t", "partitions": [{**P0, "timestamp": -1}]}]),
     row("Metadata", 9, ("DESCRIBE", T), topics=[{"name": "t"}]),
