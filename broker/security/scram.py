@@ -24,7 +24,9 @@ BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)
 EXTENSIONS: Final = rf"(?:,[A-Za-z]++={VALUE})*+"
 CLIENT_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authorization_id>{NAME}))?,"
-    rf"(?P<bare>(?:m={VALUE},)?n=(?P<name>{NAME}),r=(?P<nonce>{NONCE})(?P<extensions>{EXTENSIONS}))"
+    # Kafka does not sign the reserved m=, unlike the RFC.
+    rf"(?:m={VALUE},)?"
+    rf"(?P<bare>n=(?P<name>{NAME}),r=(?P<nonce>{NONCE})(?P<extensions>{EXTENSIONS}))"
 )
 CLIENT_FINAL: Final = re.compile(
     # Kafka does not sign extensions here, unlike the RFC.

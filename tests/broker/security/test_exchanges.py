@@ -149,6 +149,12 @@ def test_scram_rejects_a_first_message_without_telling_the_reason(first: bytes) 
         scram().evaluate(first)
 
 
+def test_the_reserved_attribute_is_not_signed() -> None:
+    exchange, client = scram(), ScramClient("alice", "pencil")
+    first = exchange.evaluate(client.first().replace(b"n,,", b"n,,m=x,"))
+    assert exchange.evaluate(client.final(first)) == client.signature
+
+
 def test_scram_rejects_another_authorization_id() -> None:
     with pytest.raises(AuthenticationFailed, match="different from username"):
         scram().evaluate(b"n,a=bob,n=alice,r=abc")
