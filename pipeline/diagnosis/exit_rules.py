@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ...offsets.causes import Cause
 from ..formatting import duration
 from .group_history import Member
-from .timing import Silence
+from .timing import REPORTABLE_WAIT_MS, Silence
 
 
 class Explanation(NamedTuple):
@@ -89,7 +89,7 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):
         return None
-    if _session_may_explain(member) and _fits_session(silence):
+    if _session_may_explain(silence) and _fits_session(silence):
         return None
     if _rebalance_ms(member) == member.session_timeout_ms:
         session = duration(member.session_timeout_ms)
@@ -100,6 +100,7 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     if member.instance_id is not None:
         text += "; a static member does not send LeaveGroup and stays until its session expires"
     is_confirmed = silence.had_records is True and exit_.rejoined_after_ms is not None
+    is_confirmed &= silence.total_ms >= slow_poll_min_ms(member)
     return Explanation(Cause.SLOW_POLL, _confidence(silence, is_confirmed), text, member)
 
 
@@ -123,14 +124,16 @@ def _ambiguous(exit_: Exit) -> Explanation | None:
     """Rule 6, if both timeouts explain the silence. Evidence: a significant silence that fits a
     slow poll and an expired session. Confidence: low."""
     member, silence = exit_.member, exit_.silence
-    if not silence.is_significant or silence.total_ms is None or not _session_may_explain(member):
+    if not silence.is_significant or not _session_may_explain(silence):
         return None
     if not (_fits_slow_poll(silence) and _fits_session(silence)):
         return None
+    is_one_value = member.rebalance_timeout_ms == member.session_timeout_ms
     text = (
         f"{_silent(silence)}; its rebalance timeout ({duration(_rebalance_ms(member))}) and its "
-        f"session timeout ({duration(member.session_timeout_ms)}) explain this equally well "
-        f"(aiokafka uses one value for both){_records_to_read(silence)}"
+        f"session timeout ({duration(member.session_timeout_ms)}) explain this equally well"
+        f"{' (aiokafka uses one value for both)' if is_one_value else ''}"
+        f"{_records_to_read(silence)}"
     )
     return Explanation(Cause.TIMEOUT_AMBIGUOUS, "low", text, member)
 
@@ -184,6 +187,9 @@ def _left_unknown(exit_: Exit) -> Explanation:
     elif silence.had_records is False:
         idle = duration(silence.total_ms)
         why = f"its partitions were idle for {idle}, so its silence is not significant"
+    elif silence.idle_ms:
+        busy = duration(silence.total_ms)
+        why = f"its partitions were idle until {busy} before, so its silence is not significant"
     elif silence.committed:
         why = f"it often goes {duration(silence.total_ms)} without a commit"
     else:
@@ -232,30 +238,48 @@ def slow_poll_min_ms(member: Member) -> float:
     return SLOW_POLL_SHARE * _rebalance_ms(member) + session_ms
 
 
-def _session_may_explain(member: Member) -> bool:
+def reported_silence_ms(silence: Silence) -> int | None:
+    """Return the silence that is reported: the time since the last commit if only this time matches
+    the poll interval."""
+    total_ms = silence.total_ms
+    if total_ms is None or total_ms >= slow_poll_min_ms(silence.member):
+        return total_ms
+    return silence.since_commit_ms if _fits_slow_poll(silence) else total_ms
+
+
+def _session_may_explain(silence: Silence) -> bool:
     """Whether the session timeout is long enough to explain a silence that exceeds the rebalance
-    timeout as well."""
+    timeout as well, or only the time since the last commit exceeds it, but not the silence."""
+    assert silence.total_ms is not None
+    member = silence.member
+    if silence.total_ms < slow_poll_min_ms(member):
+        return True
     return _rebalance_ms(member) <= AMBIGUOUS_RATIO * member.session_timeout_ms
 
 
 def _fits_slow_poll(silence: Silence) -> bool:
     """Whether a slow poll explains the silence, which must exceed the poll interval. If the session
     timeout may explain it as well, the silence must also be either only slightly longer than the
-    poll interval, or longer than a session can last without heartbeats."""
+    poll interval, or longer than a session can last without heartbeats.
+
+    A member that commits what it has polled, such as librdkafka, has nothing to commit while it
+    processes it, so the time since its last commit may also match the poll interval."""
     assert silence.total_ms is not None
-    member = silence.member
-    if silence.total_ms < slow_poll_min_ms(member):
-        return False
-    if not _session_may_explain(member):
-        return True
-    late = _late_ms(silence)
+    member, late = silence.member, _late_ms(silence)
     slow_poll_max = _rebalance_ms(member) + _session_after_poll_ms(member) + late
+    if silence.total_ms < slow_poll_min_ms(member):
+        return slow_poll_min_ms(member) <= silence.total_ms + silence.idle_ms <= slow_poll_max
+    if not _session_may_explain(silence):
+        return True
     return silence.total_ms <= slow_poll_max or silence.total_ms > member.session_timeout_ms + late
 
 
 def _fits_session(silence: Silence) -> bool:
+    """Whether an expired session explains the silence. The session may have begun to expire while
+    there was nothing to read."""
     session_ms, silence_ms = silence.member.session_timeout_ms, _session_silence_ms(silence)
-    return SESSION_SHARE * session_ms <= silence_ms <= session_ms + _late_ms(silence)
+    is_long = silence_ms + silence.idle_ms >= SESSION_SHARE * session_ms
+    return is_long and silence_ms <= session_ms + _late_ms(silence)
 
 
 def _late_ms(silence: Silence) -> int:
@@ -264,9 +288,13 @@ def _late_ms(silence: Silence) -> int:
 
 def _session_silence_ms(silence: Silence) -> int:
     """Return the silence that an expired session has to explain: until the rebalance started, or
-    until it ended if it waited for this member."""
+    until it ended if it waited for this member, or for a short time and the session expired."""
     assert silence.total_ms is not None
     if silence.delayed_rebalance or silence.until_start_ms is None:
+        return silence.total_ms
+    session_ms = silence.member.session_timeout_ms
+    waited_ms = silence.total_ms - silence.until_start_ms
+    if silence.total_ms >= session_ms and waited_ms < min(REPORTABLE_WAIT_MS, session_ms // 3):
         return silence.total_ms
     return silence.until_start_ms
 
@@ -279,8 +307,9 @@ def _is_short(silence: Silence) -> bool:
         return True
     if not silence.committed or silence.total_ms is None:
         return False
-    silence_ms = _session_silence_ms(silence)
-    return silence.total_ms < session_ms or silence_ms < SESSION_SHARE * session_ms
+    if silence.total_ms + silence.idle_ms < session_ms:
+        return True
+    return _session_silence_ms(silence) + silence.idle_ms < SESSION_SHARE * session_ms
 
 
 def _confidence(silence: Silence, is_confirmed: bool) -> str:
@@ -294,12 +323,15 @@ def _confidence(silence: Silence, is_confirmed: bool) -> str:
 
 def _silent(silence: Silence) -> str:
     within = "" if silence.committed else " in this generation,"
-    return f"{silence.member.label} did not commit{within} for {duration(silence.total_ms)}"
+    silent = duration(reported_silence_ms(silence))
+    return f"{silence.member.label} did not commit{within} for {silent}"
 
 
 def _records_to_read(silence: Silence) -> str:
     if silence.had_records is True:
-        return "; there were records to read"
+        if reported_silence_ms(silence) == silence.total_ms:
+            return "; there were records to read"
+        return f"; there were records to read during the last {duration(silence.total_ms)}"
     if silence.had_records is None:
         return "; without samples of the log end it is unknown whether there were records to read"
     return "; it commits periodically, even if there is nothing to read"
@@ -309,7 +341,7 @@ def _recently_active(exit_: Exit) -> str:
     silence, label = exit_.silence, exit_.member.label
     session = duration(exit_.member.session_timeout_ms)
     if silence.committed and silence.total_ms is not None:
-        silent = duration(_session_silence_ms(silence))
+        silent = duration(_session_silence_ms(silence) + silence.idle_ms)
         return f"{label} committed {silent} before it left, within its session timeout of {session}"
     age = duration(silence.age_ms)
     return f"{label} left a generation {age} old, less than its session timeout of {session}"

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
 from operator import attrgetter
@@ -252,20 +252,13 @@ class HistoryIndex:
         """Whether the member had uncommitted records at any time in the span; None if unknown. If
         False, its silence is meaningless, because an idle member does not commit."""
         idle: list[bool] = []
-        # A history that begins when the group was created has no earlier commits.
-        is_complete = any(_is_first(record) for record in self.records[:1])
-        for tp in member.assigned or ():
-            ends = self._ends.get(tp, [])
-            first = bisect_right(ends, since_ms, key=_SAMPLED)
-            last = bisect_right(ends, until_ms, key=_SAMPLED)
-            newest_first = reversed(self._up_to(generation, tp))
-            offsets = (a.last_offset for a in newest_first if a.last_offset is not None)
-            position = next(offsets, None)
-            if position is None and is_complete:
-                position = next((end.log_start for end in ends if end.log_start is not None), 0)
+        for tp, position in self.positions(generation, member).items():
             if position is None:
                 idle.append(False)  # it may have committed before the history begins
                 continue
+            ends = self._ends.get(tp, [])
+            first = bisect_right(ends, since_ms, key=_SAMPLED)
+            last = bisect_right(ends, until_ms, key=_SAMPLED)
             # Log ends only increase: records that existed before the span still exist, and if a
             # sample from its second half or later shows no records, none existed earlier.
             if last and ends[last - 1].log_end > position:
@@ -273,6 +266,38 @@ class HistoryIndex:
             late = bisect_right(ends, (since_ms + until_ms) // 2, key=_SAMPLED)
             idle.append(any(end.log_end <= position for end in ends[max(first, late) :]))
         return False if idle and all(idle) else None
+
+    def positions(self, generation: Generation, member: Member) -> dict[TopicPartition, int | None]:
+        """Return the offset from which the member reads each of its partitions at the end of the
+        generation: the last committed offset. None: unknown."""
+        # A history that begins when the group was created has no earlier commits.
+        is_complete = any(_is_first(record) for record in self.records[:1])
+        found: dict[TopicPartition, int | None] = {}
+        for tp in member.assigned or ():
+            newest_first = reversed(self._up_to(generation, tp))
+            offsets = (a.last_offset for a in newest_first if a.last_offset is not None)
+            position = next(offsets, None)
+            if position is None and is_complete:
+                starts = (end.log_start for end in self._ends.get(tp, []))
+                position = next((start for start in starts if start is not None), 0)
+            found[tp] = position
+        return found
+
+    def idle_until(
+        self, positions: Mapping[TopicPartition, int | None], since_ms: int, until_ms: int
+    ) -> int:
+        """Return the time of the last samples in the span at which all records before the positions
+        had been read; `since_ms` if there are none."""
+        times = []
+        for tp, position in positions.items():
+            ends = self._ends.get(tp, [])
+            first = bisect_right(ends, since_ms, key=_SAMPLED)
+            last = bisect_right(ends, until_ms, key=_SAMPLED)
+            if position is not None:
+                last = bisect_right(ends, position, first, last, key=attrgetter("log_end"))
+            is_idle = position is not None and last > first
+            times.append(ends[last - 1].sampled_ms if is_idle else since_ms)
+        return min(times, default=since_ms)
 
     def was_active(self, generation: Generation, member: Member) -> bool:
         """Whether an offset of the member's partitions advanced in an earlier generation."""

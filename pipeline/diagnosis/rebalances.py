@@ -11,7 +11,7 @@ from ...offsets.causes import Cause
 from ..formatting import count_of, duration, join_texts, without_uuids
 from .assignments import assignment_moves
 from .event_log import EventLog, LoggedRebalance, describe_rejected
-from .exit_rules import Exit, Explanation, infer_exit
+from .exit_rules import Exit, Explanation, infer_exit, reported_silence_ms
 from .group_history import GroupHistory, Member
 from .history_index import REJOIN_WITHIN_MS, HistoryIndex, Transition
 from .rebalance_rules import RebalanceCase, Rejoin, explain_rebalance, partitions_added
@@ -259,7 +259,7 @@ def _exit_row(
         cause=explanation.cause.name,
         confidence=explanation.confidence,
         evidence=explanation.evidence,
-        silence_ms=exit_.silence.total_ms,
+        silence_ms=reported_silence_ms(exit_.silence),
         session_timeout_ms=int(logged_timeout_ms or member.session_timeout_ms),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         rejoined_after_ms=exit_.rejoined_after_ms,

@@ -8,10 +8,11 @@ A consumer group (KIP-848) has no join phase, but its log shows when each partit
 assigned.
 """
 
+from collections.abc import Mapping
 from statistics import median
 from typing import Final, NamedTuple
 
-from .group_history import Activity, Generation, Member
+from .group_history import Generation, Member, TopicPartition
 from .history_index import HistoryIndex, Transition
 
 REPORTABLE_WAIT_MS: Final = 10_000
@@ -32,15 +33,16 @@ class JoinPhase(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A member's time without a commit before it left. The silence is None if the member's
-    assignment is empty or cannot be decoded, or if the log has a gap after the member's last
-    commit."""
+    """A member's time without a commit before it left, although there were records to read or it
+    commits periodically. The silence is None if the member's assignment is empty or cannot be
+    decoded, or if the log has a gap after the member's last commit."""
 
     member: Member
     age_ms: int | None  # age of the generation; no session longer than this can have expired in it
     committed: bool = False  # in this generation; otherwise silence is measured from its start
     until_start_ms: int | None = None  # silence until the rebalance started, estimated
     total_ms: int | None = None  # silence until the join phase ended
+    idle_ms: int = 0  # time after the last commit without records to read, before the silence
     gap_ms: int | None = None  # the member's usual time between commits
     had_records: bool | None = None  # whether there was anything to read; None: unknown
     is_periodic: bool = False  # commits periodically, even if nothing is new
@@ -50,6 +52,10 @@ class Silence(NamedTuple):
     stuck_ms: int | None = None
     # Consumer groups: how long the member has had partitions to revoke.
     revoking_ms: int | None = None
+
+    @property
+    def since_commit_ms(self) -> int | None:
+        return None if self.total_ms is None else self.total_ms + self.idle_ms
 
     @property
     def is_significant(self) -> bool:
@@ -77,24 +83,33 @@ def silence_of(
     ended = phase.ended_ms
     age = None if began is None or ended is None else max(ended - began, 0)
     is_known = transition.after.is_complete_since(commits.last_log_offset)
+    is_periodic = commits.repeats >= REPEATS_MIN
     revoking_ms = _revoking_ms(index, before, member.member_id, ended)
     if since is None or ended is None or not member.assigned or not is_known:
         return Silence(member, age, revoking_ms=revoking_ms)
+    had_records = index.had_records_to_read(before, member, since, ended)
+    idle_ms = 0
+    if had_records and not is_periodic:
+        idle_until = index.idle_until(index.positions(before, member), since, ended)
+        # Until its next commit is due, a member that reads does not commit either.
+        if idle_until - since > (commits.median_gap_ms or 0):
+            idle_ms, since = idle_until - since, idle_until
     started = ended if phase.started_ms is None else phase.started_ms
     advanced = began if commits.last_advance_ms is None else commits.last_advance_ms
     stuck_ms = None
     if advanced is not None and commits.commits:
-        had_records = index.had_records_to_read(before, member, advanced, ended)
-        stuck_ms = max(ended - advanced, 0) if had_records else None
+        was_behind = index.had_records_to_read(before, member, advanced, ended)
+        stuck_ms = max(ended - advanced, 0) if was_behind else None
     return Silence(
         member,
         age,
         committed=commits.last_commit_ms is not None,
         until_start_ms=max(min(started, ended) - since, 0),
         total_ms=max(ended - since, 0),
+        idle_ms=idle_ms,
         gap_ms=commits.median_gap_ms,
-        had_records=index.had_records_to_read(before, member, since, ended),
-        is_periodic=commits.repeats >= REPEATS_MIN,
+        had_records=had_records,
+        is_periodic=is_periodic,
         was_active=index.was_active(before, member),
         delayed_rebalance=phase.waited_for is member,
         stuck_ms=stuck_ms,
@@ -115,16 +130,10 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
     # Members of a cooperative group keep committing during a rebalance.
     if before.is_cooperative or transition.is_same_generation:
         return JoinPhase(None, ended)
-    # Members that stopped committing because of the rebalance, not for lack of records.
     stopped: list[tuple[int, Member, int]] = []
     for member, _ in transition.kept:
-        commits = index.member_commits(before, member)
-        last_ms = commits.last_commit_ms
-        if last_ms is None or not after.is_complete_since(commits.last_log_offset):
-            continue
-        is_periodic = commits.repeats >= REPEATS_MIN
-        if is_periodic or index.had_records_to_read(before, member, last_ms, ended):
-            stopped.append((last_ms, member, last_ms + (commits.median_gap_ms or 0)))
+        if (found := _last_commit(index, transition, member)) is not None:
+            stopped.append((found.ms, member, found.next_ms))
     if not stopped:
         return JoinPhase(None, ended)
     started = min(ended, *(next_ms for _, _, next_ms in stopped))
@@ -135,11 +144,36 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
         # If a member committed right before the end, the others waited for its poll.
         if last_ms >= max(started + reportable, ended - reportable):
             return JoinPhase(started, ended, last_member, wait_ms)
-        for member in transition.left:  # otherwise for a member that never joined
+        # Otherwise for a member that never joined, because it had crashed or was slow.
+        for member in transition.left:
             limit = 0.9 * min(member.session_timeout_ms, max(member.rebalance_timeout_ms, 0))
-            if wait_ms >= limit:
+            found = _last_commit(index, transition, member)
+            if ended - (started if found is None else min(found.ms, started)) >= limit:
                 return JoinPhase(started, ended, member, wait_ms)
     return JoinPhase(started, ended)
+
+
+class _LastCommit(NamedTuple):
+    ms: int
+    next_ms: int  # when the next one was due
+
+
+def _last_commit(index: HistoryIndex, transition: Transition, member: Member) -> _LastCommit | None:
+    """Return a member's last commit before a record. Return None if it is unknown, or if the member
+    may have stopped committing for lack of records."""
+    before, after = transition.before, transition.after
+    assert before is not None
+    commits, ended = index.member_commits(before, member), after.time_ms
+    last_ms = commits.last_commit_ms
+    if ended is None or last_ms is None or not after.is_complete_since(commits.last_log_offset):
+        return None
+    due = last_ms + (commits.median_gap_ms or 0)
+    if commits.repeats >= REPEATS_MIN:
+        return _LastCommit(last_ms, due)
+    if not index.had_records_to_read(before, member, last_ms, ended):
+        return None
+    idle_until = index.idle_until(index.positions(before, member), last_ms, ended)
+    return _LastCommit(last_ms, max(due, idle_until))
 
 
 def reportable_wait_ms(generation: Generation) -> int:
@@ -177,20 +211,24 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
         return None
     last = max(activity.last_commit_ms for activity in old)
     first = min(activity.first_commit_ms for activity in new)
-    if _was_idle(index, old, new, last, first):
-        return None
     gaps = [a.median_gap_ms for a in (*old, *new) if a.median_gap_ms is not None]
-    return max(first - last - int(median(gaps) if gaps else 0), 0)
+    gap = int(median(gaps) if gaps else 0)
+    # Clients that commit periodically are never idle.
+    if not any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
+        position = {(a.topic, a.partition): a.last_offset for a in reversed(old)}  # newest wins
+        if _was_idle(index, position, last, first):
+            return None
+        idle_until = index.idle_until(position, last, first)
+        if idle_until - last > gap:
+            last = idle_until
+    return max(first - last - gap, 0)
 
 
 def _was_idle(
-    index: HistoryIndex, old: list[Activity], new: list[Activity], last: int, first: int
+    index: HistoryIndex, position: Mapping[TopicPartition, int | None], last: int, first: int
 ) -> bool:
-    """Whether the newest sample of each partition in between shows that all records had been read.
-    Clients that commit periodically are never idle."""
-    if any(activity.repeats >= REPEATS_MIN for activity in (*old, *new)):
-        return False
-    position = {(a.topic, a.partition): a.last_offset for a in reversed(old)}  # the newest wins
+    """Whether the newest sample of each partition in between shows that all records had been
+    read."""
     had_read_all = [
         end.log_end <= offset
         for tp, offset in position.items()

@@ -14,6 +14,7 @@ from history_builder import (
     partitions,
     without_b,
 )
+from kohort.pipeline.diagnosis.group_history import Member
 from kohort.pipeline.diagnosis.rebalances import explain
 
 # --- 6 and 7: silent for at least a timeout
@@ -257,6 +258,66 @@ def test_a_member_that_crashes_while_others_wait_has_not_left_cleanly() -> None:
         "SESSION_TIMEOUT",
         "b-1",
     )
+
+
+@pytest.mark.parametrize(("restarted_ms", "waited_for"), [(10_000, "b-1"), (38_000, None)])
+def test_a_restart_before_the_session_expires_does_not_hide_the_crash(
+    restarted_ms: int, waited_for: str | None
+) -> None:
+    """b crashes, and its new process starts a rebalance, which lasts until the session of its
+    previous member id has expired."""
+    crashed = LEFT_AT_MS - 46_000
+    history = HistoryBuilder(A, B)
+    history.commits(B, until=crashed)
+    history.commits(A, until=crashed + restarted_ms)
+    history.samples(300, 0, 1, since=4 * MINUTE, until=LEFT_AT_MS)
+    history.generation(A, B._replace(member_id="b-2"), at=LEFT_AT_MS)
+    row = last_rebalance(history)
+    assert (row.cause, row.waited_for) == ("SESSION_TIMEOUT", waited_for)
+    assert "b on 10.0.0.98 did not commit for 46.0 s" in row.evidence
+
+
+# --- records that arrive after a time without any
+
+
+def idle_until(silence_ms: int, since_commit_ms: int, b: Member = B) -> HistoryBuilder:
+    """b leaves `since_commit_ms` after its last commit; it had nothing to read until `silence_ms`
+    before."""
+    history = HistoryBuilder(A, b)
+    history.commits(A, until=LEFT_AT_MS - 3_000)
+    history.commits(b, until=LEFT_AT_MS - since_commit_ms)
+    history.log_end(LEFT_AT_MS - silence_ms, 0, 1)
+    history.log_end(LEFT_AT_MS - 1_000, 50, 1)
+    history.generation(A_ALONE, at=LEFT_AT_MS)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("silence_ms", "since_commit_ms", "cause", "confidence"),
+    [
+        (310_000, 500_000, "SLOW_POLL", "medium"),
+        (46_000, 500_000, "SESSION_TIMEOUT", "medium"),
+        (20_000, 500_000, "LEFT_UNKNOWN", "low"),
+        # librdkafka commits what it has polled, so its slow poll starts with the last commit.
+        (46_000, 302_000, "TIMEOUT_AMBIGUOUS", "low"),
+        (200_000, 302_000, "SLOW_POLL", "medium"),
+    ],
+)
+def test_silence_starts_when_there_is_something_to_read(
+    silence_ms: int, since_commit_ms: int, cause: str, confidence: str
+) -> None:
+    assert last_cause(idle_until(silence_ms, since_commit_ms)) == (cause, confidence)
+
+
+def test_the_reported_silence_is_the_one_that_matches_a_timeout() -> None:
+    for silence_ms, since_commit_ms, reported_ms, text in (
+        (310_000, 500_000, 310_000, "did not commit for 5 min 10 s"),
+        (200_000, 302_000, 302_000, "there were records to read during the last 3 min 20 s"),
+        (20_000, 500_000, 20_000, "its partitions were idle until 20.0 s before"),
+    ):
+        [exit_] = explain(idle_until(silence_ms, since_commit_ms).build()).exits
+        assert exit_.silence_ms == reported_ms
+        assert text in exit_.evidence
 
 
 @pytest.mark.parametrize("back", [False, True])

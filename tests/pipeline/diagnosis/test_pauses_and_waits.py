@@ -55,6 +55,16 @@ def test_an_idle_group_is_not_paused() -> None:
     assert last_rebalance(history).pause_ms is None
 
 
+def test_a_pause_starts_when_there_is_something_to_read() -> None:
+    history = HistoryBuilder(A_ALONE)
+    history.commits(A_ALONE, until=MINUTE)
+    history.log_end(20 * MINUTE, 0, 0, 1)
+    history.log_end(20 * MINUTE + 10_000, 50, 0, 1)
+    history.generation(A, B, at=20 * MINUTE + 3_000)
+    history.commits(A, until=30 * MINUTE, since=20 * MINUTE + 20_000)
+    assert last_rebalance(history).pause_ms == 15_000
+
+
 def test_an_idle_group_whose_static_member_was_replaced_is_not_paused() -> None:
     history = HistoryBuilder(A_ALONE)
     history.commits(A_ALONE, until=MINUTE)
