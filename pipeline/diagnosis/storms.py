@@ -63,8 +63,14 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     clients = {row.instance_id or f"{row.client_id} {row.client_host}" for row in left}
     clients |= {row.client_id for row in rows if row.client_id} - {row.client_id for row in left}
     pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
-    # A rejoin is counted under the cause of the exit.
-    causes = Counter(cause_of_rejoin(row) or row.cause for row in rows)
+    # A rejoin is counted under the cause of the exit, and so is the exit of all members.
+    of_emptied = {row.log_offset: row.cause for row in reversed(left)}
+    causes = Counter(
+        cause_of_rejoin(row)
+        or (of_emptied.get(row.log_offset) if row.cause == "GROUP_EMPTIED" else None)
+        or row.cause
+        for row in rows
+    )
     return Storm(
         cluster=rows[0].cluster,
         group=rows[0].group,

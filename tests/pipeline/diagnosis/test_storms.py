@@ -30,6 +30,16 @@ def test_three_rebalances_in_five_minutes_are_a_storm() -> None:
     assert storm.dominant_cause == "LEFT_UNKNOWN"
 
 
+def test_the_exit_of_the_only_member_is_the_cause_and_not_the_empty_group() -> None:
+    history = HistoryBuilder(A)
+    for minute in (1, 2):
+        history.commits(A, until=minute * MINUTE)
+        history.generation(at=minute * MINUTE + 1_000)
+        history.generation(A, at=minute * MINUTE + 5_000)
+    [storm] = storms(*explain(history.build()))
+    assert storm.dominant_cause == "LEFT_CLEANLY"
+
+
 def test_a_client_id_does_not_determine_the_cause() -> None:
     [storm] = storms_of(10, 15.1, 20, 20.1, 20.2, second=member("x (REJOIN_AFTER_FOO)", 1))
     assert storm.dominant_cause == "LEFT_UNKNOWN"
