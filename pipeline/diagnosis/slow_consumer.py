@@ -6,7 +6,7 @@ the others wait in a rebalance until it polls. The recommended interval is based
 processing times, from a member's last commit until it rejoined.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
@@ -37,12 +37,18 @@ class SlowClient(NamedTuple):
         return f"{self.client_id} on {self.host}" if self.host else self.client_id
 
     @property
+    def may_have_crashed(self) -> bool:
+        """Whether expired sessions explain everything as well as slow polls do."""
+        return not self.waits and _is_ambiguous(self.exits)
+
+    @property
     def identity(self) -> str:
         return self.instance_id or f"{self.client_id} {self.host}"
 
 
 def slow_consumer(facts: GroupFacts) -> CheckResult | None:
-    """SLOW_CONSUMER: a member exceeded its poll interval, or the others waited for it.
+    """SLOW_CONSUMER: a member exceeded its poll interval, or the others waited for it;
+    SLOW_OR_CRASHED if its session may have expired instead.
 
     Evidence: exits with a cause in SLOW, and rebalances with `waited_for`. Severity: error if this
     happened at least twice in the last hour, warning if once, else info. The client to which it
@@ -69,14 +75,15 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
         _cost_text(rebalances, facts),
         _waits_text(worst),
         _rejected_text(rebalances),
-        f"Also slow: {join_texts(c.label for c in clients[1:])}." if clients[1:] else "",
+        *_others_text(clients[1:]),
     )
     severity = (INFO, WARNING, ERROR)[min(sum(map(recent, clients)), 2)]
     evidence = [row.evidence for row in worst.exits[-3:]]
     evidence += [row.evidence for row in worst.waits[-2:]]
     text = " ".join(filter(None, sentences))
     advice = _advice(worst, facts)
-    return CheckResult(severity, "SLOW_CONSUMER", text, tuple(evidence), advice, names_group=True)
+    result = CheckResult(severity, "SLOW_CONSUMER", text, tuple(evidence), advice, names_group=True)
+    return result._replace(verdict="SLOW_OR_CRASHED") if worst.may_have_crashed else result
 
 
 # --- clients
@@ -134,6 +141,16 @@ def _rebalances_caused_by(client: SlowClient, facts: GroupFacts) -> list[Rebalan
 # --- texts
 
 
+def _others_text(clients: Sequence[SlowClient]) -> Iterator[str]:
+    for crashed, what in ((False, "slow"), (True, "slow or crashed")):
+        if labels := [each.label for each in clients if each.may_have_crashed is crashed]:
+            yield f"Also {what}: {join_texts(labels)}."
+
+
+def _is_ambiguous(exits: Iterable[MemberExit]) -> bool:
+    return all(row.cause == Cause.TIMEOUT_AMBIGUOUS.name for row in exits)
+
+
 def _exits_text(client: SlowClient, facts: GroupFacts) -> str:
     name = client.label
     if client.instance_id is not None:
@@ -156,7 +173,7 @@ def _cause_text(client: SlowClient) -> str:
     silences = [row.silence_ms for row in client.exits if row.silence_ms is not None]
     last = client.exits[-1]
     longest = f" for up to {duration(max(silences))}" if silences else ""
-    if all(row.cause == Cause.TIMEOUT_AMBIGUOUS.name for row in client.exits):
+    if _is_ambiguous(client.exits):
         session = duration(last.session_timeout_ms)
         return (
             f"It did not commit{longest}: either it exceeded its poll interval or its session of "
@@ -245,6 +262,8 @@ def _advice(client: SlowClient, facts: GroupFacts) -> tuple[str, ...]:
         "polls: such a member is removed when its session expires."
     )
     advice += advise_cooperative(facts)
+    if client.may_have_crashed:
+        advice.append("Check the process for crashes, memory exhaustion and long pauses.")
     rule = "Keep session.timeout.ms ≥ 3 × heartbeat.interval.ms"
     if session:
         rule += f" (with {duration(session)}: a heartbeat at least every {duration(session // 3)})"

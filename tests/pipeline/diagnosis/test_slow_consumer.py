@@ -11,6 +11,7 @@ from history_builder import (
     HistoryBuilder,
     diagnosis_of,
     slow_consumer,
+    without_b,
 )
 from kohort.pipeline.diagnosis.rebalances import explain
 
@@ -100,6 +101,14 @@ def test_two_slow_clients_in_the_last_hour_are_an_error() -> None:
     hour_ms = (exit_.left_at or 0) - START_MS + 60 * MINUTE
     assert diagnosis_of(history, as_of=hour_ms - 1).severity == 3
     assert diagnosis_of(history, as_of=hour_ms).severity == 2
+
+
+def test_a_consumer_that_may_have_crashed_is_not_called_slow() -> None:
+    b = B._replace(rebalance_timeout_ms=45_000)  # aiokafka: equal to its session timeout
+    row = diagnosis_of(without_b(46_000, b))
+    assert (row.severity, row.verdict) == (2, "SLOW_OR_CRASHED")
+    assert "either it exceeded its poll interval or its session of 45.0 s expired" in row.text
+    assert any("crashes" in line for line in row.advice)
 
 
 @pytest.mark.parametrize(
