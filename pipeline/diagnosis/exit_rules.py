@@ -111,6 +111,8 @@ def _stuck(exit_: Exit) -> Explanation | None:
     member, silence = exit_.member, exit_.silence
     if silence.stuck_ms is None or not silence.is_periodic or not _is_short(silence):
         return None
+    if _session_silence_ms(silence) >= SESSION_SHARE * member.session_timeout_ms:
+        return None
     if silence.stuck_ms < max(slow_poll_min_ms(member), STUCK_MS):
         return None
     text = (
@@ -303,7 +305,8 @@ def _is_short(silence: Silence) -> bool:
     """Whether the silence is too short for an expired session: the member committed within its
     session timeout, or the generation was younger than that."""
     session_ms = silence.member.session_timeout_ms
-    if silence.age_ms is not None and silence.age_ms < session_ms:
+    # The age is measured from the end of SyncGroup, and a session from the member's last request.
+    if silence.age_ms is not None and silence.age_ms < SESSION_SHARE * session_ms:
         return True
     if not silence.committed or silence.total_ms is None:
         return False

@@ -188,6 +188,19 @@ def test_background_commits_without_progress_are_a_slow_poll(
     assert last_cause(background_commits(lag, stuck_ms))[0] == cause
 
 
+def test_a_member_that_repeated_offsets_before_its_session_expired_has_crashed() -> None:
+    """A commit does not renew the session of a consumer group's member, so the session may expire
+    in less than its length after the last commit."""
+    b = B._replace(rebalance_timeout_ms=20_000)
+    history = HistoryBuilder(A, b)
+    history.commits(A, until=LEFT_AT_MS)
+    history.commits(b, until=LEFT_AT_MS - 43_000, idle=True)
+    history.log_end(LEFT_AT_MS - 50_000, 50, 1)
+    history.records[0] = history.records[0]._replace(protocol="consumer")
+    history.epoch(A_ALONE, at=LEFT_AT_MS, number=2)
+    assert last_cause(history)[0] == "SESSION_TIMEOUT"
+
+
 def test_a_short_silence_is_a_clean_leave_with_ambiguous_timeouts_too() -> None:
     assert (
         last_cause(without_b(2_000, B._replace(rebalance_timeout_ms=45_000)))[0] == "LEFT_CLEANLY"
@@ -372,6 +385,13 @@ def test_no_session_expires_in_a_generation_younger_than_the_session() -> None:
     history = HistoryBuilder(A, B)
     history.generation(A_ALONE, at=40_000)  # b has not committed anything
     assert last_cause(history) == ("LEFT_CLEANLY", "medium")
+
+
+def test_a_session_may_expire_in_a_generation_of_about_its_length() -> None:
+    """A static member is killed right after it joined; its session expires."""
+    history = HistoryBuilder(A, member("b", 1, instance="b-1"))
+    history.generation(A_ALONE, at=44_900)
+    assert last_cause(history) == ("LEFT_UNKNOWN", "low")
 
 
 @pytest.mark.parametrize("assigned", [(), None])
