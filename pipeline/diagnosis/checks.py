@@ -50,7 +50,10 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
     ]
     first = worst.text
     if not worst.names_group:
-        first = f"Group {facts.group}: {first[0].lower()}{first[1:]}"
+        is_subject = first.startswith("The group ")
+        rest = first.removeprefix("The group")
+        first = f"Group {facts.group}"
+        first += rest if is_subject else f": {rest[0].lower()}{rest[1:]}"
     sentences = [first, *(result.text for result in others)]
     if facts.consumer is not None:
         sentences.append(

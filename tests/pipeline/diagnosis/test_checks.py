@@ -106,7 +106,7 @@ def test_the_text_about_an_empty_group_states_its_lag_or_that_it_is_unknown(
     history.now = NOW
     row = diagnosis_of(history, *windows)
     assert (row.verdict, row.severity) == ("NO_MEMBERS", 1)
-    assert f"the group has {text}" in row.text
+    assert row.text == f"Group payments has {text}"
 
 
 def crash() -> HistoryBuilder:
@@ -201,7 +201,7 @@ def test_repeated_starts_and_stops_lead_the_diagnosis_before_the_lag_of_the_empt
     row = diagnosis_of(history, window(owner=None))
     assert (row.verdict, row.severity) == ("REBALANCE_STORM", 3)
     [storm] = facts_of(history).storms
-    assert f"the group rebalanced {storm.rebalances} times in" in row.text
+    assert f"Group payments rebalanced {storm.rebalances} times in" in row.text
     assert "members were started and stopped repeatedly, at most 1 at a time." in row.text
     assert row.text.endswith("Its lag is 50.")
 

@@ -252,7 +252,7 @@ def test_an_empty_group_with_lag_is_an_error() -> None:
     row, diagnosis = status(EMPTY, 5, HistoryBuilder().epoch(at=0, number=3))
     assert (row.state_inferred, row.members, row.unassigned) == ("Empty", 0, 1)
     assert (row.status, diagnosis.verdict, diagnosis.severity) == ("NO_OWNER", "NO_MEMBERS", 3)
-    assert diagnosis.text.startswith("Group g: the group has no members. Its lag is 5.")
+    assert diagnosis.text.startswith("Group g has no members. Its lag is 5.")
 
 
 def test_an_empty_group_without_lag_is_info() -> None:
