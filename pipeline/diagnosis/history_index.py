@@ -315,14 +315,18 @@ class HistoryIndex:
         offsets += [removal.log_offset for removal in self.history.removals]
         return any(begin < offset < end for offset in offsets)
 
-    def retained_since(self, empty: Generation) -> int | None:
+    def retained_since(self, empty: Generation | None, deleted: Generation | None) -> int | None:
         """Return the time from which the offsets of an empty group are retained: when it became
-        empty, or in a consumer group the last commit (upstream:
-        ConsumerGroup.offsetExpirationCondition)."""
-        if not empty.is_consumer_group:
+        empty; in a consumer group, or if the group never had members, the last commit (upstream:
+        offsetExpirationCondition of ConsumerGroup and ClassicGroup). None: unknown."""
+        if empty is not None and not (empty.is_consumer_group or empty.tombstone):
             return empty.state_ms
-        commits = (a for a in self.activities if _generation_offset(a) <= empty.log_offset)
-        return max((activity.last_commit_ms for activity in commits), default=None)
+        end = -1 if empty is None else empty.log_offset
+        commits = [a for a in self.activities if _generation_offset(a) <= end]
+        last = max(commits, key=attrgetter("last_commit_ms"), default=None)
+        if last is None or not (deleted is None or deleted.is_complete_since(last.last_log_offset)):
+            return None
+        return last.last_commit_ms
 
     @cached_property
     def _known_since(self) -> dict[TopicPartition, int]:

@@ -35,7 +35,7 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
         deleted_at, end_kind = removal.append_ms, _end_kind(history, removal, last_commit)
     emptied_at, expires = None, None
     if last is not None and not last.members and last.state_ms is not None:
-        emptied_at, since = last.state_ms, index.retained_since(last)
+        emptied_at, since = last.state_ms, index.retained_since(last, None)
         if deleted_at is None and since is not None and index.activities:
             expires = max(emptied_at, since + history.offsets_retention_ms)
     return GroupLifecycle(

@@ -43,25 +43,27 @@ class Rule(NamedTuple):
 def _deleted(case: RebalanceCase) -> Explanation | None:
     """Rule 1: the group's record is a tombstone.
 
-    The group expired if it was Empty for offsets.retention.minutes (a consumer group: if its last
-    commit was that old), and was deleted otherwise. The cause remains open
-    (GROUP_DELETED_OR_EXPIRED) if the group had no offsets, or if that time is unknown. Confidence:
-    high.
+    The group expired if it was Empty for offsets.retention.minutes (a consumer group, or one that
+    never had members: if its last commit was that old), and was deleted otherwise. The cause
+    remains open (GROUP_DELETED_OR_EXPIRED) if the group had no offsets, or if that time is unknown.
+    Confidence: high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:
         return None
     index, retention_ms = case.history_index, case.history_index.history.offsets_retention_ms
-    if before is None or before.tombstone or before.members:
+    has_record = before is not None and not before.tombstone
+    had_offsets = index.had_offsets(after)
+    if (before is not None and before.members) or not (has_record or had_offsets):
         text = "the group's record was deleted; when the group became empty is unknown"
-    elif not index.had_offsets(after):
+    elif not had_offsets:
         text = "the group was empty and had no offsets: such a group is removed automatically"
-    elif after.append_ms is None or (since_ms := index.retained_since(before)) is None:
+    elif after.append_ms is None or (since_ms := index.retained_since(before, after)) is None:
         text = "the group's record was deleted; the log does not show when"
     else:
         unused_ms = after.append_ms - since_ms
         text = f"the group was empty for {duration(unused_ms)}"
-        if before.is_consumer_group:
+        if before is None or before.tombstone or before.is_consumer_group:
             text = f"the last commit of the empty group was {duration(unused_ms)} old"
         text += f"; offsets are retained for {duration(retention_ms)}"
         cause = Cause.GROUP_EXPIRED if unused_ms >= retention_ms else Cause.GROUP_DELETED

@@ -38,6 +38,26 @@ def test_a_group_expired_if_it_was_empty_for_the_offsets_retention(
     assert last_cause(history) == (cause, "high")
 
 
+@pytest.mark.parametrize(
+    ("unused_ms", "gap", "cause"),
+    [
+        (7 * DAY, None, "GROUP_EXPIRED"),
+        (7 * DAY - 1, None, "GROUP_DELETED"),
+        (7 * DAY, 99, "GROUP_DELETED_OR_EXPIRED"),  # later commits may have been removed
+    ],
+)
+def test_a_group_without_members_expires_after_its_last_commit(
+    unused_ms: int, gap: int | None, cause: str
+) -> None:
+    history = HistoryBuilder(A)
+    history.commits(A, until=MINUTE)
+    [history.activities[0]] = [a._replace(generation_log_offset=None) for a in history.activities]
+    history.records.clear()
+    history.tombstone(at=MINUTE + unused_ms)
+    history.records[0] = history.records[0]._replace(last_gap=gap)
+    assert last_cause(history)[0] == cause
+
+
 def test_an_empty_group_without_offsets_was_deleted_or_expired() -> None:
     history = HistoryBuilder(A)
     history.generation(at=2 * MINUTE)
