@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kohort.log.batch import split
@@ -46,12 +47,8 @@ class LogModel(RuleBasedStateMachine):
         self.files.fail("append", written=written)
         if truncate_fails:
             self.files.fail("truncate")
-        try:
+        with pytest.raises(OSError, match="Input/output error"):
             self.log.append(self.next_batch(count))
-        except OSError:
-            pass
-        else:
-            raise AssertionError("the write must fail")
         self.files.heal()
         if self.log.failed:
             self.after_failure()
@@ -74,12 +71,8 @@ class LogModel(RuleBasedStateMachine):
         self.files.heal()
 
     def after_failure(self) -> None:
-        try:
+        with pytest.raises(LogFailed):
             self.log.append(self.next_batch(1))
-        except LogFailed:
-            pass
-        else:
-            raise AssertionError("a failed log accepts nothing")
         synced_offset = self.log.synced_offset
         self.log.reopen()
         assert self.log.end_offset == synced_offset
