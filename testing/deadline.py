@@ -2,9 +2,14 @@
 on a machine that is too busy to run the test proves nothing."""
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
+T = TypeVar("T")
+
+POLL_SECONDS = 0.05
 # A wait of 10 s ends after a minute at the latest.
 STRETCH_MAX = 6
 
@@ -33,6 +38,16 @@ class Deadline:
         delay = max((each - before.get(who, 0) for who, each in _cpu_delays().items()), default=0)
         self._end = self._began + min(self._timeout + delay, self._timeout * STRETCH_MAX)
         return self.left <= 0
+
+
+def poll(check: Callable[[], T | None], timeout: float, pause: float = POLL_SECONDS) -> T | None:
+    """Return the first result of `check` that is neither None nor False; None after the timeout."""
+    deadline = Deadline(timeout)
+    while (result := check()) is None or result is False:
+        if deadline.is_over():
+            return None
+        time.sleep(pause)
+    return result
 
 
 def longest(timeout: float) -> float:

@@ -22,10 +22,11 @@ from unittest import SkipTest
 from ..suggestions import did_you_mean
 from .aio import AsyncGroup, AsyncKafka, awaited
 from .client_checks import ClientChecks
+from .deadline import poll
 from .group import Group
 from .group_view import GroupView, Member
 from .kafka import Kafka
-from .kafka_python.cluster import RETRY_SECONDS, RealCluster, poll
+from .kafka_python.cluster import RETRY_SECONDS, RealCluster
 from .kafka_python.group_views import UNKNOWN
 from .loop_thread import TIMEOUT_SECONDS, check_callable, check_may_block, is_true, timed_out
 from .presets import Config, config_texts

@@ -19,7 +19,7 @@ except ImportError as error:
         "tests on a real cluster need kafka-python 3: pip install 'kafka-python>=3'"
     ) from error
 
-from ..deadline import Deadline
+from ..deadline import POLL_SECONDS, poll
 from ..group_view import GroupView
 from ..topic import RecordToAppend, StoredRecord
 from .consumer_group_describe import describe_consumer_group, forget_coordinators
@@ -27,7 +27,6 @@ from .group_views import DescribedClassicGroup, DescribedConsumerGroup
 
 T = TypeVar("T")
 
-POLL_SECONDS = 0.05
 # Transient errors (a moving coordinator, the first use of __consumer_offsets, a topic that is not
 # yet known to all brokers) end within a few seconds.
 RETRY_SECONDS = 15.0
@@ -245,16 +244,6 @@ class RealCluster:
     def _consumer(self, **config: str) -> Any:
         consumer = _CONSUMER(bootstrap_servers=self._servers, enable_auto_commit=False, **config)
         return closing(consumer)
-
-
-def poll(check: Callable[[], T | None], timeout: float) -> T | None:
-    """Return the first result of `check` that is neither None nor False; None after the timeout."""
-    deadline = Deadline(timeout)
-    while (result := check()) is None or result is False:
-        if deadline.is_over():
-            return None
-        time.sleep(POLL_SECONDS)
-    return result
 
 
 def _stored_record(record: Any) -> StoredRecord:

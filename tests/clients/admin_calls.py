@@ -9,7 +9,7 @@ from uuid import UUID
 
 import confluent_kafka as ck
 import confluent_kafka.admin as cka
-from kohort.testing.kafka_python.cluster import poll
+from kohort.testing.deadline import poll
 
 TIMEOUT_SECONDS = 15
 READY_SECONDS = 30  # for the coordinators of a new Kafka

@@ -2,13 +2,14 @@
 partitions."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
+
+from kohort.testing.deadline import poll
 
 from .adapter import Client, Consumer, ConsumerSettings, Message, Partition, Record
 
@@ -18,14 +19,9 @@ TIMEOUT_SECONDS = 30.0
 
 def until(done: Callable[[], bool], what: str, detail: Callable[[], object] | None = None) -> None:
     """Wait until `done()`, by polling. After the timeout, fail with `what` and `detail()`."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not done():
-        if time.monotonic() > deadline:
-            raise AssertionError(
-                f"timed out after {TIMEOUT_SECONDS:.0f} s waiting until {what}"
-                + (f"; {detail()}" if detail else "")
-            )
-        time.sleep(0.01)
+    if not poll(done, TIMEOUT_SECONDS, pause=0.01):
+        details = f"; {detail()}" if detail else ""
+        raise AssertionError(f"timed out waiting until {what}{details}")
 
 
 class BackgroundConsumer:

@@ -23,6 +23,7 @@ from crash.commits import (
 )
 from kafka_folder import consumer_groups
 from kafka_folder.group_requests import error_codes
+from kohort.testing.deadline import poll
 from support.broker_process import (
     TIMEOUT_SECONDS,
     BrokerProcess,
@@ -115,10 +116,7 @@ def test_commits_and_consumer_groups_survive_kills_during_compaction(
         check_consumer_groups(broker, described)
         resumed = [consumer_groups.resume(broker.bootstrap, suffix) for suffix in SUFFIXES]
         assert {error for each in resumed for error in error_codes(each)} == {"none"}
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while (size := log_bytes(data)) > 2 * PARTITION_BYTES_MAX:
-            assert time.monotonic() < deadline, f"the logs still have {size} bytes"
-            time.sleep(0.05)
+        assert poll(lambda: log_bytes(data) <= 2 * PARTITION_BYTES_MAX, TIMEOUT_SECONDS)
         assert broker.stop() == 0
         assert "Traceback" not in broker.errors.read_text()
     verified = kohort("log", "verify", data)

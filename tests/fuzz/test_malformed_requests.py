@@ -11,6 +11,7 @@ from struct import pack
 
 import pytest
 from kohort.log.records import records
+from kohort.testing.deadline import poll
 from support.broker_process import IMMEDIATE, TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.log import NewRecord, build
 from support.malformed import Malformed, malformed_requests
@@ -146,10 +147,7 @@ def drain(connection: socket.socket, piece: Malformed) -> None:
 
 def wait_for_iterations(client: ValidClient, count: int) -> None:
     """Wait until the client has gone on, or failed, which the fixture reports."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while client.iterations < count and client.failure is None:
-        assert time.monotonic() < deadline, f"timed out after {TIMEOUT_SECONDS} s"
-        time.sleep(0.01)
+    assert poll(lambda: client.iterations >= count or client.failure is not None, TIMEOUT_SECONDS)
 
 
 @pytest.mark.slow

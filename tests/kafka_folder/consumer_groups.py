@@ -4,12 +4,12 @@ one broker, and `resume` their members with another one on the same folder.
 `writer` is the first part of the names of the groups.
 """
 
-import time
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from kohort.conformance.members import subscription
+from kohort.testing.deadline import poll
 from support.wire import Client
 
 from .group_requests import TIMEOUT_SECONDS, call, call_until_loaded
@@ -69,7 +69,7 @@ def create(address: str, writer: str) -> None:
     matching = {"subscribed_topic_names": [], "subscribed_topic_regex": "ord.*"}
     member = Member(address, pattern, "a", **matching)
     member.join()
-    _until_resolved(member)
+    assert poll(lambda: member.reconcile() and bool(member.assigned), TIMEOUT_SECONDS)
     member = Member(address, left, "a")
     member.join()
     member.heartbeat(member_epoch=-1)
@@ -93,13 +93,6 @@ def _create_pair(
     for member in (*pair, *pair):
         member.reconcile()
     return pair
-
-
-def _until_resolved(member: Member) -> None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not member.assigned:
-        assert time.monotonic() < deadline
-        member.reconcile()
 
 
 def _create_mixed(address: str, group: str) -> None:

@@ -1,11 +1,11 @@
 """Requests with plain values to any API of kio, and the state of all groups of a cluster."""
 
 import json
-import time
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from kohort.testing.deadline import poll
 from support.wire import Client
 
 TIMEOUT_SECONDS = 60
@@ -20,13 +20,14 @@ def call(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any
 
 def call_until_loaded(address: str, api: str, version: int, values: Mapping[str, Any]) -> Any:
     """Repeat the request until the coordinator is available."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while True:
+
+    def loaded() -> Any:
         response = call(address, api, version, values)
-        if not TRANSIENT & set(error_codes(response)):
-            return response
-        assert time.monotonic() < deadline, response
-        time.sleep(0.05)
+        return None if TRANSIENT & set(error_codes(response)) else response
+
+    response = poll(loaded, TIMEOUT_SECONDS)
+    assert response is not None, f"{api}: the coordinator is not available"
+    return response
 
 
 def group_state(address: str, groups: Iterable[str]) -> dict[str, Any]:

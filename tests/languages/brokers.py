@@ -23,8 +23,9 @@ from kafka.admin import (
 )
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.broker.security.certificates import CA_FILE, CertificateAuthority
+from kohort.testing.deadline import poll
 from kohort.testing.kafka import Kafka
-from kohort.testing.kafka_python.cluster import RealCluster, poll
+from kohort.testing.kafka_python.cluster import RealCluster
 from support.kafka_process import KafkaFolder
 
 from .driver import TIMEOUT_SECONDS

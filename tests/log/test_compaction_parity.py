@@ -34,6 +34,7 @@ from kohort.log.log import Log, LogConfig
 from kohort.log.memory_files import MemoryFiles
 from kohort.log.records import Record, records
 from kohort.log.tasks import run_synchronously
+from kohort.testing.deadline import poll
 from parity.brokers import kafka_broker
 from support.log import DAY_MS
 
@@ -220,14 +221,14 @@ def _play(bootstrap: str, data: Path) -> list[Run]:
 def _await_horizon(run: Run) -> None:
     """Wait until tombstones may be removed."""
     deadline_ms = time_of(run) + RETENTION_MS
-    _until(lambda: time.time_ns() // 1_000_000 > deadline_ms)
+    assert poll(lambda: time.time_ns() // 1_000_000 > deadline_ms, PATIENCE_SECONDS)
 
 
 def _run(admin: AdminClient, data: Path) -> Run:
     before, first_dirty = _segments(data), _cleaned_offset(data)
     active = int(max(before).removesuffix(".log"))
     _set_policy(admin, "compact")
-    _until(lambda: _cleaned_offset(data) == active)
+    assert poll(lambda: _cleaned_offset(data) == active, PATIENCE_SECONDS)
     _set_policy(admin, "delete")
     return Run(before, _segments(data), first_dirty)
 
@@ -247,13 +248,6 @@ def _cleaned_offset(data: Path) -> int:
     file = data / "cleaner-offset-checkpoint"
     lines = file.read_text().splitlines()[2:] if file.exists() else []
     return next((int(line.split()[2]) for line in lines if line.startswith(f"{TOPIC} ")), 0)
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "timed out waiting for Kafka"
-        time.sleep(0.05)
 
 
 def _producer(bootstrap: str, **config: Any) -> Producer:

@@ -6,10 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from kohort.testing.deadline import poll
 
 FIRST_LINE = re.compile(r"kohort (\S+) listening on (.+):(\d+) \(data (.+), durability (\w+)\)\n")
 # A cluster to test instead of brokers started by the tests, for example a real Kafka.
@@ -59,12 +60,9 @@ class BrokerProcess(NamedTuple):
 
     def logged(self, pattern: str) -> re.Match[str] | None:
         """Return the match once the broker's thread has written it; None if it never does."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while (match := re.search(pattern, self.errors.read_text())) is None:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.01)
-        return match
+        return poll(
+            lambda: re.search(pattern, self.errors.read_text()), TIMEOUT_SECONDS, pause=0.01
+        )
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send the signal and return the exit code."""

@@ -4,12 +4,13 @@ import contextlib
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from kohort.log.checkpoint import new_cluster_id
+from kohort.testing.deadline import poll
 from support.java import archive, archiving, java
+from support.wire import is_refused
 
 MEMORY = "-Xmx512m"
 STARTED_WITHIN_SECONDS = 120  # a start takes about 6 s on an idle machine
@@ -125,14 +126,11 @@ class KafkaFolder:
         }
 
     def _wait(self, port: int, process: "subprocess.Popen[bytes]") -> None:
-        deadline = time.monotonic() + STARTED_WITHIN_SECONDS
-        while time.monotonic() < deadline:
+        def is_listening() -> bool:
             assert process.poll() is None, self.log.read_text()
-            with contextlib.suppress(ConnectionRefusedError):
-                socket.create_connection(("127.0.0.1", port)).close()
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"Kafka did not listen:\n{self.log.read_text()}")
+            return not is_refused(f"127.0.0.1:{port}")
+
+        assert poll(is_listening, STARTED_WITHIN_SECONDS), self.log.read_text()
 
 
 def free_ports(count: int) -> list[int]:

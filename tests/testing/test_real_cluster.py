@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kohort.testing import Kafka, kafka_for_test
 from kohort.testing.backend import VARIABLE, check_reachable
+from kohort.testing.deadline import poll
 from kohort.testing.group import Group
-from kohort.testing.kafka_python.cluster import poll
 from kohort.testing.real_cluster import SKIPPED, RealCluster, RealKafka
 from support.kafka_process import STARTED_WITHIN_SECONDS, KafkaFolder
 
