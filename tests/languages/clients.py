@@ -96,12 +96,9 @@ def go(library: str, module: str, program: str, **differs: Difference) -> Client
         key = contents(folder, "go.*", "protocol/*.go", f"{program}/*.go")
         return [str(cached(f"languages-{program}", key, build) / program)]
 
-    return Client("Go", library, pinned_go(folder / "go.mod", module), command, differs)
-
-
-def pinned_go(file: Path, module: str) -> str:
-    words = next(line.split() for line in file.read_text().splitlines() if f"\t{module} " in line)
-    return words[1].removeprefix("v")
+    lines = (folder / "go.mod").read_text().splitlines()
+    _, version, *_ = next(line.split() for line in lines if f"\t{module} " in line)
+    return Client("Go", library, version.removeprefix("v"), command, differs)
 
 
 # --- Node: one package, one program per library
@@ -121,12 +118,8 @@ def node(library: str, program: str, **differs: Difference) -> Client:
         modules = cached("languages-node", contents(folder, "package*.json"), build)
         return ["node", str(folder / program), str(modules / "node_modules")]
 
-    version = pinned_node(folder / "package.json", library)
-    return Client("Node", library, version, command, differs)
-
-
-def pinned_node(file: Path, library: str) -> str:
-    return str(json.loads(file.read_text())["dependencies"][library])
+    pinned = json.loads((folder / "package.json").read_text())["dependencies"]
+    return Client("Node", library, pinned[library], command, differs)
 
 
 # --- Java: one program, the same for all versions
@@ -171,13 +164,9 @@ def rust(library: str) -> Client:
         key = contents(folder, "Cargo.toml", "protocol/**/*.*", f"{library}/**/*.*")
         return [str(cached(f"languages-rust-{library}", key, build) / program)]
 
-    return Client("Rust", library, pinned_rust(folder / library / "Cargo.toml", library), command)
-
-
-def pinned_rust(file: Path, library: str) -> str:
-    required = tomllib.loads(file.read_text())["dependencies"][library]
+    required = tomllib.loads((folder / library / "Cargo.toml").read_text())["dependencies"][library]
     version: str = required if isinstance(required, str) else required["version"]
-    return version.removeprefix("=")
+    return Client("Rust", library, version.removeprefix("="), command)
 
 
 # --- C: with the machine's librdkafka
