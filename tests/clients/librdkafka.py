@@ -342,33 +342,23 @@ class Librdkafka(Client):
             logger=LOGGER,
         )
         delivered: dict[int, tuple[int, int]] = {}
-        failed: list[KafkaError] = []
 
-        def on_delivery(
-            number: int, error: KafkaError | None, message: confluent_kafka.Message
-        ) -> None:
+        def note(number: int, error: KafkaError | None, sent: confluent_kafka.Message) -> None:
             if error is not None:
-                failed.append(error)
-            else:
-                delivered[number] = (message.partition() or 0, message.offset() or 0)
+                raise BrokerError(error.code(), error.str())
+            delivered[number] = (sent.partition() or 0, sent.offset() or 0)
 
         for number, message in enumerate(messages):
-            options: dict[str, Any] = {}
-            if message.partition is not None:
-                options["partition"] = message.partition
-            if message.timestamp_ms is not None:
-                options["timestamp"] = message.timestamp_ms
+            where = {"partition": message.partition, "timestamp": message.timestamp_ms}
             producer.produce(
                 topic,
                 value=message.value,
                 key=message.key,
                 headers=list(message.headers),
-                on_delivery=lambda error, sent, number=number: on_delivery(number, error, sent),
-                **options,
+                on_delivery=partial(note, number),
+                **{key: value for key, value in where.items() if value is not None},
             )
-        left = producer.flush(TIMEOUT_SECONDS)
-        if failed:
-            raise BrokerError(failed[0].code(), failed[0].str())
+        left = producer.flush(TIMEOUT_SECONDS)  # raises what `note` raises
         assert left == 0, f"{left} messages were not delivered in {TIMEOUT_SECONDS} s"
         return [delivered[number] for number in sorted(delivered)]
 
