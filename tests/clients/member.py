@@ -100,18 +100,14 @@ class MemberProcess:
         self._end(signal.SIGTERM)
 
     def _end(self, by: signal.Signals) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.send_signal(by)
-        try:
-            self._process.wait(60)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._reader.join()
-            for pipe in (self._process.stdin, self._process.stdout):
-                assert pipe is not None
-                pipe.close()
+        with self._process:  # closes its pipes
+            try:
+                self._process.send_signal(signal.SIGCONT)
+                self._process.send_signal(by)
+                self._process.wait(60)
+            finally:
+                self._process.kill()
+                self._reader.join()
 
 
 def emit(**event: Any) -> None:

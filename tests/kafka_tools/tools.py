@@ -156,13 +156,10 @@ class Verifiable:
         self._end(signal.SIGKILL)
 
     def _end(self, number: signal.Signals) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-        try:
-            self._process.wait(TIMEOUT_SECONDS)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._reader.join()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+        with self._process:  # closes its pipe
+            try:
+                self._process.send_signal(number)
+                self._process.wait(TIMEOUT_SECONDS)
+            finally:
+                self._process.kill()
+                self._reader.join()

@@ -9,7 +9,7 @@ from kohort.log.group_commit import Durability, GroupCommit
 from kohort.log.log import Log, LogConfig
 from kohort.log.write_ahead import PREFIX, WriteAheadLog
 from kohort.testing.faults.files import FaultyFiles
-from support.log import values
+from support.log import sync_each, values
 
 DATA = Path("/data")
 NAMES = ("a-0", "a-1", "b-0")
@@ -30,12 +30,7 @@ class Pooled:
         if not self.left:
             self._done(self.results)
             return False
-        try:
-            self.left.pop(0)()
-        except OSError as error:
-            self.results.append(error)
-        else:
-            self.results.append(None)
+        self.results += sync_each([self.left.pop(0)])
         return True
 
     def finish(self) -> None:
