@@ -150,7 +150,7 @@ class Client:
                 self._commit_at_ms = self.world.now_ms() + COMMIT_MS
                 await self._commit()
             for place in self.role.owned:
-                self._positions[place] = self.world.end(place)
+                self._positions[place] = self.world.broker.end(*place)
             slow_ms, busy, member_id = self.slow_ms, self.slow_ms > 0, self.member_id
             await self.world.tasks.sleep(slow_ms if busy else self.setting.poll_ms)
             if busy:
@@ -326,7 +326,8 @@ class Client:
 
     async def _fetch_committed(self) -> None:
         """Set positions to the committed offsets, or 0 for partitions without one."""
-        self._positions = {p: self.world.committed(self.group_id, p) for p in self.role.owned}
+        committed = self.world.committed
+        self._positions = {p: committed.get((self.group_id, p), 0) for p in self.role.owned}
         self._committed = dict(self._positions)
 
     async def _request(self, command: Any, why: Cause | None = None) -> Any:

@@ -12,8 +12,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
-from kohort.broker.build import group_config
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_log import EventLog, EventPublisher
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.commands import JoinGroup, LeaveGroup, LeavingMember, OffsetCommit
@@ -23,7 +21,6 @@ from kohort.log.checkpoint import cluster_id_of
 from kohort.log.files import DiskFiles
 from kohort.offsets.causes import Cause
 from kohort.protocol.errors import ErrorCode as E
-from kohort.topics.configs.effective import Configs
 from kohort.topics.names import OFFSETS_TOPIC
 from support.virtual_broker import Schedule, ScheduledBroker, Tasks, wait
 from truth.oracle import Oracle
@@ -157,10 +154,8 @@ def _group(chance: Random, group_id: str, topics: list[str]) -> GroupSetting:
 
 # --- the broker
 
-CONFIG = BrokerConfig({})
 # In proportion to a few groups; Kafka's default of 50 is meant for hundreds.
 OFFSETS_PARTITIONS = 3
-RETENTION_CHECK_MS = 600_000
 
 
 class SimulatedBroker(ScheduledBroker):
@@ -193,10 +188,7 @@ class SimulatedBroker(ScheduledBroker):
             schedule,
             cluster_id=cluster_id,
             nodes=nodes,
-            configs=Configs(CONFIG, 1),
-            group_config=group_config(CONFIG),
             offsets_partitions=OFFSETS_PARTITIONS,
-            retention_check_interval_ms=RETENTION_CHECK_MS,
             durability="none",
         )
         self.topics.create(OFFSETS_TOPIC, OFFSETS_PARTITIONS, {})
@@ -271,7 +263,7 @@ class World:
         )
         self.oracles = {each.group_id: Oracle() for each in self.setting.groups}
         self.deleting: set[str] = set()  # groups whose deletion was requested
-        self._offsets: dict[tuple[str, tuple[str, int]], int] = {}
+        self.committed: dict[tuple[str, tuple[str, int]], int] = {}  # by group and partition
         self._is_idle = False
         for topic in self.setting.topics:
             self.broker.topics.create(topic.name, topic.partitions, {})
@@ -284,8 +276,6 @@ class World:
 
     def now_ms(self) -> int:
         return self.schedule.now_ms()
-
-    wall_ms = now_ms
 
     def oracle(self, group_id: str) -> Oracle:
         return self.oracles[group_id]
@@ -326,12 +316,6 @@ class World:
         found = ((name, self.broker.topics.get(name)) for name in topics)
         return {name: len(topic.partitions) for name, topic in found if topic is not None}
 
-    def end(self, place: tuple[str, int]) -> int:
-        return self.broker.end(*place)
-
-    def committed(self, group_id: str, place: tuple[str, int]) -> int:
-        return self._offsets.get((group_id, place), 0)
-
     # --- the network
 
     async def request(self, client: "Client", command: Any, why: Cause | None) -> Any:
@@ -360,7 +344,7 @@ class World:
             if type(command) is OffsetCommit and result.errors[0] is E.none:
                 for entry, (offset,) in zip(command.entries, command.offsets, strict=True):
                     place = entry.topic, entry.partition
-                    self._offsets[command.group_id, place] = offset
+                    self.committed[command.group_id, place] = offset
             # Not during the decision, because the woken client may send another request.
             self.schedule.after(0, lambda: wake(result))
 
