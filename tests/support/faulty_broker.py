@@ -231,19 +231,17 @@ def from_the_beginning() -> Change:
 
 def same_producer() -> Change:
     """Give out the first epoch of a transactional id again."""
-    first: dict[str | None, Any] = {}
+    first: dict[str, tuple[int, int]] = {}
 
     def intercept(request: InterceptedRequest) -> bool:
         name = request.context.request.transactional_id
 
-        def respond() -> None:
-            response = request.record.response
+        def change(response: Any) -> None:
             if name is not None and response.error_code is ErrorCode.none:
-                response = first.setdefault(name, response)
-            request.respond(response)
+                given = response.producer_id, response.producer_epoch
+                response.producer_id, response.producer_epoch = first.setdefault(name, given)
 
-        request.on_response = respond
-        return False
+        return with_response(change)(request)
 
     return intercept
 
@@ -262,13 +260,11 @@ def no_fencing() -> Change:
             request.respond(response)
             return True
 
-        def respond() -> None:
-            if request.record.response.error_code is ErrorCode.none:
-                known[name] = request.record.response
-            request.respond(request.record.response)
+        def keep(response: Any) -> None:
+            if response.error_code is ErrorCode.none:
+                known[name] = response
 
-        request.on_response = respond
-        return False
+        return with_response(keep)(request)
 
     return intercept
 
