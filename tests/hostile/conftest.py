@@ -101,26 +101,19 @@ def is_closed(client: socket.socket) -> bool:
 @contextmanager
 def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
     """A member that runs during the attack. The function ends it and returns its observations."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "hostile.neighbour", address, str(session_ms)],
         cwd=TESTS,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdout is not None
-
-    def end() -> Seen:
-        out, _ = process.communicate(timeout=60)
-        return Seen(*json.loads(out))
-
-    try:
-        assert process.stdout.readline() == "ready\n"
-        yield end
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            yield lambda: Seen(*json.loads(process.communicate(timeout=60)[0]))
+        finally:
+            process.kill()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from kafka.admin import NewPartitions, NewTopic
 from kohort.log.errors import CorruptBatch
 from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.group_history import Generation
+from kohort.testing.deadline import poll
 from support import broker_process
 from truth.compare import read_log
 from truth.oracle import Oracle, Place
@@ -193,33 +194,27 @@ class LiveGroup:
         return is_quiet and members == {each.client_id for each in self._running.values()}
 
     def _wait_for(self, condition: Callable[[Generation | None], bool], what: str) -> None:
-        deadline = time.monotonic() + SETTLE_TIMEOUT_SECONDS
-        while True:
+        def is_met() -> bool:
             records = self._records()
             for record in records:
                 if record.log_offset > self.last_offset and record.generation:
                     self._record_generation(record)
-            if condition(records[-1] if records else None):
-                return
             for process in self._running.values():
                 process.check_running()
-            assert time.monotonic() < deadline, (
-                f"timed out after {SETTLE_TIMEOUT_SECONDS} s waiting for {what}; "
-                f"pending: {self.oracle.pending}; last record: {records[-1:]}"
-            )
-            time.sleep(0.3)  # a folder sends no notification when it grows
+            return condition(records[-1] if records else None)
+
+        assert poll(is_met, SETTLE_TIMEOUT_SECONDS, pause=0.3), (
+            f"timed out waiting for {what}; "
+            f"pending: {self.oracle.pending}; last record: {self._records()[-1:]}"
+        )
 
     def _records(self) -> list[Generation]:
-        while True:
+        found = None
+        while found is None:
             with contextlib.suppress(CorruptBatch):  # the last batch is incomplete
                 found = group_histories(read_log(self.data), cluster="", as_of_ms=0)
-                break
-        return [
-            record
-            for history in found
-            if history.group == self.group_id
-            for record in history.generations
-        ]
+        of_group = (each.generations for each in found if each.group == self.group_id)
+        return [record for generations in of_group for record in generations]
 
     def _member(self, record: Generation | None, name: str) -> str | None:
         members = () if record is None else record.members
