@@ -19,6 +19,7 @@ from kohort.offsets.transaction_codec import decode_transaction, encode_transact
 
 ID = "billing-1"
 TIMEOUT_MS = 60_000
+MAX_TIMEOUT_MS = 900_000
 ID_EXPIRATION_MS = 600_000
 TXN_V1, TXN_V2 = 0, 2  # versions of the client's transaction protocol
 
@@ -76,8 +77,8 @@ def check_log(log: Sequence[TransactionRecord]) -> None:
 class TransactionHarness:
     """`markers`: those that have been decided but not written. `log`: all records."""
 
-    def __init__(self, *, max_timeout_ms: int = 900_000) -> None:
-        self._config = TransactionConfig(max_timeout_ms, ID_EXPIRATION_MS)
+    def __init__(self) -> None:
+        self._config = TransactionConfig(MAX_TIMEOUT_MS, ID_EXPIRATION_MS)
         self._last_producer_id = 999
         self.now = 1_000_000
         self.log: list[TransactionRecord] = []

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kohort.log.batch import read_header
+from kohort.log.batch import split
 from kohort.log.group_commit import Durability
 from kohort.log.producer_state import ABORT, marker_type
 from kohort.log.records import records
@@ -234,8 +234,9 @@ def read_committed(broker: BrokerHarness, topic: str) -> list[str]:
             (each.first_offset, each.producer_id) for each in found.aborted_transactions or ()
         )
         aborted: set[int] = set()
-        for whole in batches_of(bytes(found.records)):
-            header = read_header(whole)
+        data = bytes(found.records)
+        for position, header in split(data):
+            whole = data[position : position + header.size]
             while upcoming and upcoming[0][0] <= header.last_offset:
                 aborted.add(upcoming.pop(0)[1])
             if header.is_control:
@@ -246,13 +247,6 @@ def read_committed(broker: BrokerHarness, topic: str) -> list[str]:
                     (each.value or b"").decode() for each in records(whole) if each.offset >= offset
                 ]
             offset = header.last_offset + 1
-
-
-def batches_of(data: bytes) -> Iterable[bytes]:
-    while data:
-        size = 12 + int.from_bytes(data[8:12], "big")
-        yield data[:size]
-        data = data[size:]
 
 
 def committed_offset(
