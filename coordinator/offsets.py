@@ -356,8 +356,7 @@ def _stable(
 def _fetched(index: int, committed: OffsetAndMetadata | None) -> FetchedOffset:
     values = (index, -1, -1, "", _NONE)
     if committed is not None:
-        offset, leader_epoch, metadata, _, _, _ = committed
-        values = (index, offset, leader_epoch, metadata, _NONE)
+        values = (index, committed.offset, committed.leader_epoch, committed.metadata, _NONE)
     fetched: FetchedOffset = make(FetchedOffset, values)
     return fetched
 

@@ -361,10 +361,12 @@ def decode_commit_value(value: bytes) -> OffsetAndMetadata:
         if version == 4 and size == 1:
             topic_id = value[-_TOPIC_ID_SIZE:] if end == _ID_TAG else None
             return OffsetAndMetadata(offset, leader_epoch, "", timestamp_ms, None, topic_id)
-    *fields, expire_timestamp_ms, uuid = decode_value(RECORD_SPECS[_OFFSET].value, value)
-    expires = expire_timestamp_ms != _NO_EXPIRY
-    more = expire_timestamp_ms if expires else None, None if uuid is None else uuid.bytes
-    return _new(OffsetAndMetadata, (*fields, *more))
+    decoded = decode_value(RECORD_SPECS[_OFFSET].value, value)
+    offset, leader_epoch, metadata, timestamp_ms, expire_ms, uuid, *others = decoded
+    expires_ms = None if expire_ms == _NO_EXPIRY else expire_ms
+    topic_id = None if uuid is None else uuid.bytes
+    fields = (offset, leader_epoch, metadata, timestamp_ms, expires_ms, topic_id, *others)
+    return _new(OffsetAndMetadata, fields)
 
 
 def validate_commit_value(value: bytes) -> None:
