@@ -8,6 +8,7 @@ import pytest
 from kohort.conformance.recorder import SAME_VERSIONS
 from kohort.conformance.recordings import difference, recorded
 from kohort.conformance.scenario import Scenario, load
+from kohort.conformance.transcript import Transcript
 from kohort.conformance.wire import UnsupportedVersion
 from kohort.protocol.apis import APIS
 
@@ -31,12 +32,17 @@ def _levels() -> Iterator[None]:
     logging.getLogger("kohort").setLevel(logging.NOTSET)
 
 
+def transcript_of(scenario: Scenario) -> Transcript:
+    kafka = recorded(scenario)
+    assert kafka is not None, f"not recorded yet: make parity RECORD=1 FILES={scenario.part}"
+    return kafka
+
+
 @pytest.mark.parametrize(
     "scenario", [pytest.param(each, id=f"{each.part}.{name}") for name, each in load().items()]
 )
 async def test_responses_are_those_of_kafka(scenario: Scenario) -> None:
-    kafka = recorded(scenario)
-    assert kafka is not None, "not recorded yet: make parity RECORD=1"
+    kafka = transcript_of(scenario)
     differs = difference(scenario, kafka, await play_on_kohort(scenario), "kohort")
     assert differs is None, f"{scenario.rule}{differs}"
 
@@ -50,8 +56,7 @@ async def test_responses_are_those_of_kafka(scenario: Scenario) -> None:
     ],
 )
 async def test_responses_in_older_versions_are_those_of_kafka(scenario: Scenario) -> None:
-    kafka = recorded(scenario)
-    assert kafka is not None
+    kafka = transcript_of(scenario)
     try:
         found = await play_on_kohort(scenario, VERSIONS)
     except UnsupportedVersion as request:
