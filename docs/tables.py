@@ -53,8 +53,7 @@ def key_table(keys: ConfigDef) -> str:
 def key_row(key: ConfigKey) -> str:
     default = format_value(key.default)
     shown = f"`{default}`" if default else "none"
-    is_fixed = key.read_only or key.at_startup
-    marks = ("; read-only" if is_fixed else "") + ("; no effect" if key.no_effect else "")
+    marks = ("; read-only" if key.is_fixed else "") + ("; no effect" if key.no_effect else "")
     return f"| `{key.name}` | {key.type.name.lower()}{marks} | {shown} | {key.doc} |"
 
 

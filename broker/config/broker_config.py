@@ -7,6 +7,7 @@ raises `ConfigError` with a one-line message; a setting without effect yields a 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple, Self, cast
 
@@ -19,6 +20,7 @@ from ...topics.configs.config_def import (
     Value,
     format_value,
 )
+from ...topics.configs.effective import static_number
 from ..security.principal import ANONYMOUS
 from .keys import ALL_KEYS, BROKER_KEYS, Durability, is_ignored, listener_key, similar_key
 from .listeners import EXAMPLE, Listener, SecurityProtocol, parse_listeners, reachable
@@ -147,27 +149,34 @@ class BrokerConfig(Mapping[str, Value]):
             return HIDDEN
         return format_value(value)
 
+    # Each rejects keys that clients can change, whose values at startup may be outdated. Read these
+    # with the `Configs` of the node (topics/configs/effective.py), for example by `broker_number`.
+
     def int(self, key: Str) -> Int:
-        value = self[key]
+        value = self._fixed(key)
         assert type(value) is Int, f"{key} is not an integer"
         return value
 
     def bool(self, key: Str) -> Bool:
-        value = self[key]
+        value = self._fixed(key)
         assert type(value) is Bool, f"{key} is not a boolean"
         return value
 
     def str(self, key: Str) -> Str:
         """Return the value, or "" if it is unset."""
-        value = self[key]
+        value = self._fixed(key)
         assert value is None or type(value) is Str, f"{key} is not a string"
         return value or ""
 
     def list(self, key: Str) -> tuple[Str, ...]:
         """Return the value, or () if it is unset."""
-        value = self[key]
+        value = self._fixed(key)
         assert value is None or isinstance(value, tuple), f"{key} is not a list"
         return value or ()
+
+    def _fixed(self, key: Str) -> Value:
+        assert ALL_KEYS[key].is_fixed, f"{key} is dynamic: read it with the node's Configs"
+        return self[key]
 
     # --- values that need more than one key
 
@@ -327,9 +336,7 @@ class BrokerConfig(Mapping[str, Value]):
                 f"{high}={self.int(high)} (from {self.origin(high)}): lower it, or raise the other."
             )
         self._validate_consumer_groups()
-        if self.int("max.connections.per.ip") == 0 and not self.str(
-            "max.connections.per.ip.overrides"
-        ):
+        if self["max.connections.per.ip"] == 0 and not self["max.connections.per.ip.overrides"]:
             raise ConfigError(
                 f"max.connections.per.ip=0 (from {self.origin('max.connections.per.ip')}) needs "
                 "max.connections.per.ip.overrides: set it, or a higher limit."
@@ -345,13 +352,14 @@ class BrokerConfig(Mapping[str, Value]):
 
     def _validate_consumer_groups(self) -> None:
         """Validate with Kafka's messages (upstream: GroupCoordinatorConfig)."""
+        number = partial(static_number, self)
         for name in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms"):
             key, low, high = (f"group.consumer.{bound}{name}" for bound in ("", "min.", "max."))
-            self._require(self.int(high) >= self.int(low), high, "greater than or equal to", low)
-            self._require(self.int(key) >= self.int(low), key, "greater than or equal to", low)
-            self._require(self.int(key) <= self.int(high), key, "less than or equal to", high)
+            self._require(number(high) >= number(low), high, "greater than or equal to", low)
+            self._require(number(key) >= number(low), key, "greater than or equal to", low)
+            self._require(number(key) <= number(high), key, "less than or equal to", high)
         key, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
-        self._require(self.int(key) < self.int(session), key, "less than", session)
+        self._require(number(key) < number(session), key, "less than", session)
 
     def _require(self, holds: Bool, key: Str, relation: Str, other: Str) -> None:
         if not holds:

@@ -14,7 +14,7 @@ from typing import Final
 
 from ...log.tasks import CooperativeTask
 from ...topics.configs.config_def import INT_MAX
-from ...topics.configs.effective import EVERY_BROKER, Configs
+from ...topics.configs.effective import EVERY_BROKER, Configs, static_number
 from ..config.broker_config import BrokerConfig
 from ..config.listeners import Listener, SecurityProtocol
 from ..event_loop.timers import Timers
@@ -105,7 +105,7 @@ class ConnectionLimits:
         no address could connect are ignored, because no client could change them."""
         count, overrides = self._number(PER_IP), self._configs.broker_text(PER_IP_OVERRIDES)
         if count == 0 and not overrides:
-            return self._config.int(PER_IP), self._config.str(PER_IP_OVERRIDES)
+            return static_number(self._config, PER_IP), self._config.text(PER_IP_OVERRIDES) or ""
         return count, overrides
 
     def _number(self, key: str, listener: Listener | None = None) -> int:

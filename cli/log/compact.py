@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: Files) -> int:
     try:
-        settings = topic_settings(folder, files)
+        configs, settings = stored_configs(folder, files)
     except (LogError, UndecodableRegistryRecord) as error:
         raise UserError(f"the topic registry in {folder} cannot be read: {error}.") from error
     compacted = [log for log in logs if log.topic in settings and settings[log.topic].compacted]
@@ -77,7 +77,7 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
     corrupt = False
     for log in compacted:
         try:
-            rows[log.name] = compact(log, settings[log.topic], checkpoints, files)
+            rows[log.name] = compact(log, configs, settings[log.topic], checkpoints, files)
         except (LogError, OSError) as error:
             corrupt = True
             print(f"# {log.name} was not compacted: {error}", file=sys.stderr)
@@ -86,9 +86,9 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
     return 1 if corrupt else 0
 
 
-def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
-    """Return the settings of topics from the registry in the data folder. A server.properties file
-    is not read. Raises OSError, LogError, UndecodableRegistryRecord."""
+def stored_configs(folder: Path, files: Files) -> tuple[Configs, Mapping[str, TopicSettings]]:
+    """Return the configuration, and the settings of topics, from the registry in the data folder. A
+    server.properties file is not read. Raises OSError, LogError, UndecodableRegistryRecord."""
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
@@ -104,11 +104,12 @@ def topic_settings(folder: Path, files: Files) -> Mapping[str, TopicSettings]:
                         overrides.pop(name, None)
                     case BrokerConfigRecord(resource, values):
                         configs.configure_broker(resource, values)
-    return {name: configs.settings(values) for name, values in overrides.items()}
+    return configs, {name: configs.settings(values) for name, values in overrides.items()}
 
 
 def compact(
     partition: PartitionLog,
+    configs: Configs,
     settings: TopicSettings,
     checkpoints: PartitionCheckpoints,
     files: Files,
@@ -118,13 +119,12 @@ def compact(
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )
-    defaults = BrokerConfig()
     cleaner_config = CleanerConfig(
         now_ms=time.time_ns() // 1_000_000,
         delete_retention_ms=settings.delete_retention_ms,
         segment_bytes=settings.segment_bytes,
-        dedupe_buffer_bytes=defaults.int("log.cleaner.dedupe.buffer.size"),
-        producer_expiration_ms=defaults.int("producer.id.expiration.ms"),
+        dedupe_buffer_bytes=configs.broker_number("log.cleaner.dedupe.buffer.size"),
+        producer_expiration_ms=configs.broker_number("producer.id.expiration.ms"),
     )
     start_offset = checkpoints.start_offsets.get(partition.name)
     _check_not_corrupt(partition, files)

@@ -49,7 +49,7 @@ def test_defaults_are_kafkas_except_where_documented() -> None:
     assert config.int("group.initial.rebalance.delay.ms") == 3000
     assert config.int("offsets.topic.num.partitions") == 50
     assert config.bool("auto.create.topics.enable") is True
-    assert config.list("log.cleanup.policy") == ("delete",)
+    assert config["log.cleanup.policy"] == ("delete",)
     assert config["log.cleaner.min.cleanable.ratio"] == 0.5
     assert config["log.retention.ms"] is None
     assert config.str("broker.rack") == ""
@@ -118,7 +118,7 @@ def test_a_properties_file_is_parsed_by_javas_rules(file: Path) -> None:
     config = BrokerConfig.load(file)
     assert config.int("num.partitions") == 6
     assert config.int("node.id") == 9
-    assert config.list("log.cleanup.policy") == ("compact", "delete")
+    assert config["log.cleanup.policy"] == ("compact", "delete")
     assert config.str("broker.rack") == "café=1"
 
 
@@ -481,3 +481,10 @@ def test_advertised_ports_may_overlap_because_nothing_listens_on_them(port: int)
         }
     )
     assert [each.port for each in config.advertised_listeners] == [1, port]
+
+
+def test_a_key_that_clients_can_change_cannot_be_read_as_it_was_at_startup() -> None:
+    config = BrokerConfig({"producer.id.expiration.ms": "5000"})
+    assert config["producer.id.expiration.ms"] == 5000
+    with pytest.raises(AssertionError, match="is dynamic: read it with the node's Configs"):
+        config.int("producer.id.expiration.ms")

@@ -16,7 +16,7 @@ HEARTBEAT = "group.consumer.heartbeat.interval.ms"
 def test_the_preset_instant_has_short_intervals_for_the_consumer_protocol() -> None:
     instant, kafka = (new_config(preset, 1, NEWEST, {}) for preset in ("instant", "kafka"))
     assert (instant.int(HEARTBEAT), kafka.int(HEARTBEAT)) == (100, 5000)
-    assert instant.int("group.consumer.assignment.interval.ms") == 0
+    assert instant["group.consumer.assignment.interval.ms"] == 0
     assert instant.origin(HEARTBEAT) == "preset instant"
     assert {key: instant.text(key) for key in instant} == {
         key: with_preset(BrokerConfig(), "instant").text(key) for key in instant

@@ -152,6 +152,11 @@ class ConfigKey:
     at_startup: bool = False
     repeats: bool = False
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether kohort reads the key only when it starts."""
+        return self.read_only or self.at_startup
+
     def parse(self, text: str) -> Value:
         """Parse and validate a value. Raises InvalidConfigValue with Kafka's message."""
         value = self._typed(text, text.strip(BLANK))

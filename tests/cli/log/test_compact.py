@@ -7,12 +7,12 @@ import uuid
 from pathlib import Path
 
 import pytest
-from kohort.cli.log.compact import table
+from kohort.cli.log.compact import stored_configs, table
 from kohort.cli.main import main
 from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
-from kohort.topics.registry_log import TopicRecord, encode
+from kohort.topics.registry_log import BrokerConfigRecord, TopicRecord, encode
 from support.broker_thread import BrokerThread
 from support.log import NewRecord, build, newest, put
 
@@ -184,6 +184,13 @@ def test_a_log_whose_records_were_all_deleted_is_left_empty(
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[1] == ["__consumer_offsets-0", *"000000"]
     assert newest(Log.open(data / "__consumer_offsets-1", DiskFiles())) == before
+
+
+def test_dynamic_values_of_broker_keys_apply(tmp_path: Path) -> None:
+    record = NewRecord(*encode(BrokerConfigRecord("", {"producer.id.expiration.ms": "5000"})), 0)
+    write_log(tmp_path / "__kohort_topics-0", [lambda at: build([record], base_offset=at)])
+    configs, _ = stored_configs(tmp_path, DiskFiles())
+    assert configs.broker_number("producer.id.expiration.ms") == 5000
 
 
 def test_a_single_segment_cannot_be_compacted(
