@@ -6,6 +6,7 @@
     range           `range`: ranges of each topic
     hashing         the iteration order of Java's hash tables, which decides ties in Kafka
     targets         a target assignment in progress, with the order of Kafka's records
+    builtin         both assignors by name
     adapter         both assignors with the interface of client-side assignors (`kohort assign`)
 
 `uniform` balances the partitions, and members keep theirs if possible. Results match Kafka 4.3's,

@@ -10,10 +10,9 @@ from uuid import UUID
 
 from ..model import Assignment, Assignor, Subscription, Topics
 from ..ordering import java_order, member_order
+from .builtin import SERVER_ASSIGNORS
 from .hashing import group_spec_order, subscription_order
-from .homogeneous import assign_uniform
 from .model import Member, ServerAssignor, Topic, TopicId
-from .range import assign_range
 
 FIRST_ID: Final = 2  # 0 and 1 are in Uuid.RESERVED
 
@@ -84,8 +83,8 @@ def _generation(member: Subscription) -> int:
     return -1 if member.generation_id is None else member.generation_id
 
 
-SERVER_SIDE: Final = (
-    ServerSideAssignor("uniform", assign_uniform),
-    # Its name in the protocol is `range`, which is also the name of the client-side assignor.
-    ServerSideAssignor("server-range", assign_range),
+# Client-side assignors have the name `range`, too.
+SERVER_SIDE: Final = tuple(
+    ServerSideAssignor("server-range" if name == "range" else name, assign)
+    for name, assign in SERVER_ASSIGNORS.items()
 )

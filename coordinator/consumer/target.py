@@ -5,24 +5,18 @@ Upstream: maybeUpdateTargetAssignment, TargetAssignmentBuilder.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from ...assignors.server.builtin import SERVER_ASSIGNORS
 from ...assignors.server.hashing import group_spec_order, subscription_order
-from ...assignors.server.homogeneous import assign_uniform
 from ...assignors.server.model import Member as AssignorMember
-from ...assignors.server.model import ServerAssignor, Target, Topic, UnknownPartition
-from ...assignors.server.range import assign_range
+from ...assignors.server.model import Target, Topic, UnknownPartition
 from ...assignors.server.targets import have_same_partitions
 from ...offsets.records import ConsumerGroupRecord, ConsumerRecordType, TargetAssignmentMetadata
 from ...protocol.errors import ApiError, ErrorCode
 from ..decision import Decision, TopicMetadata
 from .group import NO_TARGET, ConsumerGroup, Member, SubscriptionOrder, target_record
 from .subscriptions import Epoch
-
-ASSIGNORS: Final[Mapping[str, ServerAssignor]] = {
-    "uniform": assign_uniform,
-    "range": assign_range,
-}
 
 
 class MemberTarget(NamedTuple):
@@ -46,12 +40,12 @@ def update_target(
         target = group.target(after.member_id, after.group_instance_id)
         return MemberTarget(group.assignment_epoch, target)
     name = preferred_assignor(group, before, after) or decision.config.consumer_group_assignors[0]
-    if name not in ASSIGNORS:  # from the log of a Kafka broker that has assignors of its own
+    if name not in SERVER_ASSIGNORS:  # from the log of a Kafka broker that has assignors of its own
         raise ApiError(ErrorCode.unknown_server_error, f"the assignor {name} does not exist")
     members = _assignor_members(group, after, sent_names, decision.partition.topics)
     topics = _assignor_topics(decision, members)
     try:
-        targets = ASSIGNORS[name](members, topics, epoch.is_homogeneous)
+        targets = SERVER_ASSIGNORS[name](members, topics, epoch.is_homogeneous)
     except UnknownPartition as error:
         raise ApiError(ErrorCode.unknown_server_error) from error
     decision.log(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.keys import BROKER_KEYS
 from kohort.broker.config.listeners import Listener, SecurityProtocol
@@ -365,6 +366,11 @@ def test_a_value_outside_of_the_bounds_of_groups_is_reported_in_kafkas_words(
         f"{key} must be {relation} {bound}: "
         f"they are {values[0]} (from code) and {values[1]} (from code)."
     )
+
+
+def test_every_server_side_assignor_can_be_configured() -> None:
+    config = BrokerConfig({"group.consumer.assignors": ",".join(SERVER_ASSIGNORS)})
+    assert config.list("group.consumer.assignors") == tuple(SERVER_ASSIGNORS)
 
 
 def test_the_heartbeat_interval_must_be_below_the_session_timeout() -> None:

@@ -7,17 +7,15 @@ import random
 from typing import Any, TypeAlias
 from uuid import UUID
 
+from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.assignors.server.hashing import TopicHashes, group_spec_order, subscription_order
-from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, ServerAssignor, Topic, TopicId
-from kohort.assignors.server.range import assign_range
 from kohort.assignors.server.targets import have_same_partitions, loaded_target
 
 History: TypeAlias = dict[str, Any]
 Records: TypeAlias = list[list[Any]]
 """[member, [[topic, [partition, ...]], ...]]"""
 
-ASSIGNORS: dict[str, ServerAssignor] = {"uniform": assign_uniform, "range": assign_range}
 INT64_MAX = 2**63 - 1
 
 
@@ -26,7 +24,7 @@ INT64_MAX = 2**63 - 1
 
 def records_of(history: History) -> list[Records]:
     """Return the records of each assignment."""
-    group = Group(ASSIGNORS[history["assignor"]])
+    group = Group(SERVER_ASSIGNORS[history["assignor"]])
     results = [group.apply(step) for step in history["steps"]]
     return [records for records in results if records is not None]
 

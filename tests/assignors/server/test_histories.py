@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kohort.assignors.server.builtin import SERVER_ASSIGNORS
 from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, ServerAssignor, Target, Topic
-from kohort.assignors.server.range import assign_range
 
-from .histories import ASSIGNORS, Group, random_history, records_of
+from .histories import Group, random_history, records_of
 
 
 class Checked:
@@ -75,7 +75,7 @@ def check_quotas(
 @given(st.integers(0))
 def test_targets_are_valid_and_balanced_and_keep_what_they_can(seed: int) -> None:
     history = random_history(seed)
-    group = Group(Checked(ASSIGNORS[history["assignor"]]))
+    group = Group(Checked(SERVER_ASSIGNORS[history["assignor"]]))
     records = [group.apply(step) for step in history["steps"]]
     assert [of_step for of_step in records if of_step is not None] == records_of(history)
 
@@ -83,14 +83,14 @@ def test_targets_are_valid_and_balanced_and_keep_what_they_can(seed: int) -> Non
 @given(st.integers(0))
 def test_a_heartbeat_without_changes_writes_no_records(seed: int) -> None:
     history = random_history(seed)
-    group = Group(ASSIGNORS[history["assignor"]])
+    group = Group(SERVER_ASSIGNORS[history["assignor"]])
     for step in history["steps"]:
         if group.apply(step):
             assert group.apply(step) == []
 
 
 def test_a_group_without_members_or_existing_topics_gets_nothing() -> None:
-    for assignor in (assign_uniform, assign_range):
+    for assignor in SERVER_ASSIGNORS.values():
         for homogeneous in (True, False):
             assert assignor({}, {}, homogeneous) == {}
             members = {"a": Member(("t",)), "b": Member(("t",))}
