@@ -2,7 +2,9 @@
 
 import json
 import re
-from typing import Any, get_args
+from pathlib import Path
+from types import FunctionType
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
@@ -14,6 +16,7 @@ from kohort.control_api import fake_members, requests
 from kohort.control_api.endpoint import Endpoint
 from kohort.control_api.endpoints import ENDPOINTS
 from kohort.testing import Kafka, loop_thread
+from kohort.testing.faults.faults import F_co, Faults
 
 from .conftest import ApiClient
 
@@ -91,6 +94,18 @@ def test_help_of_faults_and_of_fake_members_lists_their_own_actions(
         assert all(re.search(rf"\b{action}\b", shown[name]) for action in actions)
     assert "stop_polling" not in shown["fault"]
     assert "throttle" not in shown["script-fake-member"]
+
+
+def test_every_fault_of_requests_is_available_over_http_and_in_the_docs() -> None:
+    methods = {
+        name: method
+        for name, method in vars(Faults).items()
+        if isinstance(method, FunctionType) and not name.startswith("_")
+    }
+    faults = {name for name, each in methods.items() if get_type_hints(each)["return"] is F_co}
+    assert faults == {*get_args(requests.Action), *get_args(requests.Condition)} - {"slow_sync"}
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    assert {name for name in faults if f"`{name}(" not in page} == set()
 
 
 def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
