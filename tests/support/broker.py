@@ -29,7 +29,7 @@ from support.log import NewRecord, build, content, sync_each
 from support.runtime import DATA, NOW_MS, ManualClock, ManualTimers, run_now
 from support.virtual_broker import LISTENER, VirtualBroker
 
-KEYS = {api.name: api.key for api in BY_KEY.values()}
+APIS = {api.name: api for api in BY_KEY.values()}
 OFFSETS_PARTITIONS = 5
 DEFAULTS = {
     "offsets.topic.num.partitions": str(OFFSETS_PARTITIONS),
@@ -82,7 +82,8 @@ class PendingRequest:
 class BrokerHarness(VirtualBroker):
     """A broker, to which requests go at `node`, the first one by default.
 
-    `call` sends a request and runs the callbacks; `send` leaves that to the test (`run_loop`).
+    `call` sends a request and runs the callbacks; `send` leaves that to the test (`run_loop`). A
+    request without a version has the newest one, so that a new version is tested at once.
     Requests are plain values, as in support/wire.py.
     """
 
@@ -157,21 +158,23 @@ class BrokerHarness(VirtualBroker):
                 runtime.load(n for n, each in enumerate(names) if self.files.exists(DATA / each))
         self.run_loop()
 
-    def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
+    def send(self, api: str, version: int | None = None, /, **values: Any) -> PendingRequest:
+        if version is None:
+            version = APIS[api].max_version
         pending = PendingRequest(message_type(api, version, "Response"))
         pending.client.principal = self.principal
         request = request_of(api, version, values)
-        route = self._routes.find(KEYS[api], version)
+        route = self._routes.find(APIS[api].key, version)
         if self.node.security.quotas.is_active:
             route = metered(route)
         self.last_context = RequestContext(pending, route, (7,), "tester", request)
         route.handle(self.last_context, self.node)
         return pending
 
-    def call(self, api: str, version: int, /, **values: Any) -> Any:
+    def call(self, api: str, version: int | None = None, /, **values: Any) -> Any:
         pending = self.send(api, version, **values)
         self.run_loop()
-        assert pending.response is not None, f"{api} v{version} has no response"
+        assert pending.response is not None, f"no response to {api}: {pending.close_reason}"
         return pending.response
 
     # --- topics and records

@@ -70,7 +70,7 @@ class ClusterHarness(BrokerHarness):
         assert self.moved is not None
         self.move(*self.moved)
 
-    def send(self, api: str, version: int, /, **values: Any) -> PendingRequest:
+    def send(self, api: str, version: int | None = None, /, **values: Any) -> PendingRequest:
         if self.steps == self.move_at:  # between two requests
             self.move_at = -1
             self._move()

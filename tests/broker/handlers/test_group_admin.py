@@ -22,7 +22,7 @@ def delete_offsets(
         {"name": name, "partitions": tuple({"partition_index": index} for index in partitions)}
         for name, partitions in topics
     )
-    response = broker.call("OffsetDelete", 0, group_id=group_id, topics=asked)
+    response = broker.call("OffsetDelete", group_id=group_id, topics=asked)
     return response.error_code, [
         (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions])
         for topic in response.topics
@@ -32,14 +32,14 @@ def delete_offsets(
 def test_an_empty_request_describes_and_deletes_nothing() -> None:
     broker = BrokerHarness()
     assert describe(broker, 5) == ()
-    assert broker.call("DeleteGroups", 2, groups_names=()).results == ()
+    assert broker.call("DeleteGroups", groups_names=()).results == ()
 
 
 def test_a_list_waits_until_the_groups_are_durable() -> None:
     broker = BrokerHarness()
     broker.create_topic("t")
     broker.commit("simple", "t", 0)
-    deleting = broker.send("DeleteGroups", 2, groups_names=("simple",))
+    deleting = broker.send("DeleteGroups", groups_names=("simple",))
     asked = broker.send("ListGroups", 3)
     assert not asked.is_done
     broker.run_loop()
@@ -73,7 +73,7 @@ def test_the_groups_of_partitions_are_listed_in_turns(monkeypatch: pytest.Monkey
     broker.run_loop()
     contexts = broker.node.coordinators.contexts
     assert len(contexts) > 2
-    pending = broker.send("ListGroups", 5, states_filter=(), types_filter=())
+    pending = broker.send("ListGroups", states_filter=(), types_filter=())
     moved = max(contexts)
     broker.node.coordinators.unload(moved)
     broker.run_loop()
@@ -100,7 +100,7 @@ def test_the_members_of_a_consumer_group_are_described_in_turns(
             topic_partitions=(),
         )
         assert joined.error_code is E.none
-    pending, turns = broker.send("ConsumerGroupDescribe", 1, group_ids=("g",)), 0
+    pending, turns = broker.send("ConsumerGroupDescribe", group_ids=("g",)), 0
     while broker.callbacks:
         turns += 1
         broker.callbacks.pop(0)()

@@ -286,7 +286,7 @@ def test_topics_whose_creation_takes_long_are_created_in_slices(broker: BrokerHa
     ticks = itertools.count()
     broker.scheduler.seconds = lambda: next(ticks) * SLICE_SECONDS
     topics = [{"name": f"t-{n}", "num_partitions": 1, "replication_factor": 1} for n in range(4)]
-    pending = broker.send("CreateTopics", 7, topics=topics, timeout=1000)
+    pending = broker.send("CreateTopics", topics=topics, timeout=1000)
     assert pending.is_muted
     assert len(broker.topics) == 1
     broker.run_loop()
@@ -300,7 +300,7 @@ def test_topics_with_the_same_overrides_share_their_configs(broker: BrokerHarnes
     topics = [{"name": f"t-{n}", **base, "configs": each} for n, each in enumerate(configs)]
     responses = list[Any]()
     broker._routes.find(19, 7).encode = lambda message, _id: responses.append(message) or b""
-    broker.send("CreateTopics", 7, topics=topics, timeout=1000)
+    broker.send("CreateTopics", topics=topics, timeout=1000)
     broker.run_loop()
     first, second, third = responses[0].topics
     assert first.configs is second.configs

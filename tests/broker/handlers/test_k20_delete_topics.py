@@ -170,7 +170,7 @@ def test_a_topic_that_is_recreated_during_the_request_is_not_deleted(
     old = broker.topic()
     last = {"name": None, "topic_id": old.id} if is_by_id else {"name": "orders", "topic_id": None}
     topics = [*({"name": name, "topic_id": None} for name in names), last]
-    pending = broker.send("DeleteTopics", 6, topics=topics, timeout=1000)
+    pending = broker.send("DeleteTopics", topics=topics, timeout=1000)
     while broker.topics.get("t0") is not None:  # all topics are validated before one is deleted
         broker.callbacks.pop(0)()
     broker.topics.delete(old)
@@ -187,7 +187,7 @@ def test_two_clients_delete_the_same_topics_at_once(broker: BrokerHarness) -> No
     for name in names:
         broker.create_topic(name)
     topics = [{"name": name, "topic_id": None} for name in names]
-    both = [broker.send("DeleteTopics", 6, topics=topics, timeout=1000) for _ in range(2)]
+    both = [broker.send("DeleteTopics", topics=topics, timeout=1000) for _ in range(2)]
     broker.run_loop()
     errors = [[each.error_code for each in pending.response.responses] for pending in both]
     expected = {ErrorCode.none, ErrorCode.unknown_topic_or_partition}

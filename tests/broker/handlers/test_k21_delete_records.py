@@ -107,7 +107,7 @@ def test_a_topic_that_is_recreated_during_the_request_starts_at_offset_0(
         {"name": "orders", "partitions": [{"partition_index": 0, "offset": 4}]},
         {"name": "other", "partitions": others},
     ]
-    pending = broker.send("DeleteRecords", 2, topics=topics, timeout=1000)
+    pending = broker.send("DeleteRecords", topics=topics, timeout=1000)
     assert not pending.is_done
     broker.topics.delete(broker.topic())
     broker.create_topic("orders", 1)
@@ -125,7 +125,7 @@ def test_records_that_a_failed_sync_removes_during_the_request_cannot_be_deleted
         {"name": topic, "partitions": [{"partition_index": n, "offset": o} for n, o in of.items()]}
         for topic, of in partitions.items()
     ]
-    pending = broker.send("DeleteRecords", 2, topics=topics, timeout=1000)
+    pending = broker.send("DeleteRecords", topics=topics, timeout=1000)
     assert not pending.is_done
     broker.log().truncate_to(4)
     broker.run_loop()

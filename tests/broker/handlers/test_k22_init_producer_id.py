@@ -39,7 +39,7 @@ def test_ids_are_unique_across_restarts_and_blocks() -> None:
 
 def test_an_id_is_returned_once_its_block_is_durable() -> None:
     broker = BrokerHarness()
-    asked = broker.send("InitProducerId", 5, transactional_id=None, transaction_timeout=0)
+    asked = broker.send("InitProducerId", transactional_id=None, transaction_timeout=0)
     assert not asked.is_done
     broker.run_loop()
     assert asked.response.error_code is ErrorCode.none

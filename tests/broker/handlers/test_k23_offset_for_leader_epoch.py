@@ -91,7 +91,7 @@ def test_epochs_survive_a_restart(broker: BrokerHarness) -> None:
 def test_epochs_without_records_end_at_the_start_offset(broker: BrokerHarness) -> None:
     wanted = {"partition_index": 0, "offset": 3}
     topic = {"name": "orders", "partitions": (wanted,)}
-    broker.call("DeleteRecords", 2, topics=(topic,), timeout=1000)
+    broker.call("DeleteRecords", topics=(topic,), timeout=1000)
     assert [end(broker, epoch) for epoch in (0, 2, 3)] == [(0, 3), (2, 4), (3, 6)]
 
 

@@ -68,7 +68,7 @@ def test_the_entries_of_an_unknown_topic_are_merged() -> None:
         for index in (1, 0)
     ]
     producer = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}
-    sent = broker.send("TxnOffsetCommit", 5, **producer, group_id=GROUP, topics=topics)
+    sent = broker.send("TxnOffsetCommit", **producer, group_id=GROUP, topics=topics)
     (topic,) = sent.response.topics
     assert [each.partition_index for each in topic.partitions] == [1, 0]
 

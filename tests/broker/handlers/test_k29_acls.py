@@ -72,7 +72,7 @@ def authorized(monkeypatch: pytest.MonkeyPatch) -> BrokerHarness:
 
 def create(broker: BrokerHarness, names: range) -> Any:
     creations = [{**ACL, "resource_name": f"n{number}"} for number in names]
-    response = broker.call("CreateAcls", 3, creations=creations)
+    response = broker.call("CreateAcls", creations=creations)
     return {(each.error_code, each.error_message) for each in response.results}
 
 
@@ -91,14 +91,14 @@ def test_more_acls_than_kafka_deletes_at_once_are_kept(authorized: BrokerHarness
     create(authorized, range(1, LIMIT + 1))
     one = {**ANY_ACL, "resource_name_filter": "n0"}
     message = "Cannot remove more than 10000 acls in a single delete operation."
-    response = authorized.call("DeleteAcls", 3, filters=[one, ANY_ACL])
+    response = authorized.call("DeleteAcls", filters=[one, ANY_ACL])
     assert [(each.error_code, each.error_message) for each in response.filter_results] == [
         (ErrorCode.invalid_request, message)
     ] * 2
     assert len(authorized.topics.security.acls) == LIMIT + 1
-    authorized.call("DeleteAcls", 3, filters=[one])
+    authorized.call("DeleteAcls", filters=[one])
     assert len(authorized.topics.security.acls) == LIMIT
-    authorized.call("DeleteAcls", 3, filters=[ANY_ACL])
+    authorized.call("DeleteAcls", filters=[ANY_ACL])
     assert not authorized.topics.security.acls
 
 
@@ -108,9 +108,9 @@ def test_a_response_with_too_many_acls_is_not_begun(
     """The ACLs are not deleted either, because the client would not be informed."""
     monkeypatch.setattr(k31_delete_acls, "RESPONSE_ITEMS_MAX", 4 * LIMIT)
     create(authorized, range(LIMIT - 1))
-    pending = authorized.send("DeleteAcls", 3, filters=[ANY_ACL] * 5)
+    pending = authorized.send("DeleteAcls", filters=[ANY_ACL] * 5)
     authorized.run_loop()
     assert "request less data" in pending.close_reason
     assert len(authorized.topics.security.acls) == LIMIT - 1
-    authorized.call("DeleteAcls", 3, filters=[ANY_ACL] * 4)
+    authorized.call("DeleteAcls", filters=[ANY_ACL] * 4)
     assert not authorized.topics.security.acls

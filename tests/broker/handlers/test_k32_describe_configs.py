@@ -94,7 +94,7 @@ def test_a_repeated_resource_is_described_each_time(broker: BrokerHarness) -> No
         "configuration_keys": ("retention.ms",),
     }
     fields = {"include_synonyms": False, "include_documentation": False}
-    first, second = broker.call("DescribeConfigs", 4, resources=(resource,) * 2, **fields).results
+    first, second = broker.call("DescribeConfigs", resources=(resource,) * 2, **fields).results
     assert first == second
     assert configs_by_name(first)["retention.ms"].value == "77"
 
@@ -200,7 +200,7 @@ def describe_all(
         for kind, name in resources
     )
     fields = {"include_synonyms": False, "include_documentation": False}
-    results = broker.call("DescribeConfigs", 4, resources=parts, **fields).results
+    results = broker.call("DescribeConfigs", resources=parts, **fields).results
     return [(each.error_code, each.error_message, len(each.configs)) for each in results]
 
 

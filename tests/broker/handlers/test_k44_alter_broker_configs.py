@@ -287,7 +287,7 @@ def test_keys_that_are_read_at_startup_accept_their_current_value(
 
 def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> None:
     def log_dir() -> Any:
-        (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
+        (found,) = broker.call("DescribeLogDirs", topics=()).results
         return found
 
     assert not log_dir().is_cordoned
@@ -304,7 +304,7 @@ def test_the_folder_that_clients_see_can_be_cordoned(broker: BrokerHarness) -> N
 def test_a_cordoned_folder_of_an_earlier_start_does_not_count(broker: BrokerHarness) -> None:
     """The data folder was moved in between."""
     broker.topics.change(BrokerConfigRecord("1", {"cordoned.log.dirs": "/earlier"}))
-    (found,) = broker.call("DescribeLogDirs", 5, topics=()).results
+    (found,) = broker.call("DescribeLogDirs", topics=()).results
     assert not found.is_cordoned
     names = ({"name": "new"},)
     broker.call("Metadata", 9, topics=names, allow_auto_topic_creation=True)

@@ -25,14 +25,14 @@ def alter(broker: BrokerHarness, *entries: tuple[Entity, Ops], validate_only: bo
         }
         for entity, ops in entries
     ]
-    response = broker.call("AlterClientQuotas", 1, entries=values, validate_only=validate_only)
+    response = broker.call("AlterClientQuotas", entries=values, validate_only=validate_only)
     return response.entries
 
 
 def described(broker: BrokerHarness, *components: Any, strict: bool = False) -> list[Any]:
     """Return (entity, quotas) of each entry."""
     filters = [{"entity_type": k, "match_type": t, "match": m} for k, t, m in components]
-    response = broker.call("DescribeClientQuotas", 1, components=filters, strict=strict)
+    response = broker.call("DescribeClientQuotas", components=filters, strict=strict)
     return [
         (
             {each.entity_type: each.entity_name for each in entry.entity},

@@ -33,7 +33,7 @@ def alter(broker: BrokerHarness, *requested: Any) -> dict[str, tuple[str, str | 
 
 def describe(broker: BrokerHarness, *users: str) -> dict[str, Any]:
     requested = tuple({"name": user} for user in users) if users else None
-    response = plain(broker.call("DescribeUserScramCredentials", 0, users=requested))
+    response = plain(broker.call("DescribeUserScramCredentials", users=requested))
     assert (response["error_code"], response["error_message"]) == ("none", "")
     return {
         each["user"]: (

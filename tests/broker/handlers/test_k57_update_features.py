@@ -10,7 +10,7 @@ def test_features_are_not_downgraded() -> None:
     for name, newest in FEATURES.items():
         for downgrade in (2, 3):
             update = {"feature": name, "max_version_level": 0, "upgrade_type": downgrade}
-            response = broker.call("UpdateFeatures", 2, feature_updates=(update,))
+            response = broker.call("UpdateFeatures", feature_updates=(update,))
             assert response.error_code is E.invalid_update_version
             assert response.error_message.endswith(
                 f"Invalid update version 0 for feature {name}. "

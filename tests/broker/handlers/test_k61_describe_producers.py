@@ -17,7 +17,7 @@ def broker() -> BrokerHarness:
 
 def producers(broker: BrokerHarness, topic: str = "orders", partition: int = 0) -> Any:
     part = {"name": topic, "partition_indexes": (partition,)}
-    return broker.call("DescribeProducers", 0, topics=(part,)).topics[0].partitions[0]
+    return broker.call("DescribeProducers", topics=(part,)).topics[0].partitions[0]
 
 
 def write(

@@ -21,7 +21,7 @@ def broker() -> BrokerHarness:
 
 
 def listed(broker: BrokerHarness, *types: int) -> Any:
-    return broker.call("ListConfigResources", 1, resource_types=types)
+    return broker.call("ListConfigResources", resource_types=types)
 
 
 @pytest.mark.parametrize(

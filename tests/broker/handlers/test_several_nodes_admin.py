@@ -70,7 +70,7 @@ def test_all_partitions_of_an_assignment_need_equally_many_replicas(broker: Brok
         )
         how = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
         topic = {"name": "u", "assignments": assignments, **how}
-        response = broker.call("CreateTopics", 7, topics=(topic,), timeout=1000, validate_only=True)
+        response = broker.call("CreateTopics", topics=(topic,), timeout=1000, validate_only=True)
         return response.topics[0].error_code, response.topics[0].error_message
 
     def grown(*replicas: tuple[int, ...]) -> tuple[E, str | None]:
@@ -104,7 +104,7 @@ def test_the_replication_factor_is_limited_by_the_number_of_nodes(broker: Broker
             "assignments": (),
             "configs": (),
         }
-        response = broker.call("CreateTopics", 7, topics=(topic,), timeout=1000)
+        response = broker.call("CreateTopics", topics=(topic,), timeout=1000)
         error: E = response.topics[0].error_code
         return error
 
@@ -120,7 +120,7 @@ def reassign(
 ) -> tuple[E, str | None]:
     partition = {"partition_index": index, "replicas": replicas}
     topics = ({"name": "t", "partitions": (partition,)},)
-    response = broker.call("AlterPartitionReassignments", 1, timeout=1000, topics=topics, **values)
+    response = broker.call("AlterPartitionReassignments", timeout=1000, topics=topics, **values)
     (responded,) = response.responses[0].partitions
     return responded.error_code, responded.error_message
 
@@ -149,7 +149,7 @@ def test_nodes_that_are_down_are_replicas(broker: BrokerHarness) -> None:
 
 def quorum(broker: BrokerHarness) -> Any:
     topic = {"topic_name": "__cluster_metadata", "partitions": ({"partition_index": 0},)}
-    return broker.call("DescribeQuorum", 2, topics=(topic,)).topics[0].partitions[0]
+    return broker.call("DescribeQuorum", topics=(topic,)).topics[0].partitions[0]
 
 
 def test_the_first_node_is_the_voter_and_others_are_observers(broker: BrokerHarness) -> None:
@@ -173,7 +173,7 @@ def test_the_voter_remains_while_its_node_is_down(broker: BrokerHarness) -> None
 def test_nodes_cannot_be_unregistered(broker: BrokerHarness) -> None:
     list(broker.node.cluster.node_stopping(3))
     for node_id in (1, 3):
-        response = broker.call("UnregisterBroker", 0, broker_id=node_id)
+        response = broker.call("UnregisterBroker", broker_id=node_id)
         assert response.error_code is E.invalid_request
         assert response.error_message == (
             f"Broker ID {node_id} is a node of this process and cannot be unregistered"
