@@ -13,6 +13,9 @@ Two checks are the same in all states:
 A join is first checked for room in the group (GROUP_MAX_SIZE_REACHED) and for a protocol that all
 members support (INCONSISTENT_GROUP_PROTOCOL).
 
+A leave without a member id, as administrators send it, removes the member that holds the instance
+id.
+
 Fetching offsets, describing and listing are allowed in every state and change no timer. An Empty
 group can be deleted. In other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty
 group can be deleted. In other states, only offsets of topics to which no consumer of the group is
