@@ -136,14 +136,14 @@ def offset_key(group: str, topic: str, partition: int, kind: int = 1) -> bytes:
     return kind.to_bytes(2, "big") + text(group) + text(topic) + partition.to_bytes(4, "big")
 
 
-def offset_value(version: int, offset: int, metadata: str, ms: int) -> bytes:
+def offset_value(version: int, offset: int, metadata: str, ms: int, tags: bytes = b"\0") -> bytes:
     found = version.to_bytes(2, "big") + offset.to_bytes(8, "big", signed=True)
     if version >= 3:
         found += (offset % 5 - 1).to_bytes(4, "big", signed=True)
     found += text(metadata, compact=version == 4) + ms.to_bytes(8, "big", signed=True)
     if version == 1:
         found += (ms + 5 if offset % 2 else -1).to_bytes(8, "big", signed=True)
-    return found + (b"\0" if version == 4 else b"")  # no tagged fields
+    return found + (tags if version == 4 else b"")
 
 
 def a_group(protocol_type: str, version: int, instance: str | None, blob: bytes) -> bytes:

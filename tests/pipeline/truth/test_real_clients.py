@@ -92,6 +92,6 @@ def test_actions_of_real_consumers_on_kafka_are_diagnosed(kafka_jars: Path, tmp_
     kafka.format()
     with kafka.running() as bootstrap:
         groups = play_all(kafka.data, bootstrap, CONSUMER)
-    of_log = matrices(kafka.data, groups)[False]
+    of_log = compare_groups(kafka.data, groups)[False]
     assert of_log.total >= 30
     assert of_log.share >= 0.9, "\n".join(of_log.lines())
