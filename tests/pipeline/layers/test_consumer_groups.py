@@ -67,7 +67,8 @@ def _check_histories(lake: Lake) -> None:
         ("up-g", 0, "GROUP_CREATED", False),
         ("up-g", 1, "MEMBER_JOINED", True),
         ("up-g", 2, "PROTOCOL_CHANGED", True),
-        ("up-g", 3, "LEFT_CLEANLY", True),
+        # It left 3 ms before its session of 6 s would have expired: the log does not show why.
+        ("up-g", 3, "LEFT_UNKNOWN", True),
         ("up-g", 4, "MEMBER_JOINED", True),
         ("new-h", 3, "GROUP_EMPTIED", True),
         ("d", 0, "GROUP_CREATED", False),
