@@ -97,10 +97,7 @@ class Route:
 
     def encode_long(self, messages: Sequence[Any], correlation_ids: Sequence[int]) -> bytes:
         encode = response_encoder(self.api.key, self.version)
-        try:
-            return b"".join(map(encode, messages, correlation_ids))
-        except EncodeError as error:
-            return _encode_failed(error, encode, messages, correlation_ids)
+        return _encode_each(encode, messages, correlation_ids)
 
 
 class Routes:
@@ -309,32 +306,18 @@ class RequestContext:
     def respond_each(self, messages: Sequence[Any]) -> None:
         """Respond to several requests, each with a separate message."""
         try:
-            self.response = b"".join(map(self.route.encode, messages, self.correlation_ids))
-        except (ManyItems, EncodeError) as error:
-            self._respond_after(error, messages)
+            self.response = _encode_each(self.route.encode, messages, self.correlation_ids)
+        except ManyItems:
+            encode = partial(self.route.encode_long, messages, self.correlation_ids)
+            encoding = asyncio.get_running_loop().run_in_executor(codec_thread, encode)
+            encoding.add_done_callback(self._encoded)
+            return
+        except EncodeError as error:
+            # The error is not raised, because the caller often loops over responses to several
+            # clients.
+            self.close_connection(str(error))
             return
         self.channel.response_ready(self)
-
-    def _respond_after(self, error: ManyItems | EncodeError, messages: Sequence[Any]) -> None:
-        """Respond with messages that are too long for the event loop, or cannot be encoded. This
-        does not raise EncodeError, because the caller often loops over responses to several
-        clients."""
-        if isinstance(error, EncodeError):
-            try:
-                self.response = _encode_failed(
-                    error, self.route.encode, messages, self.correlation_ids
-                )
-            except EncodeError:
-                self.close_connection(str(error))
-                return
-            except ManyItems:
-                pass
-            else:
-                self.channel.response_ready(self)
-                return
-        encode = partial(self.route.encode_long, messages, self.correlation_ids)
-        encoding = asyncio.get_running_loop().run_in_executor(codec_thread, encode)
-        encoding.add_done_callback(self._encoded)
 
     def _encoded(self, encoding: "asyncio.Future[bytes]") -> None:
         if encoding.cancelled():
@@ -403,25 +386,28 @@ class RequestContext:
             self._on_disconnect()
 
 
-def _encode_failed(
-    error: EncodeError,
-    encode: FrameEncoder,
-    messages: Sequence[Any],
-    correlation_ids: Sequence[int],
+def _encode_each(
+    encode: FrameEncoder, messages: Sequence[Any], correlation_ids: Sequence[int]
 ) -> bytes:
-    """Encode responses after `error`. If an error message in a response is too long for a string,
-    because it repeats text from the client, everything in the response gets UNKNOWN_SERVER_ERROR
-    and no message, as in Kafka. Raises ManyItems and EncodeError."""
-    if isinstance(error, ResponseTooLarge):
-        raise error
-    frames = []
-    for message, correlation_id in zip(messages, correlation_ids, strict=True):
-        try:
-            frames.append(encode(message, correlation_id))
-        except EncodeError as failure:
-            _log.warning("Responding with UNKNOWN_SERVER_ERROR: %s", shortened(str(failure)))
-            frames.append(encode(_failed_response(message), correlation_id))
-    return b"".join(frames)
+    """Encode responses. If an error message in a response is too long for a string, because it
+    repeats text from the client, everything in the response gets UNKNOWN_SERVER_ERROR and no
+    message, as in Kafka. Raises ManyItems and EncodeError."""
+    try:
+        return b"".join(map(encode, messages, correlation_ids))
+    except ResponseTooLarge:
+        raise
+    except EncodeError:
+        return b"".join(map(partial(_encode_or_fail, encode), messages, correlation_ids))
+
+
+def _encode_or_fail(encode: FrameEncoder, message: Any, correlation_id: int) -> bytes:
+    try:
+        return encode(message, correlation_id)
+    except ResponseTooLarge:
+        raise
+    except EncodeError as error:
+        _log.warning("Responding with UNKNOWN_SERVER_ERROR: %s", shortened(str(error)))
+        return encode(_failed_response(message), correlation_id)
 
 
 def _failed_response(response: Any) -> Any:
