@@ -92,9 +92,15 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             overrides = tuple(planned.overrides.items())
             if overrides not in configs:
                 configs[overrides] = _configs(node.topics.configs, planned)
-            replicas = len(node.topics.nodes.ids)
-            description = topic_id, planned.partitions, replicas, configs[overrides]
-            responses.append(TopicResponse(topic.name, ErrorCode.none, None, *description))
+            responses.append(
+                TopicResponse(
+                    topic.name,
+                    topic_id=topic_id,
+                    num_partitions=planned.partitions,
+                    replication_factor=len(node.topics.nodes.ids),
+                    configs=configs[overrides],
+                )
+            )
         except ApiError as rejection:
             responses.append(TopicResponse(topic.name, rejection.error, rejection.message))
         yield

@@ -4,7 +4,7 @@ that abort a hanging transaction. Always flexible.
 v2 transaction_version.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,11 +27,11 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         context, node, AclOperation.CLUSTER_ACTION
     ):
         error = ErrorCode.cluster_authorization_failed
-        denied = [_response(each, [error] * len(_partitions(each))) for each in markers]
+        denied = [_response(each, dict.fromkeys(_partitions(each), error)) for each in markers]
         context.respond(Message(markers=denied))
         return
     # Markers without partitions are omitted from the response.
-    markers = [each for each in markers if _partitions(each)]
+    markers = [each for each in markers if any(topic.partition_indexes for topic in each.topics)]
     results = Gather(len(markers), lambda done: context.respond(Message(markers=done)))
     for place, each in enumerate(markers):
         yield from _write(node, each, partial(results.put, place))
@@ -44,9 +44,12 @@ def _write(node: Node, requested: Any, done: Callable[[Message], None]) -> Itera
     marker = EndMarker(kind, requested.coordinator_epoch, version)
     partitions = _partitions(requested)
     if not _has_producer(requested) and any(node.topics.partition(*each) for each in partitions):
-        done(_response(requested, [ErrorCode.unknown_server_error] * len(partitions)))
+        done(_response(requested, dict.fromkeys(partitions, ErrorCode.unknown_server_error)))
         return
-    errors = Gather(len(partitions), lambda written: done(_response(requested, written)))
+    errors = Gather(
+        len(partitions),
+        lambda written: done(_response(requested, dict(zip(partitions, written, strict=True)))),
+    )
     for place, (topic, index) in enumerate(partitions):
         yield
         written = partial(errors.put, place)
@@ -70,9 +73,9 @@ def _partitions(requested: Any) -> list[tuple[str, int]]:
     return list(dict.fromkeys(named))
 
 
-def _response(requested: Any, errors: list[ErrorCode]) -> Message:
+def _response(requested: Any, errors: Mapping[tuple[str, int], ErrorCode]) -> Message:
     topics: dict[str, list[PartitionResponse]] = {}
-    for (topic, index), error in zip(_partitions(requested), errors, strict=True):
+    for (topic, index), error in errors.items():
         topics.setdefault(topic, []).append(PartitionResponse(index, error))
     return Message(
         producer_id=requested.producer_id,
