@@ -214,13 +214,14 @@ def _configs(
 ) -> Iterator[GroupConfigRecord | ClientMetricsRecord]:
     """Yield the configurations of groups and client metrics that are valid here."""
     for record in metadata.config_records():
+        name, overrides = record
         try:
             if isinstance(record, GroupConfigRecord):
-                validate_group_overrides(configs.broker, record.configs)
+                validate_group_overrides(configs.broker, overrides)
             else:
-                validate_subscription(record.configs)
+                validate_subscription(overrides)
         except InvalidConfigValue as error:
-            _log.warning("The configurations of %s are not imported: %s", record[0], error)
+            _log.warning("The configurations of %s are not imported: %s", shortened(name), error)
         else:
             yield record
 

@@ -17,9 +17,11 @@ from .adapter import Client, Consumer, ConsumerSettings, Message, Partition, Rec
 TIMEOUT_SECONDS = 30.0
 
 
-def until(done: Callable[[], bool], what: str, detail: Callable[[], object] | None = None) -> None:
-    """Wait until `done()`, by polling. After the timeout, fail with `what` and `detail()`."""
-    # `done` may also return a list, such as the records that it has read.
+def until(
+    done: Callable[[], object], what: str, detail: Callable[[], object] | None = None
+) -> None:
+    """Wait until `done()` is true or a list with items, by polling. After the timeout, fail with
+    `what` and `detail()`."""
     if not poll(lambda: bool(done()), TIMEOUT_SECONDS, pause=0.01):
         details = f"; {detail()}" if detail else ""
         raise AssertionError(f"timed out waiting until {what}{details}")
