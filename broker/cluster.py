@@ -2,8 +2,9 @@
 
 The nodes share the data folder, the clock and the event loop. Each node has a port, its
 connections, and the coordinators of the offsets partitions that it leads. Before a node stops, it
-hands over its partitions, as in Kafka's controlled shutdown. After a restart, a node leads only
-the partitions that have no leader, until an election moves others back.
+hands over its partitions to other replicas, as in Kafka's controlled shutdown. After a restart, a
+node leads only the partitions that have no leader and for which it is an in-sync replica, until an
+election moves others back.
 """
 
 import logging
@@ -107,7 +108,7 @@ class Cluster:
 
     def move(self, topic: str, index: int, node_id: int) -> None:
         """Make a node the leader of a partition. Raises LookupError for an unknown partition or
-        node, and ValueError for a node that is down."""
+        node, and ValueError for a node that is down or not a replica."""
         found = self._topics.get(topic)
         partition = None if found is None else found.partition(index)
         if found is None or partition is None:
@@ -116,32 +117,64 @@ class Cluster:
             raise LookupError(f"node {node_id} does not exist: the nodes are {sorted(self.nodes)}")
         if node_id not in self._topics.nodes.up:
             raise ValueError(f"node {node_id} is down and cannot lead a partition")
+        if node_id not in partition.replicas:
+            raise ValueError(
+                f"node {node_id} cannot lead partition {partition.name}, because it is not one of "
+                f"its replicas: {list(partition.replicas)}"
+            )
         if partition.leader_id != node_id:
-            self._topics.elect_leader(found, partition, node_id)
+            self._elect(found, partition, node_id)
 
     def node_stopping(self, node_id: int) -> Iterator[None]:
-        """Elect new leaders for the partitions of a stopping node. The partitions have no leader if
-        no other node is up. One election per step, because a partition may have many groups."""
-        nodes = self._topics.nodes
-        nodes.up.discard(node_id)
-        for topic, partition in self._led_by(node_id):
-            self._topics.elect_leader(topic, partition, nodes.elect(partition.index))
-            yield
+        """Remove a stopping node from the in-sync replicas, and elect new leaders for its
+        partitions. The partitions have no leader if no other replica is in sync. One election per
+        step, because a partition may have many groups."""
+        self._topics.nodes.up.discard(node_id)
+        for topic, partition in self._replicas_of(node_id):
+            if node_id in partition.isr:
+                partition.set_isr(tuple(each for each in partition.isr if each != node_id))
+            if partition.leader_id == node_id:
+                self._topics.elect_leader(topic, partition, self.electable(partition))
+                yield
 
     def node_started(self, node_id: int) -> Iterator[None]:
-        """Make the node the leader of the partitions without a leader, one per step. Other
-        partitions keep their leaders until a preferred leader election, which Kafka runs after five
-        minutes."""
+        """Make the node the leader of its partitions without a leader, one per step, if it is an
+        eligible leader replica. Other partitions keep their leaders until a preferred leader
+        election, which Kafka runs after five minutes."""
         self._topics.nodes.up.add(node_id)
-        for topic, partition in self._led_by(NO_LEADER):
-            self._topics.elect_leader(topic, partition, node_id)
-            yield
+        for topic, partition in self._replicas_of(node_id):
+            if partition.leader_id != NO_LEADER:
+                self._update_isr(partition)
+            elif (leader_id := self.electable(partition)) != NO_LEADER:
+                self._elect(topic, partition, leader_id)
+                yield
 
-    def _led_by(self, node_id: int) -> Iterator[tuple[Topic, Partition]]:
-        """Yield the partitions that a node leads. Topics and leaders may change meanwhile."""
+    def _elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
+        self._topics.elect_leader(topic, partition, leader_id)
+        self._update_isr(partition)
+
+    def _update_isr(self, partition: Partition) -> None:
+        """All replicas that are up are in sync if there is a leader, because they share its log. As
+        in Kafka, their ids are in ascending order."""
+        partition.set_isr(tuple(sorted(self._topics.nodes.in_sync(partition.replicas))))
+
+    def electable(self, partition: Partition, *, is_unclean: bool = False) -> int:
+        """Return the replica that an election makes the leader, or NO_LEADER: the first in-sync or
+        eligible leader replica that is up or, in an unclean election, any replica that is up."""
+        elect, replicas = self._topics.nodes.elect, partition.replicas
+        eligible = partition.isr or partition.elr
+        leader_id = elect(each for each in replicas if each in eligible)
+        if leader_id == NO_LEADER and (
+            is_unclean or partition.settings.unclean_leader_election_enable
+        ):
+            leader_id = elect(replicas)
+        return leader_id
+
+    def _replicas_of(self, node_id: int) -> Iterator[tuple[Topic, Partition]]:
+        """Yield the partitions of which a node is a replica. Topics may change meanwhile."""
         for topic in list(self._topics):
             for partition in topic.partitions:
-                if partition.leader_id == node_id and self._topics.get(topic.name) is topic:
+                if node_id in partition.replicas and self._topics.get(topic.name) is topic:
                     yield topic, partition
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:

@@ -236,7 +236,7 @@ def create_topic(
         check_keys(name, config)
         count = -1 if partitions is None else partitions
         planned = plan_topic(node.topics, NewTopic(name, count, -1, [], dict(config)))
-        node.topics.create(name, planned.partitions, planned.overrides)
+        node.topics.create(name, planned.partitions, planned.overrides, planned.assignment)
         if partitions is None and not config:
             host.implicit_topics.setdefault(name, False)
 

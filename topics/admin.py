@@ -8,11 +8,12 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ..protocol.errors import ApiError, ErrorCode
-from .configs.config_def import InvalidConfigValue
+from .configs.config_def import ConfigSource, InvalidConfigValue
 from .configs.effective import static_number, validate_overrides
 from .names import KAFKA_METADATA_TOPIC, is_reserved, topic_name_error
 from .registry import TopicRegistry
-from .topic import Topic
+from .registry_log import Assignment
+from .topic import Topic, rotated
 
 # Upstream: ReplicationControlManager.MAX_PARTITIONS_PER_BATCH.
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
@@ -33,6 +34,8 @@ class NewTopic(NamedTuple):
 class PlannedTopic(NamedTuple):
     partitions: int
     overrides: Mapping[str, str]
+    assignment: Assignment
+    replication_factor: int
 
 
 def check_new_topic(topics: TopicRegistry, name: str, created: Container[str] = ()) -> None:
@@ -63,23 +66,25 @@ def check_not_reserved(name: str) -> None:
 
 
 def plan_topic(topics: TopicRegistry, new: NewTopic, created: Container[str] = ()) -> PlannedTopic:
-    """Validate a new topic (see check_new_topic), and determine its partitions and overrides."""
+    """Validate a new topic (see check_new_topic), and determine its partitions, replicas and
+    overrides."""
     check_new_topic(topics, new.name, created)
     try:
         overrides = validate_overrides(topics.configs, new.configs)
     except InvalidConfigValue as error:
         raise ApiError(ErrorCode.invalid_config, str(error)) from error
     if new.assignments:
-        return PlannedTopic(_assigned_partitions(topics, new), overrides)
+        assignment = _assigned_partitions(topics, new)
+        return PlannedTopic(len(assignment), overrides, assignment, len(assignment[0]))
     if new.replication_factor != DEFAULT and new.replication_factor <= 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise ApiError(ErrorCode.invalid_replication_factor, message)
     if new.partitions != DEFAULT and new.partitions <= 0:
         message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.invalid_partitions, message)
-    check_replication_factor(topics, new.replication_factor)
     partitions = default_partitions(topics) if new.partitions == DEFAULT else new.partitions
-    return PlannedTopic(partitions, overrides)
+    assignment, factor = place_new_topic(topics, partitions, new.replication_factor)
+    return PlannedTopic(partitions, overrides, assignment, factor)
 
 
 def check_partition_count(count: int) -> None:
@@ -89,10 +94,11 @@ def check_partition_count(count: int) -> None:
         raise ApiError(ErrorCode.policy_violation, message)
 
 
-def check_new_partitions(
+def plan_new_partitions(
     topics: TopicRegistry, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
-) -> None:
-    """Validate a new partition count. `assignments` lists the brokers of each new partition."""
+) -> Assignment:
+    """Validate a new partition count, and determine the replicas of the new partitions.
+    `assignments` contains the requested ones, or is None."""
     current = len(topic.partitions)
     if count == current:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {current} partition(s).")
@@ -102,20 +108,23 @@ def check_new_partitions(
             f"The topic {topic.name} currently has {current} partition(s); "
             f"{count} would not be an increase.",
         )
-    added = count - current
+    added, factor = count - current, len(topic.partitions[0].replicas)
     if assignments is None:
-        check_placement(topics)
+        assignment = place_replicas(topics, range(current, count), factor)
     else:
+        assignment = tuple(map(tuple, assignments))
         if len(assignments) != added:
             raise ApiError(
                 ErrorCode.invalid_replica_assignment,
                 f"Attempted to add {added} additional partition(s), "
                 f"but only {len(assignments)} assignment(s) were specified.",
             )
-        for broker_ids in assignments:
-            _check_replicas(broker_ids, topics.nodes.up, len(assignments[0]))
+        for index, replicas in enumerate(assignments, current):
+            _check_replicas(replicas, topics.nodes.ids, factor)
+            _check_any_up(topics, index, replicas)
     check_partition_count(added)
     check_not_reserved(topic.name)
+    return assignment
 
 
 def default_partitions(topics: TopicRegistry) -> int:
@@ -123,50 +132,76 @@ def default_partitions(topics: TopicRegistry) -> int:
     return static_number(topics.configs.broker, "num.partitions")
 
 
-def check_replication_factor(topics: TopicRegistry, requested: int = DEFAULT) -> None:
-    """Validate that the partitions of a new topic can have this many replicas."""
-    factor = requested
-    if requested == DEFAULT:
-        factor = static_number(topics.configs.broker, "default.replication.factor")
-    check_placement(topics, factor, f"Unable to replicate the partition {factor} time(s): ")
+def place_new_topic(
+    topics: TopicRegistry, partitions: int, factor: int = DEFAULT
+) -> tuple[Assignment, int]:
+    """Place the replicas of a new topic. Return them and the replication factor."""
+    broker, default = topics.configs.broker, "default.replication.factor"
+    requested = static_number(broker, default) if factor == DEFAULT else factor
+    prefix = f"Unable to replicate the partition {requested} time(s): "
+    assignment = place_replicas(topics, range(partitions), requested, prefix)
+    if factor == DEFAULT and broker.source(default) is ConfigSource.DEFAULT:
+        # A process with several nodes is for tests of failures, which topics should survive.
+        return (), len(topics.nodes.ids)
+    return assignment, requested
 
 
-def check_placement(topics: TopicRegistry, factor: int = 1, prefix: str = "") -> None:
-    """Validate that new partitions can have this many replicas. Errors begin with `prefix`."""
-    brokers = sum(not topics.is_cordoned(topics.configs.at(each)) for each in topics.nodes.up)
-    if not brokers:
+def place_replicas(
+    topics: TopicRegistry, indexes: range, factor: int, prefix: str = ""
+) -> Assignment:
+    """Place `factor` replicas of each new partition on the nodes that are not cordoned: in turn on
+    those that are up, and then on stopped ones. Messages of errors begin with `prefix`. (Kafka's
+    order is random, and it prefers different racks; upstream: StripedReplicaPlacer.)"""
+    nodes = topics.nodes
+    usable = [each for each in nodes.ids if not topics.is_cordoned(topics.configs.at(each))]
+    up = tuple(each for each in usable if each in nodes.up)
+    stopped = tuple(each for each in usable if each not in nodes.up)
+    if not up:
         problem = "All brokers are currently fenced, or have all their log directories cordoned."
-    elif factor > brokers:
+    elif factor > len(usable):
         problem = (
-            f"The target replication factor of {factor} cannot be reached because only {brokers} "
-            "broker(s) are registered or some brokers have all their log directories cordoned."
+            f"The target replication factor of {factor} cannot be reached because only "
+            f"{len(usable)} broker(s) are registered or some brokers have all their log "
+            "directories cordoned."
         )
+    elif factor == len(up) == len(nodes.ids):
+        return ()
     else:
-        return
+        return tuple((*rotated(up, index), *stopped)[:factor] for index in indexes)
     raise ApiError(ErrorCode.invalid_replication_factor, prefix + problem)
 
 
-def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> int:
+def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> Assignment:
     fields = {"replication factor": new.replication_factor, "numPartitions": new.partitions}
     for field, value in fields.items():
         if value != DEFAULT:
             message = f"A manual partition assignment was specified, but {field} was not set to -1."
             raise ApiError(ErrorCode.invalid_request, message)
-    seen: set[int] = set()
+    assigned: dict[int, tuple[int, ...]] = {}
     factor = len(new.assignments[0][1])
-    for partition, broker_ids in new.assignments:
-        if partition in seen:
+    for partition, replicas in new.assignments:
+        if partition in assigned:
             message = f"Found multiple manual partition assignments for partition {partition}"
             raise ApiError(ErrorCode.invalid_replica_assignment, message)
-        seen.add(partition)
-        _check_replicas(broker_ids, topics.nodes.up, factor)
-    if seen != set(range(len(seen))):
+        assigned[partition] = tuple(replicas)
+        _check_replicas(replicas, topics.nodes.ids, factor)
+        _check_any_up(topics, partition, replicas)
+    if assigned.keys() != set(range(len(assigned))):
         message = "partitions should be a consecutive 0-based integer sequence"
         raise ApiError(ErrorCode.invalid_replica_assignment, message)
-    return len(seen)
+    return tuple(assigned[index] for index in range(len(assigned)))
 
 
-def check_reassignment(
+def _check_any_up(topics: TopicRegistry, partition: int, replicas: Sequence[int]) -> None:
+    if topics.nodes.up.isdisjoint(replicas):
+        raise ApiError(
+            ErrorCode.invalid_replica_assignment,
+            f"All brokers specified in the manual partition assignment for partition {partition} "
+            "are fenced or in controlled shutdown.",
+        )
+
+
+def reassign(
     topics: TopicRegistry,
     name: str,
     index: int,
@@ -174,36 +209,38 @@ def check_reassignment(
     *,
     allows_factor_change: bool,
 ) -> None:
-    """Validate that a partition already has these replicas, because it cannot get other replicas.
-    None, which cancels a reassignment, is rejected: no reassignment is ever in progress."""
+    """Give a partition other replicas, which is immediate, because no data is copied. None, which
+    cancels a reassignment, is rejected: no reassignment is ever in progress."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."
         raise ApiError(ErrorCode.unknown_topic_or_partition, message)
-    if topic.partition(index) is None:
+    partition = topic.partition(index)
+    if partition is None:
         message = f"Unable to find partition {name}:{index}."
         raise ApiError(ErrorCode.unknown_topic_or_partition, message)
     if replicas is None:
         raise ApiError(ErrorCode.no_reassignment_in_progress)
-    current = topics.nodes.replicas(index)
-    _check_replicas(replicas, current)
-    if len(replicas) != len(current) and not allows_factor_change:
-        message = f"The replication factor is changed from {len(current)} to {len(replicas)}"
+    _check_replicas(replicas, topics.nodes.ids)
+    current = len(partition.replicas)
+    if len(replicas) != current and not allows_factor_change:
+        message = f"The replication factor is changed from {current} to {len(replicas)}"
         raise ApiError(ErrorCode.invalid_replication_factor, message)
-    if tuple(replicas) != current:
-        message = (
-            f"Partition {name}-{index} cannot be reassigned from {list(current)} to "
-            f"{list(replicas)}: all nodes are its replicas, in this order."
+    if stopped := [each for each in replicas if each not in topics.nodes.up]:
+        raise ApiError(
+            ErrorCode.invalid_replica_assignment,
+            f"Partition {partition.name} cannot be reassigned to {list(replicas)} while node "
+            f"{stopped[0]} is stopped: start it, or choose other nodes.",
         )
-        raise ApiError(ErrorCode.invalid_replica_assignment, message)
+    if tuple(replicas) != partition.replicas:
+        topics.reassign(topic, partition, tuple(replicas))
 
 
 def _check_replicas(
     broker_ids: Iterable[int], registered: Container[int], factor: int | None = None
 ) -> None:
     """Validate that the replicas are `registered` nodes, without duplicates, and that their number
-    is `factor`, unless it is None. They are not stored, because all nodes are replicas
-    (topic.py)."""
+    is `factor`, unless it is None."""
     replicas = sorted(broker_ids)
     problem = next(_problems_of(replicas, registered), None)
     if not replicas:

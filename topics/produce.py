@@ -97,6 +97,8 @@ class ProduceContext(NamedTuple):
     producer_expiration_ms: Callable[[], int]
     decompressions: ConcurrencyLimit
     """Limits concurrent decompression of large batches."""
+    requires_min_isr: bool = False
+    """Whether batches are rejected without enough in-sync replicas (`acks=all`)."""
 
 
 class AppendResult(NamedTuple):
@@ -128,6 +130,8 @@ def append_in_steps(
         # Open the log first, because its error takes precedence, as in Kafka.
         start_offset = partition.start_offset
         try:
+            if context.requires_min_isr and len(partition.isr) < partition.min_isr:
+                raise AppendError(ErrorCode.not_enough_replicas, None)
             yield from _validate(partition, batch, header, context)
             return _append(partition, batch, header, context, verification)
         except AppendError as error:

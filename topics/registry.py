@@ -25,6 +25,7 @@ from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
 from .registry_log import (
     AclDeletedRecord,
     AclRecord,
+    Assignment,
     BrokerConfigRecord,
     ClientMetricsRecord,
     GroupConfigRecord,
@@ -184,11 +185,17 @@ class TopicRegistry:
         topic = self._by_name.get(name)
         return topic or self.create(name, *internal_topic(self.configs.broker, name))
 
-    def create(self, name: str, partitions: int, overrides: Mapping[str, str]) -> Topic:
+    def create(
+        self,
+        name: str,
+        partitions: int,
+        overrides: Mapping[str, str],
+        assignment: Assignment = (),
+    ) -> Topic:
         """Create a topic. Raises OSError if existing folders with its name cannot be removed or
         renamed."""
         self._folders.clear_all(name, range(partitions))
-        self.change(TopicRecord(name, self.new_topic_id(), partitions, overrides))
+        self.change(TopicRecord(name, self.new_topic_id(), partitions, overrides, assignment))
         topic = self._by_name[name]
         self._created(topic, 0)
         return topic
@@ -212,23 +219,39 @@ class TopicRegistry:
             for partition in topic.partitions:
                 partition.use_write_ahead(self._group_commit.write_ahead)
 
-    def add_partitions(self, topic: Topic, partitions: int) -> None:
-        """Add partitions up to a total of `partitions`. Raises OSError like `create`."""
+    def add_partitions(self, topic: Topic, partitions: int, assignment: Assignment = ()) -> None:
+        """Add partitions up to a total of `partitions`. `assignment` is that of the new partitions.
+        Raises OSError like `create`."""
         count = len(topic.partitions)
         self._folders.clear_all(topic.name, range(count, partitions))
-        self.change(TopicRecord(topic.name, topic.id, partitions, topic.overrides))
+        if topic.assignment or assignment:
+            added = assignment or (self.nodes.replicas(i, ()) for i in range(count, partitions))
+            assignment = (*(each.replicas for each in topic.partitions), *added)
+        self.change(TopicRecord(topic.name, topic.id, partitions, topic.overrides, assignment))
         self._created(topic, count)
+
+    def reassign(self, topic: Topic, partition: Partition, replicas: tuple[int, ...]) -> None:
+        """Replace the replicas of a partition, at least one of which is up. Another leader is
+        elected if the leader is none of them."""
+        assignment = tuple(
+            replicas if each is partition else each.replicas for each in topic.partitions
+        )
+        count = len(assignment)
+        self.change(TopicRecord(topic.name, topic.id, count, topic.overrides, assignment))
+        if partition.leader_id not in replicas:
+            self.elect_leader(topic, partition, self.nodes.elect(partition.isr))
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
         """Store explicit leaders for partitions whose preferred leader is down, because it may be
         up when the log is replayed."""
         for partition in topic.partitions[first:]:
             index, leader_id = partition.index, partition.leader_id
-            if leader_id != self.nodes.replicas(index)[0]:
+            if leader_id != partition.replicas[0]:
                 self.change(LeaderRecord(topic.name, topic.id, index, leader_id, 0))
 
     def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
-        self.change(TopicRecord(topic.name, topic.id, len(topic.partitions), overrides))
+        count, assignment = len(topic.partitions), topic.assignment
+        self.change(TopicRecord(topic.name, topic.id, count, overrides, assignment))
 
     def create_acl(self, acl: Acl) -> None:
         if acl not in self.security.acls:
@@ -361,9 +384,17 @@ class TopicRegistry:
                 topic.name,
             )
         topic.configure(record.configs)
+        if record.assignment != topic.assignment:
+            topic.assignment = record.assignment
+            for partition in topic.partitions:
+                replicas = self.nodes.replicas(partition.index, topic.assignment)
+                if partition.replicas != replicas:
+                    partition.replicas, partition.elr = replicas, ()
+                    partition.isr = self.nodes.in_sync(replicas)
         durable_reads_only = topic.is_reserved and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
-            leader_id = self.nodes.elect(index)
+            replicas = self.nodes.replicas(index, topic.assignment)
+            leader_id = self.nodes.elect(replicas)
             partition = Partition(
                 f"{topic.name}-{index}",
                 index,
@@ -371,6 +402,8 @@ class TopicRegistry:
                 self._files,
                 topic.settings_at(leader_id),
                 self.checkpoints,
+                replicas=replicas,
+                isr=self.nodes.in_sync(replicas),
                 leader_id=leader_id,
                 durable_reads_only=durable_reads_only,
             )
@@ -382,9 +415,10 @@ class TopicRegistry:
         if topic is None or partition is None:
             return  # the topic has since been deleted
         leader_id, epoch = record.leader_id, record.epoch
-        if leader_id not in self.nodes.up:
-            # The log may have been written with a different set of nodes.
-            leader_id = self.nodes.elect(partition.index)
+        if leader_id not in self.nodes.up or leader_id not in partition.replicas:
+            # The log may have been written with a different set of nodes, or the crash prevented
+            # the election after a reassignment.
+            leader_id = self.nodes.elect(partition.replicas)
             epoch += leader_id != record.leader_id
         topic.set_leader(partition, leader_id, epoch)
 

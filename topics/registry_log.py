@@ -30,13 +30,19 @@ _log = logging.getLogger("kohort.topics")
 # --- records
 
 
+Assignment: TypeAlias = tuple[tuple[int, ...], ...]
+"""The replicas of each partition of a topic, preferred leader first. If empty, every node is a
+replica of every partition."""
+
+
 class TopicRecord(NamedTuple):
-    """The topic exists, with this many partitions and these overrides."""
+    """The topic exists, with this many partitions, these overrides and this assignment."""
 
     name: str
     id: uuid.UUID
     partitions: int
     configs: Mapping[str, str]
+    assignment: Assignment = ()
 
 
 class TopicDeletedRecord(NamedTuple):
@@ -138,9 +144,10 @@ class UndecodableRegistryRecord(Exception):
 def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
     """Return (key, value). A value of None is a tombstone."""
     match record:
-        case TopicRecord(name, id_, partitions, configs):
+        case TopicRecord(name, id_, partitions, configs, assignment):
             value = {"id": str(id_), "partitions": partitions, "configs": dict(configs)}
-            return _json({"topic": name}), _json(value)
+            replicas = {"replicas": assignment} if assignment else {}
+            return _json({"topic": name}), _json({**value, **replicas})
         case TopicDeletedRecord(name):
             return _json({"topic": name}), None
         case TopicPurgedRecord(name):
@@ -201,7 +208,8 @@ def _decode_topic(name: str, content: Any) -> RegistryRecord:
     if "gone" in content:
         return TopicPurgedRecord(name)
     id_ = uuid.UUID(content["id"])
-    return TopicRecord(name, id_, int(content["partitions"]), content["configs"])
+    assignment = tuple(tuple(map(int, replicas)) for replicas in content.get("replicas", ()))
+    return TopicRecord(name, id_, int(content["partitions"]), content["configs"], assignment)
 
 
 def _decode_leader(name: str, content: Any) -> RegistryRecord:

@@ -1,11 +1,11 @@
 """Topics and their partitions, with log, producer state, delayed fetches and leader.
 
-All nodes share one data directory, so every node is a replica of every partition, and any live node
-can lead. (In Kafka, each replica is a copy.)
+All nodes share one data directory. Replicas determine which nodes can lead a partition, as in
+Kafka, but all of them use the same log, so a replica that is up is never behind.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,7 @@ from ..log.segment import segment_bytes_in
 from .configs.effective import Configs, TopicSettings
 from .delayed_fetch import DelayedFetches
 from .names import is_internal, is_reserved
+from .registry_log import Assignment
 
 NO_LEADER: Final = -1
 UNKNOWN_EPOCH: Final = -1
@@ -36,24 +37,27 @@ class Nodes:
         is stopped, because the topic registry keeps running."""
         return self.ids[0]
 
-    def replicas(self, index: int) -> tuple[int, ...]:
-        """Return the replicas of a partition, preferred leader first."""
-        first = index % len(self.ids)
-        return self.ids[first:] + self.ids[:first]
+    def replicas(self, index: int, assignment: Assignment) -> tuple[int, ...]:
+        """Return the replicas of a partition, preferred leader first: those of the topic's
+        `assignment` that exist, because the data folder may have been written by other nodes. If
+        there are none, every node is a replica."""
+        assigned = assignment[index] if index < len(assignment) else ()
+        return tuple(id_ for id_ in assigned if id_ in self.ids) or rotated(self.ids, index)
 
-    def in_sync(self, index: int) -> tuple[int, ...]:
+    def in_sync(self, replicas: tuple[int, ...]) -> tuple[int, ...]:
         """Return the replicas that are up."""
-        return tuple(id_ for id_ in self.replicas(index) if id_ in self.up)
+        return tuple(id_ for id_ in replicas if id_ in self.up)
 
-    def offline(self, index: int) -> tuple[int, ...]:
-        return tuple(id_ for id_ in self.replicas(index) if id_ not in self.up)
+    def elect(self, candidates: Iterable[int]) -> int:
+        """Return the first candidate that is up, or NO_LEADER if none is up."""
+        return next((id_ for id_ in candidates if id_ in self.up), NO_LEADER)
 
-    def elect(self, index: int) -> int:
-        """Return the first replica that is up, or NO_LEADER if no replica is up."""
-        for id_ in self.replicas(index):
-            if id_ in self.up:
-                return id_
-        return NO_LEADER
+
+def rotated(ids: tuple[int, ...], index: int) -> tuple[int, ...]:
+    """Return the replicas of a partition of this index if all nodes with these ids have one. Each
+    node is the preferred leader of equally many partitions."""
+    first = index % len(ids)
+    return ids[first:] + ids[:first]
 
 
 class PartitionDeleted(LogError):
@@ -72,12 +76,21 @@ class Partition:
     files: Files
     settings: TopicSettings
     checkpoints: PartitionCheckpoints
+    replicas: tuple[int, ...]
+    """Node ids, preferred leader first."""
+    isr: tuple[int, ...]
+    """The in-sync replicas, which are up; empty if there is no leader."""
     leader_id: int
     """The leader's node id, or NO_LEADER."""
     durable_reads_only: bool
     """Whether readers see only records that survive a power loss."""
     leader_epoch: int = 0
     """Incremented with each leader change."""
+    elr: tuple[int, ...] = ()
+    """The eligible leader replicas (KIP-966): those that were in sync when fewer than `min_isr`
+    remained in sync. One that returns may lead."""
+    last_known_elr: tuple[int, ...] = ()
+    """The last leader, if there is none."""
     delayed_fetches: DelayedFetches = field(default_factory=DelayedFetches)
     unflushed_records: int = 0
     awaiting_sync: list[int] = field(default_factory=list)
@@ -97,6 +110,20 @@ class Partition:
         self.settings, self.leader_id, self.leader_epoch = settings, leader_id, leader_epoch
         if self.opened_log is not None:
             self.opened_log.config = self._log_config()
+
+    @property
+    def min_isr(self) -> int:
+        """In-sync replicas without which writes with acks=all are rejected (upstream:
+        Partition.effectiveMinIsr)."""
+        return min(self.settings.min_insync_replicas, len(self.replicas))
+
+    def set_isr(self, isr: tuple[int, ...]) -> None:
+        """Replace the in-sync replicas. If none is left, `leader_id` must still be the leader
+        (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
+        former = {*self.elr, *self.isr}.difference(isr)
+        self.elr = () if len(isr) >= self.min_isr else tuple(sorted(former))
+        self.last_known_elr = () if isr else (self.leader_id,)
+        self.isr = isr
 
     def use_write_ahead(self, write_ahead: WriteAheadSource | None) -> None:
         self._write_ahead = write_ahead
@@ -236,6 +263,7 @@ class Topic:
         self.id = id_
         self.is_internal, self.is_reserved = is_internal(name), is_reserved(name)
         self.overrides: Mapping[str, str] = {}
+        self.assignment: Assignment = ()
         self.partitions: list[Partition] = []
         self._configs = configs
         self._settings: dict[int, TopicSettings] = {}
@@ -267,6 +295,8 @@ class Topic:
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
+            if partition.replicas != stored.replicas:
+                partition.replicas, partition.isr, partition.elr = stored.replicas, stored.isr, ()
             if leader_id != stored.leader_id:
                 # Bump the epoch, because clients may have seen the old one with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)

@@ -42,9 +42,9 @@ from .common import (
 )
 from .transactions import VerificationSupport, verify
 
-NO_ACKS = 0
-# Acks 1 and -1 (all) are equivalent, because there is only one copy of the data.
-VALID_ACKS = (NO_ACKS, 1, -1)
+NO_ACKS, ALL_ACKS = 0, -1
+# 1 and -1 (all) differ only in min.insync.replicas, because there is only one copy of the data.
+VALID_ACKS = (NO_ACKS, 1, ALL_ACKS)
 # Errors of the transaction coordinator that older clients do not retry. All clients get
 # NOT_ENOUGH_REPLICAS instead, which they retry (upstream: ReplicaManager.handleProduceAppend).
 RETRIED_ERRORS = (
@@ -110,6 +110,7 @@ class _Produce:
             wall_ms=node.clock.wall_ms(),
             producer_expiration_ms=partial(node.configs.broker_number, "producer.id.expiration.ms"),
             decompressions=node.cluster.decompressions,
+            requires_min_isr=request.acks == ALL_ACKS,
         )
         self._appended: list[tuple[Partition, int]] = []
         self._leaders: list[CurrentLeader] = []

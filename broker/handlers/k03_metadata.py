@@ -16,9 +16,9 @@ from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.admin import (
     check_new_topic,
-    check_placement,
-    check_replication_factor,
     default_partitions,
+    place_new_topic,
+    place_replicas,
 )
 from ...topics.configs.effective import internal_topic
 from ...topics.names import (
@@ -28,6 +28,7 @@ from ...topics.names import (
     is_internal,
     topic_name_error,
 )
+from ...topics.registry_log import Assignment
 from ...topics.topic import NO_LEADER, Partition, Topic
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices
@@ -205,18 +206,18 @@ def _create(context: RequestContext, node: Node, name: str, created: set[str]) -
             return node.topics.ensure_coordinator_topic(name)
         node.view.check_new_topic(name)
         check_new_topic(node.topics, name, created)
+        partitions, overrides = default_partitions(node.topics), dict[str, str]()
+        assignment: Assignment = ()
         if name == SHARE_TOPIC:  # has a separate replication factor
-            check_placement(node.topics)
+            place_replicas(node.topics, range(1), 1)
+            partitions, overrides = internal_topic(node.config, name)
         else:
-            check_replication_factor(node.topics)
+            assignment, _ = place_new_topic(node.topics, partitions)
         if len(created) >= AUTO_CREATED_MAX:
             return None  # created when the client retries
-        partitions, overrides = default_partitions(node.topics), dict[str, str]()
-        if name == SHARE_TOPIC:
-            partitions, overrides = internal_topic(node.config, name)
         if context.meter is not None and not context.meter.allows_auto_creation(partitions):
             return None
-        topic = node.topics.create(name, partitions, overrides)
+        topic = node.topics.create(name, partitions, overrides, assignment)
     except ApiError:
         return None
     except OSError as error:
@@ -232,25 +233,40 @@ def _response(context: RequestContext, node: Node, topic: Topic) -> TopicRespons
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.is_internal,
-        partitions=[partition_response(node, partition) for partition in topic.partitions],
+        partitions=[
+            _of_version(context.version, partition_response(node, partition))
+            for partition in topic.partitions
+        ],
         topic_authorized_operations=_operations(context, node, topic.name),
     )
 
 
 def partition_response(node: Node, partition: Partition) -> PartitionResponse:
-    index, nodes = partition.index, node.topics.nodes
+    """Return the metadata of a partition, without an error if it has no leader."""
+    up = node.topics.nodes.up
     # As in Kafka, a leader is one of the response's brokers. A stopping node is not, although it
     # leads its partitions until others are elected.
-    has_leader = partition.leader_id in nodes.up
+    has_leader = partition.leader_id in up
     return PartitionResponse(
-        index,
+        partition.index,
         partition.leader_id if has_leader else NO_LEADER,
-        nodes.replicas(index),
-        nodes.in_sync(index),
-        ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+        partition.replicas,
+        partition.isr,
+        ErrorCode.none,
         partition.leader_epoch,
-        nodes.offline(index),
+        tuple(each for each in partition.replicas if each not in up),
     )
+
+
+def _of_version(version: int, response: PartitionResponse) -> PartitionResponse:
+    """Add the error, and in v0 remove replicas that are down (upstream: KRaftMetadataCache)."""
+    offline = response.offline_replicas
+    if version == 0 and offline:
+        up = tuple(each for each in response.replica_nodes if each not in offline)
+        response = response._replace(replica_nodes=up, error_code=ErrorCode.replica_not_available)
+    if response.leader_id == NO_LEADER:
+        response = response._replace(error_code=ErrorCode.leader_not_available)
+    return response
 
 
 def _operations(context: RequestContext, node: Node, name: str) -> int:

@@ -97,7 +97,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                     topic.name,
                     topic_id=topic_id,
                     num_partitions=planned.partitions,
-                    replication_factor=len(node.topics.nodes.ids),
+                    replication_factor=planned.replication_factor,
                     configs=configs[overrides],
                 )
             )
@@ -156,7 +156,8 @@ def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -
     if validate_only:
         return node.topics.new_topic_id()  # a new id that belongs to no topic, as in Kafka
     try:
-        return node.topics.create(name, planned.partitions, planned.overrides).id
+        partitions, overrides, assignment, _ = planned
+        return node.topics.create(name, partitions, overrides, assignment).id
     except OSError as error:
         raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error
 

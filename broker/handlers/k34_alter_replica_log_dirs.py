@@ -59,6 +59,8 @@ def _move(node: Node, topic: str, index: int, path: str) -> ErrorCode:
         return ErrorCode.invalid_topic_exception
     if path != node.topics.log_dir:
         return ErrorCode.log_dir_not_found
-    if node.topics.partition(topic, index) is None:
+    partition = node.topics.partition(topic, index)
+    if partition is None:
         return ErrorCode.unknown_topic_or_partition
-    return ErrorCode.none
+    is_replica = node.node_id in partition.replicas
+    return ErrorCode.none if is_replica else ErrorCode.not_leader_or_follower

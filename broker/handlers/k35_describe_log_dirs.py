@@ -4,7 +4,7 @@ v1 nothing new · v2 flexible · v3 error_code · v4 total_bytes, usable_bytes (
 v5 is_cordoned (KIP-1066).
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode
@@ -49,7 +49,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _response(partition: Partition) -> Message:
-    # There is a single copy of the data, which never lags and is never moved.
+    # All replicas share the data, so none of them lags or is moved.
     lag = {"offset_lag": 0, "is_future_key": False}
     return Message(partition_index=partition.index, partition_size=partition.size, **lag)
 
@@ -57,10 +57,11 @@ def _response(partition: Partition) -> Message:
 def _requested(
     context: RequestContext, node: Node
 ) -> Generator[None, None, list[tuple[str, list[Partition]]]]:
-    """Return the requested partitions that exist, by topic."""
+    """Return the requested partitions that have a replica at this node, by topic."""
     topics = context.request.topics
     if topics is None:
-        return [(topic.name, topic.partitions) for topic in node.topics]
+        of_topics = ((topic.name, _replicas(node, topic.partitions)) for topic in node.topics)
+        return [(name, partitions) for name, partitions in of_topics if partitions]
     indexes: dict[str, set[int]] = {}
     for topic in topics:
         indexes.setdefault(topic.topic, set()).update(topic.partitions)
@@ -68,7 +69,11 @@ def _requested(
     found = []
     for name, numbers in indexes.items():
         partitions = [node.topics.partition(name, index) for index in sorted(numbers)]
-        if existing := [partition for partition in partitions if partition is not None]:
-            found.append((name, existing))
+        if replicas := _replicas(node, partitions):
+            found.append((name, replicas))
         yield
     return found
+
+
+def _replicas(node: Node, partitions: Iterable[Partition | None]) -> list[Partition]:
+    return [each for each in partitions if each is not None and node.node_id in each.replicas]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import check_new_partitions
+from ...topics.admin import plan_new_partitions
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices, milliseconds
 from .authorization import allows_topic
@@ -57,12 +57,12 @@ def _create_partitions(context: RequestContext, node: Node, requested: Any) -> N
         raise ApiError(ErrorCode.unknown_topic_or_partition)
     assignments = requested.assignments
     broker_ids = None if assignments is None else [each.broker_ids for each in assignments]
-    check_new_partitions(node.topics, topic, requested.count, broker_ids)
+    assignment = plan_new_partitions(node.topics, topic, requested.count, broker_ids)
     if context.meter is not None:
         added = requested.count - len(topic.partitions)
         context.meter.record_mutations(added, is_strict=context.version >= 3)
     if not context.request.validate_only:
         try:
-            node.topics.add_partitions(topic, requested.count)
+            node.topics.add_partitions(topic, requested.count, assignment)
         except OSError as error:
             raise ApiError(ErrorCode.kafka_storage_error, str(error)) from error

@@ -1,7 +1,7 @@
 """ElectLeaders (key 43). v1 election_type, error_code (KIP-460) · v2 flexible.
 
-Moves partitions back to their preferred leaders. Administrators run `kafka-leader-election`, which
-sends this request, after a node has returned."""
+Moves partitions back to their preferred leaders, or (unclean) to replicas that are not in sync.
+Administrators run `kafka-leader-election`, which sends this request, after a node has returned."""
 
 from collections.abc import Generator, Iterable, Iterator
 from functools import partial
@@ -94,22 +94,30 @@ def _elect_each(
 
 
 def _elect(node: Node, election: int, topic: str, index: int) -> tuple[ErrorCode, str | None]:
-    """Elect the preferred leader if possible. Return the error and its message (upstream:
+    """Elect a leader if possible. Return the error and its message (upstream:
     ReplicationControlManager.electLeader)."""
     if node.topics.get(topic) is None:
         return ErrorCode.unknown_topic_or_partition, f"No such topic as {topic}"
     partition = node.topics.partition(topic, index)
     if partition is None:
         return ErrorCode.unknown_topic_or_partition, f"No such partition as {topic}-{index}"
-    preferred = node.topics.nodes.replicas(index)[0]
+    preferred = partition.replicas[0]
     if partition.leader_id == preferred or (
         election == UNCLEAN and partition.leader_id != NO_LEADER
     ):
         message = "Leader election not needed for topic partition."
         return ErrorCode.election_not_needed, message
-    if preferred not in node.topics.nodes.up:
-        return ErrorCode.preferred_leader_not_available, "The preferred leader was not available."
-    node.cluster.move(topic, index, preferred)
+    if election == UNCLEAN:
+        leader_id = node.cluster.electable(partition, is_unclean=True)
+        if leader_id == NO_LEADER:
+            message = "Eligible topic partition leaders are not available."
+            return ErrorCode.eligible_leaders_not_available, message
+    else:
+        leader_id = preferred
+        if preferred not in node.topics.nodes.up or preferred not in partition.isr:
+            message = "The preferred leader was not available."
+            return ErrorCode.preferred_leader_not_available, message
+    node.cluster.move(topic, index, leader_id)
     return ErrorCode.none, None
 
 

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45, KIP-455). v1 allow_replication_factor_change (KIP-860).
 
-Every node is a replica of every partition. A partition can only be reassigned to its current
-replicas, which completes immediately, so there is never a reassignment to cancel.
+A reassignment completes immediately, because all nodes share the data. So no reassignment is ever
+in progress, and there is none to cancel.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import check_reassignment
+from ...topics.admin import reassign
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import cluster_denial
-from .common import TopicResponse, fits
+from .common import TopicResponse, fail_unless_durable, fits
 
 
 class PartitionResponse(NamedTuple):
@@ -43,19 +43,31 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         error = ErrorCode.request_timed_out
     else:
         allows_factor_change = context.version == 0 or request.allow_replication_factor_change
-        reassign = partial(_reassign, node, allows_factor_change)
+        result_of = partial(_reassign, node, allows_factor_change)
         try:
-            topics = yield from _respond_to_each(request.topics, reassign)
+            topics = yield from _respond_to_each(request.topics, result_of)
         except ApiError as failure:
             error = failure.error
         else:
-            success = ErrorCode.none, None
-            context.respond(
-                AlterPartitionReassignmentsResponse(*success, topics, allows_factor_change)
-            )
+            node.topics.on_durable(partial(_respond, context, topics, allows_factor_change))
             return
     failed = yield from _respond_to_each(request.topics, lambda _topic, _part: (error, message))
     context.respond(AlterPartitionReassignmentsResponse(error, message, failed))
+
+
+def _respond(
+    context: RequestContext,
+    topics: list[TopicResponse],
+    allows_factor_change: bool,
+    error: OSError | None,
+) -> None:
+    if error is not None:
+        topics = [
+            each._replace(partitions=fail_unless_durable(list(each.partitions), error))
+            for each in topics
+        ]
+    success = ErrorCode.none, None
+    context.respond(AlterPartitionReassignmentsResponse(*success, topics, allows_factor_change))
 
 
 def _respond_to_each(
@@ -79,9 +91,7 @@ def _reassign(
     """Return the result for one partition. Raises ApiError if the whole request fails."""
     index, replicas = requested.partition_index, requested.replicas
     try:
-        check_reassignment(
-            node.topics, topic, index, replicas, allows_factor_change=allows_factor_change
-        )
+        reassign(node.topics, topic, index, replicas, allows_factor_change=allows_factor_change)
     except ApiError as rejection:
         if not fits(rejection.message):
             raise ApiError(ErrorCode.unknown_server_error) from rejection

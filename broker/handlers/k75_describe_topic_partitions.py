@@ -1,7 +1,6 @@
 """DescribeTopicPartitions (key 75, KIP-966): topics in pages of partitions. Always flexible.
 
-Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse. The lists
-of eligible leader replicas are empty, because Java's admin client rejects null.
+Upstream: DescribeTopicPartitionsRequestHandler, KRaftMetadataCache.describeTopicResponse.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -9,6 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
 from ...topics.names import is_internal, topic_name_error
+from ...topics.topic import Partition
 from ..cluster import Node
 from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_topic, topic_operations
@@ -18,8 +18,8 @@ from .k03_metadata import PartitionResponse, TopicResponse, partition_response
 class DescribedPartition(PartitionResponse):
     """A partition with the fields of Metadata and this API's additional fields."""
 
-    eligible_leader_replicas: tuple[()] = ()
-    last_known_elr: tuple[()] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 @in_slices
@@ -81,8 +81,7 @@ def _page(
         cursor = request.cursor
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         partitions = [
-            DescribedPartition(*partition_response(node, partition))
-            for partition in topic.partitions[first : first + room]
+            _described(node, partition) for partition in topic.partitions[first : first + room]
         ]
         topics.append(
             TopicResponse(ErrorCode.none, name, topic.id, topic.is_internal, partitions, operations)
@@ -92,6 +91,13 @@ def _page(
         if end < len(topic.partitions):
             return Message(topics=topics, next_cursor=Message(topic_name=name, partition_index=end))
     return Message(topics=topics, next_cursor=None)
+
+
+def _described(node: Node, partition: Partition) -> DescribedPartition:
+    described = DescribedPartition(*partition_response(node, partition))
+    described.eligible_leader_replicas = partition.elr
+    described.last_known_elr = partition.last_known_elr
+    return described
 
 
 def _error(name: str) -> ErrorCode:

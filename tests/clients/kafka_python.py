@@ -155,7 +155,7 @@ class KafkaPythonAdmin(Admin):
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
-        wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}
+        wanted = {"num_partitions": partitions, "replication_factor": -1, "configs": configs or {}}
         self._call("create_topics", {topic: wanted})
 
     def delete_topic(self, topic: str) -> None:

@@ -191,7 +191,7 @@ class LibrdkafkaAdmin(Admin):
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
         self._only(
-            self._admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs or {}))])
+            self._admin.create_topics([NewTopic(topic, partitions, config=dict(configs or {}))])
         )
 
     def delete_topic(self, topic: str) -> None:

@@ -66,10 +66,12 @@ class TopicSettings(NamedTuple):
     message_timestamp_type: str
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
+    min_insync_replicas: int
     retention_bytes: int
     retention_ms: int
     segment_bytes: int
     segment_ms: int
+    unclean_leader_election_enable: bool
 
     @property
     def compacted(self) -> bool:

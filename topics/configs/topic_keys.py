@@ -126,8 +126,17 @@ TOPIC_KEYS: Final = config_def(
             list_of("compact", "delete"),
             "Whether old segments are deleted, records are compacted by key, or both.",
         ),
-        _bool("unclean.leader.election.enable", False, _ONE_REPLICA),
-        _int("min.insync.replicas", 1, at_least(1), _ONE_REPLICA),
+        _bool(
+            "unclean.leader.election.enable",
+            False,
+            "Whether a replica that is not in sync may become the leader if no other replica can.",
+        ),
+        _int(
+            "min.insync.replicas",
+            1,
+            at_least(1),
+            "In-sync replicas without which Produce with acks=all is rejected.",
+        ),
         _text(
             "compression.type",
             "producer",
