@@ -390,7 +390,7 @@ class Kafka(SuggestsAttributes):
         return self._host.nodes
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node. Its partitions move to other nodes, its connections are closed, and new
+        """Stop a node. Its partitions move to other replicas, its connections are closed, and new
         connections are refused. Raises LookupError for an unknown node, ValueError for a node that
         is down."""
         self._host.stop_node(node_id)

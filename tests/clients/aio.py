@@ -111,7 +111,7 @@ class AioAdmin(Admin):
     def create_topic(
         self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
     ) -> None:
-        wanted = NewTopic(topic, partitions, -1, topic_configs=dict(configs or {}))
+        wanted = NewTopic(topic, partitions, len(self.brokers()), topic_configs=dict(configs or {}))
         response = self._call("create_topics", [wanted])
         _check(response.topic_errors[0][1])
 

@@ -78,13 +78,13 @@ def new_topic(admin: Admin) -> Iterator[MakeTopic]:
         _delete(admin, topic)
 
 
-def topic_that_stays(client: Client, partitions: int = 1) -> str:
+def topic_that_stays(client: Client, partitions: int = 1, **configs: str) -> str:
     """Create a topic with a new admin client, which has no old metadata, and is closed before the
     test restarts the broker or stops a node. The topic is not deleted."""
     topic = f"topic-{uuid.uuid4().hex[:12]}"
     admin = client.admin()
     try:
-        admin.create_topic(topic, partitions)
+        admin.create_topic(topic, partitions, configs)
     finally:
         admin.close()
     return topic

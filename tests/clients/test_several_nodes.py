@@ -1,9 +1,11 @@
 """Three nodes: coordinators and leaders move, nodes stop and start."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
 from support.broker_process import EXTERNAL
 
@@ -117,3 +119,24 @@ def test_a_group_continues_when_a_node_stops_and_starts(
     read_and_commit(client, consumers, topic, "with it again")
     until(lambda: committed(client, group, topic) == [6] * 6, "all offsets are committed")
     consumers.until_shared(partitions_of(topic, 6), [3, 3])
+
+
+def test_a_producer_waits_for_enough_in_sync_replicas(
+    nodes: Kafka, client: Client, new_topic: MakeTopic
+) -> None:
+    topic = new_topic(**{"min.insync.replicas": "3"})
+    nodes.stop_node(2)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(client.produce, topic, numbered(1, "delayed"))
+        rejected = ErrorCode.not_enough_replicas.name.upper()
+        until(
+            lambda: any(
+                rejected in request.errors
+                for request in nodes.history.requests_of("Produce")
+                if topic in request.topics
+            ),
+            "a record is rejected",
+        )
+        assert not sent.done()
+        nodes.start_node(2)
+        assert sent.result(30) == [(0, 0)]

@@ -194,7 +194,6 @@ def test_keys_without_effect_are_those_that_no_code_reads() -> None:
     # Keys that are only described, stored or validated.
     described = {
         "compression.type": "a configuration of the offsets topic",
-        "min.insync.replicas": "DescribeConfigs reports its origin",
     }
     unread = {key for key in BROKER_KEYS if key in described or not names_of[key] & read}
     assert unread == {key.name for key in BROKER_KEYS.values() if key.no_effect}
