@@ -54,7 +54,10 @@ def leader_error(
     partition: Partition, node_id: int, epoch: int, *, must_lead: bool = True
 ) -> ErrorCode:
     """Return an error unless this node leads the partition in the given leader epoch. NO_EPOCH
-    skips the epoch check (KIP-320). Upstream: Partition.getLocalLog."""
+    skips the epoch check (KIP-320). A node without a replica does not check the epoch. Upstream:
+    Partition.getLocalLog."""
+    if node_id not in partition.replicas:
+        return ErrorCode.not_leader_or_follower
     current = partition.leader_epoch
     if epoch not in (NO_EPOCH, current):
         return ErrorCode.unknown_leader_epoch if epoch > current else ErrorCode.fenced_leader_epoch

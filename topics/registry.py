@@ -231,15 +231,19 @@ class TopicRegistry:
         self._created(topic, count)
 
     def reassign(self, topic: Topic, partition: Partition, replicas: tuple[int, ...]) -> None:
-        """Replace the replicas of a partition, at least one of which is up. Another leader is
-        elected if the leader is none of them."""
+        """Replace the replicas of a partition, at least one of which is up. If the leader is none
+        of them, another one is elected; if other replicas are removed, it gets a new epoch
+        (upstream: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded)."""
+        removed = set(partition.replicas).difference(replicas)
         assignment = tuple(
             replicas if each is partition else each.replicas for each in topic.partitions
         )
         count = len(assignment)
         self.change(TopicRecord(topic.name, topic.id, count, topic.overrides, assignment))
-        if partition.leader_id not in replicas:
-            self.elect_leader(topic, partition, self.nodes.elect(partition.isr))
+        if removed:
+            candidates = (partition.leader_id, *replicas)
+            leader_id = self.nodes.elect(each for each in candidates if each in replicas)
+            self.elect_leader(topic, partition, leader_id)
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
         """Store explicit leaders for partitions whose preferred leader is down, because it may be
@@ -281,7 +285,7 @@ class TopicRegistry:
                 self.change(TopicPurgedRecord(name))
 
     def elect_leader(self, topic: Topic, partition: Partition, leader_id: int) -> None:
-        """Make another node the leader. With NO_LEADER, the partition has no leader."""
+        """Make a node the leader, in a new epoch. With NO_LEADER, the partition has no leader."""
         before_id, epoch = partition.leader_id, partition.leader_epoch + 1
         self.change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
         self._on_leader_changed(topic, partition, before_id)
@@ -289,7 +293,8 @@ class TopicRegistry:
     def _on_leader_changed(self, topic: Topic, partition: Partition, before_id: int) -> None:
         # Wake up clients waiting at the previous leader.
         partition.delayed_fetches.complete_all()
-        self.on_leader_change(topic, partition, before_id)
+        if partition.leader_id != before_id:
+            self.on_leader_change(topic, partition, before_id)
 
     def allocate_producer_id(self) -> int:
         """Allocate a producer id. The caller may respond with the id only once it is durable."""
@@ -390,7 +395,7 @@ class TopicRegistry:
                 replicas = self.nodes.replicas(partition.index, topic.assignment)
                 if partition.replicas != replicas:
                     partition.replicas, partition.elr = replicas, ()
-                    partition.isr = self.nodes.in_sync(replicas)
+                    partition.isr = tuple(sorted(self.nodes.in_sync(replicas)))
         durable_reads_only = topic.is_reserved and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
             replicas = self.nodes.replicas(index, topic.assignment)

@@ -55,7 +55,10 @@ def _write(node: Node, requested: Any, done: Callable[[Message], None]) -> Itera
         written = partial(errors.put, place)
         partition = node.topics.partition(topic, index)
         if partition is not None and partition.leader_id != node.node_id:
-            written(ErrorCode.not_leader_or_follower)
+            if node.node_id in partition.replicas:
+                written(ErrorCode.not_leader_or_follower)
+            else:
+                written(ErrorCode.unknown_topic_or_partition)
         else:
             node.markers.write_to(topic, index, producer, marker, written)
 

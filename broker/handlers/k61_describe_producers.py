@@ -66,6 +66,8 @@ def _producers(
     partition = topic.partition(index)
     if partition is None:
         raise ApiError(ErrorCode.unknown_topic_or_partition)
+    if node.node_id not in partition.replicas:
+        raise ApiError(ErrorCode.not_leader_or_follower)
     now_ms = node.clock.now_ms()
     expiration_ms = node.configs.broker_number("producer.id.expiration.ms")
     producers = []
