@@ -141,10 +141,11 @@ class BrokerHarness(VirtualBroker):
     def advance(self, ms: int) -> None:
         self.timers.advance(ms)
 
-    def restart(self, durability: Durability = "fsync") -> BrokerHarness:
-        """Return another broker on the same disk."""
+    def restart(self, durability: Durability = "fsync", nodes: int | None = None) -> BrokerHarness:
+        """Return another broker on the same disk, by default with as many nodes."""
         self.run_loop()
-        return BrokerHarness(durability=durability, files=self.files)
+        nodes = nodes or len(self.topics.nodes.ids)
+        return BrokerHarness(durability=durability, files=self.files, nodes=nodes)
 
     def load(self) -> None:
         """Load the coordinators with what is stored, as Broker does."""

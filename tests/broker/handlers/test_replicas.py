@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kohort.protocol.errors import ErrorCode as E
+from kohort.topics.registry_log import TopicRecord
 from support.broker import SET, TOPIC, BrokerHarness, batch, incremental_alter_configs
 
 
@@ -407,3 +408,43 @@ def test_followers_serve_some_requests_and_other_nodes_none(
     broker.node.cluster.move("u", 0, 1)
     broker.node = broker.node.cluster.nodes[node_id]
     assert errors(broker, epoch) == expected
+
+
+# --- restarts
+
+
+def test_a_restart_restores_replicas_and_leaders(broker: BrokerHarness) -> None:
+    create_topic(broker, "u", (1, 2), (2, 3))
+    grow(broker, 3, (3, 1), topic="u")
+    broker.topics.configure(broker.topic("u"), {"retention.ms": "7"})
+    assert reassign(broker, 1, 1, 3) == (E.none, None)
+    broker.node.cluster.move("u", 0, 2)
+    before = [described(broker, name) for name in ("u", "t")]
+    again = broker.restart()
+    assert [described(again, name) for name in ("u", "t")] == before
+    assert before[0] == [
+        (2, (1, 2), (1, 2), ()),
+        (2, (2, 3), (2, 3), ()),
+        (3, (3, 1), (3, 1), ()),
+    ]
+
+
+def test_replicas_on_nodes_that_no_longer_exist_are_ignored(broker: BrokerHarness) -> None:
+    create_topic(broker, "u", (3, 2))
+    create_topic(broker, "single", (3,))
+    again = broker.restart(nodes=2)
+    assert described(again, "u") == [(2, (2,), (2,), ())]
+    assert described(again, "single") == [(1, (1, 2), (1, 2), ())]
+
+
+def test_a_crash_between_a_reassignment_and_its_election_leaves_a_leader(
+    broker: BrokerHarness,
+) -> None:
+    topic = broker.topic("t")
+    broker.topics.change(TopicRecord("t", topic.id, 3, {}, ((2,), (3, 1), (1,))))
+    again = broker.restart()
+    assert described(again, "t") == [
+        (2, (2,), (2,), ()),
+        (3, (3, 1), (3, 1), ()),
+        (1, (1,), (1,), ()),
+    ]
