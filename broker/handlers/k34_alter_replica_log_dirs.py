@@ -63,4 +63,4 @@ def _move(node: Node, topic: str, index: int, path: str) -> ErrorCode:
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
     is_replica = node.node_id in partition.replicas
-    return ErrorCode.none if is_replica else ErrorCode.not_leader_or_follower
+    return ErrorCode.none if is_replica else ErrorCode.replica_not_available

@@ -297,7 +297,7 @@ def test_a_node_describes_its_own_replicas_on_disk(broker: BrokerHarness) -> Non
         path = folder.log_dir
         dirs = ({"path": path, "topics": ({"name": "u", "partitions": (0,)},)},)
         (moved,) = broker.call("AlterReplicaLogDirs", dirs=dirs).results[0].partitions
-        assert moved.error_code is (E.not_leader_or_follower if node_id == 3 else E.none)
+        assert moved.error_code is (E.replica_not_available if node_id == 3 else E.none)
 
 
 # --- reassignments
