@@ -110,7 +110,9 @@ def plan_new_partitions(
         )
     added, factor = count - current, len(topic.partitions[0].replicas)
     if assignments is None:
-        assignment = place_replicas(topics, range(current, count), factor)
+        # More partitions are rejected below.
+        placed = min(added, PARTITIONS_PER_REQUEST_MAX)
+        assignment = place_replicas(topics, range(current, current + placed), factor)
     else:
         assignment = tuple(map(tuple, assignments))
         if len(assignments) != added:

@@ -81,6 +81,14 @@ def test_replicas_can_be_assigned(broker: BrokerHarness) -> None:
     assert replicas(broker, "u") == [(3, 1), (2, 3), (1, 2), (3, 2), (2, 3)]
 
 
+def test_too_many_partitions_are_rejected_before_they_are_placed(broker: BrokerHarness) -> None:
+    create_topic(broker, "u", (1,))
+    assert grow(broker, 2**31 - 1, topic="u").error_code is E.policy_violation
+    assert create_topic(broker, "v", partitions=2**31 - 1, factor=1).error_code is (
+        E.policy_violation
+    )
+
+
 def test_all_partitions_of_an_assignment_need_equally_many_replicas(broker: BrokerHarness) -> None:
     message = (
         "The manual partition assignment includes a partition with 1 replica(s), but this is not "
