@@ -70,6 +70,8 @@ def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
         files,
         settings,
         PartitionCheckpoints(folder, files),
+        replicas=(1,),
+        isr=(1,),
         leader_id=1,
         durable_reads_only=False,
     )
