@@ -393,9 +393,7 @@ class TopicRegistry:
             topic.assignment = record.assignment
             for partition in topic.partitions:
                 replicas = self.nodes.replicas(partition.index, topic.assignment)
-                if partition.replicas != replicas:
-                    partition.replicas, partition.elr = replicas, ()
-                    partition.isr = tuple(sorted(self.nodes.in_sync(replicas)))
+                partition.assign(replicas, tuple(sorted(self.nodes.in_sync(replicas))))
         durable_reads_only = topic.is_reserved and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
             replicas = self.nodes.replicas(index, topic.assignment)

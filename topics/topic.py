@@ -117,6 +117,11 @@ class Partition:
         Partition.effectiveMinIsr)."""
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
+    def assign(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
+        """Replace the replicas, if they differ."""
+        if replicas != self.replicas:
+            self.replicas, self.isr, self.elr, self.last_known_elr = replicas, isr, (), ()
+
     def set_isr(self, isr: tuple[int, ...]) -> None:
         """Replace the in-sync replicas. If none is left, `leader_id` must still be the leader
         (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
@@ -295,8 +300,7 @@ class Topic:
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
-            if partition.replicas != stored.replicas:
-                partition.replicas, partition.isr, partition.elr = stored.replicas, stored.isr, ()
+            partition.assign(stored.replicas, stored.isr)
             if leader_id != stored.leader_id:
                 # Bump the epoch, because clients may have seen the old one with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)

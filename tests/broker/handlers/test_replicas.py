@@ -312,10 +312,10 @@ def test_a_node_describes_its_own_replicas_on_disk(broker: BrokerHarness) -> Non
 
 
 def reassign(
-    broker: BrokerHarness, index: int, *replicas: int, **values: bool
+    broker: BrokerHarness, index: int, *replicas: int, topic: str = "t", **values: bool
 ) -> tuple[E, str | None]:
     partition = {"partition_index": index, "replicas": replicas}
-    topics = ({"name": "t", "partitions": (partition,)},)
+    topics = ({"name": topic, "partitions": (partition,)},)
     response = broker.call("AlterPartitionReassignments", timeout=1000, topics=topics, **values)
     (responded,) = response.responses[0].partitions
     return responded.error_code, responded.error_message
@@ -338,6 +338,14 @@ def test_a_partition_gets_other_replicas(broker: BrokerHarness) -> None:
     assert error is E.invalid_replication_factor
     assert message == "The replication factor is changed from 1 to 2"
     assert replicas(broker, "t") == [(1, 2, 3), (2,), (3, 1, 2)]
+
+
+def test_a_reassignment_ends_the_wait_for_the_last_leader(broker: BrokerHarness) -> None:
+    create_topic(broker, "t1", (3,))
+    list(broker.node.cluster.node_stopping(3))
+    assert eligible(broker, "t1") == (-1, 1, (), (3,), (3,))
+    assert reassign(broker, 0, 2, 1, topic="t1") == (E.none, None)
+    assert eligible(broker, "t1") == (2, 2, (1, 2), (), ())
 
 
 def test_a_partition_is_not_reassigned_to_a_stopped_node(broker: BrokerHarness) -> None:
