@@ -134,7 +134,7 @@ class Cluster:
             if node_id in partition.isr:
                 partition.set_isr(tuple(each for each in partition.isr if each != node_id))
             if partition.leader_id == node_id:
-                self._topics.elect_leader(topic, partition, self.electable(partition))
+                self._elect(topic, partition, self.electable(partition))
                 yield
 
     def node_started(self, node_id: int) -> Iterator[None]:
@@ -151,12 +151,15 @@ class Cluster:
 
     def _elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         self._topics.elect_leader(topic, partition, leader_id)
-        self._update_isr(partition)
+        if leader_id != NO_LEADER:
+            self._update_isr(partition)
 
     def _update_isr(self, partition: Partition) -> None:
         """All replicas that are up are in sync if there is a leader, because they share its log. As
-        in Kafka, their ids are in ascending order."""
-        partition.set_isr(tuple(sorted(self._topics.nodes.in_sync(partition.replicas))))
+        in Kafka, their ids are in ascending order once one is added."""
+        isr = self._topics.nodes.in_sync(partition.replicas)
+        if {*isr} != {*partition.isr}:
+            partition.set_isr(tuple(sorted(isr)))
 
     def electable(self, partition: Partition, *, is_unclean: bool = False) -> int:
         """Return the replica that an election makes the leader, or NO_LEADER: the first in-sync or

@@ -138,14 +138,14 @@ def place_new_topic(
     topics: TopicRegistry, partitions: int, factor: int = DEFAULT
 ) -> tuple[Assignment, int]:
     """Place the replicas of a new topic. Return them and the replication factor."""
-    broker, default = topics.configs.broker, "default.replication.factor"
-    requested = static_number(broker, default) if factor == DEFAULT else factor
-    prefix = f"Unable to replicate the partition {requested} time(s): "
-    assignment = place_replicas(topics, range(partitions), requested, prefix)
-    if factor == DEFAULT and broker.source(default) is ConfigSource.DEFAULT:
-        # A process with several nodes is for tests of failures, which topics should survive.
-        return (), len(topics.nodes.ids)
-    return assignment, requested
+    if factor == DEFAULT:
+        broker, default = topics.configs.broker, "default.replication.factor"
+        factor = static_number(broker, default)
+        if broker.source(default) is ConfigSource.DEFAULT:
+            # A process with several nodes is for tests of failures, which topics should survive.
+            factor = max(len(_usable_nodes(topics)), 1)
+    prefix = f"Unable to replicate the partition {factor} time(s): "
+    return place_replicas(topics, range(partitions), factor, prefix), factor
 
 
 def place_replicas(
@@ -154,8 +154,7 @@ def place_replicas(
     """Place `factor` replicas of each new partition on the nodes that are not cordoned: in turn on
     those that are up, and then on stopped ones. Messages of errors begin with `prefix`. (Kafka's
     order is random, and it prefers different racks; upstream: StripedReplicaPlacer.)"""
-    nodes = topics.nodes
-    usable = [each for each in nodes.ids if not topics.is_cordoned(topics.configs.at(each))]
+    nodes, usable = topics.nodes, _usable_nodes(topics)
     up = tuple(each for each in usable if each in nodes.up)
     stopped = tuple(each for each in usable if each not in nodes.up)
     if not up:
@@ -171,6 +170,12 @@ def place_replicas(
     else:
         return tuple((*rotated(up, index), *stopped)[:factor] for index in indexes)
     raise ApiError(ErrorCode.invalid_replication_factor, prefix + problem)
+
+
+def _usable_nodes(topics: TopicRegistry) -> list[int]:
+    """Return the nodes that are not cordoned, including stopped ones."""
+    ids = topics.nodes.ids
+    return [each for each in ids if not topics.is_cordoned(topics.configs.at(each))]
 
 
 def _assigned_partitions(topics: TopicRegistry, new: NewTopic) -> Assignment:

@@ -107,7 +107,9 @@ class TopicRegistry:
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
+        self._is_starting = True
         self._replay(stored)
+        self._is_starting = False
         # Groups store the version (KIP-848), so only failed writes may set it back.
         self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
@@ -226,7 +228,7 @@ class TopicRegistry:
         self._folders.clear_all(topic.name, range(count, partitions))
         if topic.assignment or assignment:
             added = assignment or (self.nodes.replicas(i, ()) for i in range(count, partitions))
-            assignment = (*(each.replicas for each in topic.partitions), *added)
+            assignment = (*_assignment(topic), *added)
         self.change(TopicRecord(topic.name, topic.id, partitions, topic.overrides, assignment))
         self._created(topic, count)
 
@@ -235,13 +237,16 @@ class TopicRegistry:
         of them, another one is elected; if other replicas are removed, it gets a new epoch
         (upstream: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded)."""
         removed = set(partition.replicas).difference(replicas)
-        assignment = tuple(
-            replicas if each is partition else each.replicas for each in topic.partitions
-        )
+        leader_id, epoch = partition.leader_id, partition.leader_epoch
+        if leader_id not in (NO_LEADER, replicas[0]):
+            # Otherwise the new preferred leader would lead after a restart, in the same epoch.
+            self.change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
+        assignment = list(_assignment(topic))
+        assignment[partition.index] = replicas
         count = len(assignment)
-        self.change(TopicRecord(topic.name, topic.id, count, topic.overrides, assignment))
+        self.change(TopicRecord(topic.name, topic.id, count, topic.overrides, tuple(assignment)))
         if removed:
-            candidates = (partition.leader_id, *replicas)
+            candidates = (leader_id, *replicas)
             leader_id = self.nodes.elect(each for each in candidates if each in replicas)
             self.elect_leader(topic, partition, leader_id)
 
@@ -418,9 +423,11 @@ class TopicRegistry:
         if topic is None or partition is None:
             return  # the topic has since been deleted
         leader_id, epoch = record.leader_id, record.epoch
-        if leader_id not in self.nodes.up or leader_id not in partition.replicas:
-            # The log may have been written with a different set of nodes, or the crash prevented
-            # the election after a reassignment.
+        is_electable = leader_id in self.nodes.up and leader_id in partition.replicas
+        if not is_electable and (leader_id != NO_LEADER or self._is_starting):
+            # All nodes are up when the registry is opened, so every partition gets a leader. The
+            # log may have been written with a different set of nodes, or a crash prevented the
+            # election after a reassignment.
             leader_id = self.nodes.elect(partition.replicas)
             epoch += leader_id != record.leader_id
         topic.set_leader(partition, leader_id, epoch)
@@ -529,6 +536,12 @@ class TopicRegistry:
             partition.close()
             before_id, partition.leader_id = partition.leader_id, NO_LEADER
             self._on_leader_changed(topic, partition, before_id)
+
+
+def _assignment(topic: Topic) -> Assignment:
+    """Return the replicas of every partition, including nodes that do not exist at present."""
+    stored = topic.assignment
+    return (*stored, *(each.replicas for each in topic.partitions[len(stored) :]))
 
 
 class TopicsView:

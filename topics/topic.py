@@ -125,6 +125,8 @@ class Partition:
     def set_isr(self, isr: tuple[int, ...]) -> None:
         """Replace the in-sync replicas. If none is left, `leader_id` must still be the leader
         (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
+        if not isr and not self.isr:
+            return  # there was no leader before
         former = {*self.elr, *self.isr}.difference(isr)
         self.elr = () if len(isr) >= self.min_isr else tuple(sorted(former))
         self.last_known_elr = () if isr else (self.leader_id,)
@@ -290,7 +292,10 @@ class Topic:
         self.overrides = overrides
         self._settings = {} if settings is None else settings
         for partition in self.partitions:
+            before = partition.settings.min_insync_replicas
             self.set_leader(partition, partition.leader_id, partition.leader_epoch)
+            if partition.isr and partition.settings.min_insync_replicas != before:
+                partition.elr = ()  # upstream: ReplicationControlManager, KIP-966
 
     def set_leader(self, partition: Partition, leader_id: int, epoch: int) -> None:
         partition.configure(self.settings_at(leader_id), leader_id, epoch)
@@ -301,6 +306,10 @@ class Topic:
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
             partition.assign(stored.replicas, stored.isr)
+            if stored.leader_id == NO_LEADER and leader_id in stored.isr:
+                # The node has returned, and only the record of its election was lost.
+                stored.leader_id = leader_id
+            partition.set_isr(() if stored.leader_id == NO_LEADER else stored.isr)
             if leader_id != stored.leader_id:
                 # Bump the epoch, because clients may have seen the old one with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)

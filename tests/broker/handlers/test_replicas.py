@@ -211,6 +211,19 @@ def test_eligible_leader_replicas_as_in_kafka(
         assert eligible(broker, "u") == expected, node_id
 
 
+def test_a_changed_minimum_clears_the_eligible_leader_replicas(broker: BrokerHarness) -> None:
+    """Measured on Kafka 4.3."""
+    create_topic(broker, "u", (1, 2))
+    incremental_alter_configs(broker, TOPIC, "u", ("min.insync.replicas", SET, "2"))
+    list(broker.node.cluster.node_stopping(1))
+    assert eligible(broker, "u") == (2, 1, (2,), (1,), ())
+    incremental_alter_configs(broker, TOPIC, "u", ("min.insync.replicas", SET, "1"))
+    assert eligible(broker, "u") == (2, 1, (2,), (), ())
+    list(broker.node.cluster.node_stopping(2))
+    list(broker.node.cluster.node_started(1))
+    assert eligible(broker, "u") == (-1, 2, (), (2,), (2,))
+
+
 def test_the_oldest_metadata_contains_no_replicas_that_are_down(broker: BrokerHarness) -> None:
     create_topic(broker, "u", (1, 2), (2, 3), (3, 1))
     create_topic(broker, "single", (3,))
@@ -448,9 +461,38 @@ def test_a_restart_restores_replicas_and_leaders(broker: BrokerHarness) -> None:
 def test_replicas_on_nodes_that_no_longer_exist_are_ignored(broker: BrokerHarness) -> None:
     create_topic(broker, "u", (3, 2))
     create_topic(broker, "single", (3,))
-    again = broker.restart(nodes=2)
-    assert described(again, "u") == [(2, (2,), (2,), ())]
-    assert described(again, "single") == [(1, (1, 2), (1, 2), ())]
+    fewer = broker.restart(nodes=2)
+    assert described(fewer, "u") == [(2, (2,), (2,), ())]
+    assert described(fewer, "single") == [(1, (1, 2), (1, 2), ())]
+    assert grow(fewer, 2, topic="u").error_code is E.none
+    assert replicas(fewer.restart(nodes=3), "u") == [(3, 2), (2,)]
+
+
+def test_a_reassignment_to_another_order_keeps_the_leader_after_a_restart(
+    broker: BrokerHarness,
+) -> None:
+    assert reassign(broker, 0, 3, 2, 1) == (E.none, None)
+    assert described(broker, "t")[0] == (1, (3, 2, 1), (1, 2, 3), ())
+    assert described(broker.restart(), "t")[0] == (1, (3, 2, 1), (3, 2, 1), ())
+
+
+def test_a_failed_write_leaves_partitions_as_they_were(broker: BrokerHarness) -> None:
+    create_topic(broker, "u", (1, 2))
+    create_topic(broker, "v", (1, 3))
+    cluster = broker.node.cluster
+    for node_id in (1, 2):
+        list(cluster.node_stopping(node_id))
+    list(cluster.node_started(1))
+    broker.run_loop()
+    broker.node = cluster.nodes[1]
+    before = [eligible(broker, name) for name in ("u", "v")]
+    assert before == [(-1, 2, (), (2,), (2,)), (3, 1, (1, 3), (), ())]
+    broker.files.fail("append")
+    assert create_topic(broker, "w").error_code is E.kafka_storage_error
+    broker.files.heal()
+    assert [eligible(broker, name) for name in ("u", "v")] == before
+    list(cluster.node_started(2))
+    assert eligible(broker, "u") == (2, 3, (1, 2), (), ())
 
 
 def test_a_crash_between_a_reassignment_and_its_election_leaves_a_leader(

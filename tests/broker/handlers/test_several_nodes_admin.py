@@ -114,6 +114,7 @@ def test_no_replicas_are_placed_on_a_cordoned_node(broker: BrokerHarness) -> Non
         return broker.call("CreateTopics", 5, timeout=1000, topics=(topic,)).topics[0]
 
     assert create("two", 2).error_code is E.none
+    assert create("default", -1).replication_factor == 2
     rejected = create("three", 3)
     assert rejected.error_code is E.invalid_replication_factor
     assert "because only 2 broker(s) are registered" in rejected.error_message
