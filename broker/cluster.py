@@ -165,7 +165,8 @@ class Cluster:
         """Return the replica that an election makes the leader, or NO_LEADER: the first in-sync or
         eligible leader replica that is up or, in an unclean election, any replica that is up."""
         elect, replicas = self._topics.nodes.elect, partition.replicas
-        eligible = partition.isr or partition.elr
+        # If a failed write was undone, none may be known.
+        eligible = partition.isr or partition.elr or replicas
         leader_id = elect(each for each in replicas if each in eligible)
         if leader_id == NO_LEADER and (
             is_unclean or partition.settings.unclean_leader_election_enable

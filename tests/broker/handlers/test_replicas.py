@@ -458,6 +458,18 @@ def test_a_restart_restores_replicas_and_leaders(broker: BrokerHarness) -> None:
     ]
 
 
+def test_an_undone_reassignment_leaves_replicas_that_can_lead(broker: BrokerHarness) -> None:
+    create_topic(broker, "t1", (3,))
+    list(broker.node.cluster.node_stopping(3))
+    broker.run_loop()
+    broker.files.fail("append")
+    assert reassign(broker, 0, 1, topic="t1")[0] is E.kafka_storage_error
+    broker.files.heal()
+    assert described(broker, "t1") == [(-1, (3,), (), (3,))]
+    list(broker.node.cluster.node_started(3))
+    assert described(broker, "t1") == [(3, (3,), (3,), ())]
+
+
 def test_replicas_on_nodes_that_no_longer_exist_are_ignored(broker: BrokerHarness) -> None:
     create_topic(broker, "u", (3, 2))
     create_topic(broker, "single", (3,))
