@@ -238,8 +238,8 @@ class TopicRegistry:
         (upstream: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded)."""
         removed = set(partition.replicas).difference(replicas)
         leader_id, epoch = partition.leader_id, partition.leader_epoch
-        if leader_id not in (NO_LEADER, replicas[0]):
-            # Otherwise the new preferred leader would lead after a restart, in the same epoch.
+        if leader_id in replicas[1:]:
+            # Otherwise the first replica would lead after a restart, in the same epoch.
             self.change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
         assignment = list(_assignment(topic))
         assignment[partition.index] = replicas
