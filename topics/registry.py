@@ -61,6 +61,9 @@ class TopicRegistry:
     and `call_soon` runs a callback in a later iteration of the event loop. Raises OSError,
     LogError, UndecodableRegistryRecord."""
 
+    _is_starting = True
+    """Whether the log is being replayed for the first time."""
+
     def __init__(
         self,
         *,
@@ -107,9 +110,7 @@ class TopicRegistry:
         self._registry_log = open_registry(folder / f"{REGISTRY_TOPIC}-0", files)
         import_kafka_folder(self._registry_log, folder, files, configs, self.new_topic_id, now_ms())
         self._registry_log, stored = compact_registry(self._registry_log, now_ms())
-        self._is_starting = True
         self._replay(stored)
-        self._is_starting = False
         # Groups store the version (KIP-848), so only failed writes may set it back.
         self.version = self.created_version = max(self.version, self._registry_log.end_offset)
         self._folders.remove_all_leftovers(self.deleted_names)
@@ -464,6 +465,7 @@ class TopicRegistry:
     def _replay(self, stored: Iterable[RegistryRecord]) -> None:
         for record in stored:
             self._apply(record)
+        self._is_starting = False
         for topic in self:
             self._use_write_ahead(topic)
         self._next_producer_id = self._durable_producer_ids_end = self._producer_ids_end
