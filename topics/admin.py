@@ -208,16 +208,16 @@ def _check_any_up(topics: TopicRegistry, partition: int, replicas: Sequence[int]
         )
 
 
-def reassign(
+def check_reassignment(
     topics: TopicRegistry,
     name: str,
     index: int,
     replicas: Sequence[int] | None,
     *,
     allows_factor_change: bool,
-) -> None:
-    """Give a partition other replicas, which is immediate, because no data is copied. None, which
-    cancels a reassignment, is rejected: no reassignment is ever in progress."""
+) -> Topic:
+    """Validate that a partition can get these replicas. Return its topic. None, which cancels a
+    reassignment, is rejected: no reassignment is ever in progress."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."
@@ -239,8 +239,7 @@ def reassign(
             f"Partition {partition.name} cannot be reassigned to {list(replicas)} while node "
             f"{stopped[0]} is stopped: start it, or choose other nodes.",
         )
-    if tuple(replicas) != partition.replicas:
-        topics.reassign(topic, partition, tuple(replicas))
+    return topic
 
 
 def _check_replicas(

@@ -233,23 +233,29 @@ class TopicRegistry:
         self.change(TopicRecord(topic.name, topic.id, partitions, topic.overrides, assignment))
         self._created(topic, count)
 
-    def reassign(self, topic: Topic, partition: Partition, replicas: tuple[int, ...]) -> None:
-        """Replace the replicas of a partition, at least one of which is up. If the leader is none
-        of them, another one is elected; if other replicas are removed, it gets a new epoch
-        (upstream: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded)."""
-        removed = set(partition.replicas).difference(replicas)
-        leader_id, epoch = partition.leader_id, partition.leader_epoch
-        if leader_id in replicas[1:]:
-            # Otherwise the first replica would lead after a restart, in the same epoch.
-            self.change(LeaderRecord(topic.name, topic.id, partition.index, leader_id, epoch))
+    def reassign(self, topic: Topic, replicas: Mapping[int, tuple[int, ...]]) -> None:
+        """Replace the replicas of partitions, by index. If the leader of a partition is none of
+        them, another one is elected; if other replicas are removed, it gets a new epoch (upstream:
+        PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded)."""
         assignment = list(_assignment(topic))
-        assignment[partition.index] = replicas
+        elections = []
+        partitions = topic.partitions
+        changed = {i: new for i, new in replicas.items() if new != partitions[i].replicas}
+        if not changed:
+            return
+        for index, new in changed.items():
+            partition = partitions[index]
+            leader_id, epoch = partition.leader_id, partition.leader_epoch
+            if leader_id in new[1:]:
+                # Otherwise the first replica would lead after a restart, in the same epoch.
+                self.change(LeaderRecord(topic.name, topic.id, index, leader_id, epoch))
+            if not {*new} >= {*partition.replicas}:
+                elections.append((partition, [each for each in (leader_id, *new) if each in new]))
+            assignment[index] = new
         count = len(assignment)
         self.change(TopicRecord(topic.name, topic.id, count, topic.overrides, tuple(assignment)))
-        if removed:
-            candidates = (leader_id, *replicas)
-            leader_id = self.nodes.elect(each for each in candidates if each in replicas)
-            self.elect_leader(topic, partition, leader_id)
+        for partition, candidates in elections:
+            self.elect_leader(topic, partition, self.nodes.elect(candidates))
 
     def _store_leaders(self, topic: Topic, first: int) -> None:
         """Store explicit leaders for partitions whose preferred leader is down, because it may be

@@ -6,15 +6,20 @@ in progress, and there is none to cancel.
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ...protocol.errors import ApiError, ErrorCode
 from ...topics.acls import AclOperation
-from ...topics.admin import reassign
+from ...topics.admin import check_reassignment
+from ...topics.topic import Topic
 from ..cluster import Node
 from ..network.request import RequestContext, in_slices, milliseconds
 from .authorization import cluster_denial
 from .common import TopicResponse, fail_unless_durable, fits
+
+Reassigned: TypeAlias = dict[Topic, dict[int, tuple[int, ...]]]
+"""The new replicas of partitions, by topic and index. A topic has one record, so they are stored
+together."""
 
 
 class PartitionResponse(NamedTuple):
@@ -43,12 +48,16 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
         error = ErrorCode.request_timed_out
     else:
         allows_factor_change = context.version == 0 or request.allow_replication_factor_change
-        result_of = partial(_reassign, node, allows_factor_change)
+        reassigned: Reassigned = {}
+        result_of = partial(_check, node, allows_factor_change, reassigned)
         try:
             topics = yield from _respond_to_each(request.topics, result_of)
         except ApiError as failure:
             error = failure.error
         else:
+            for topic, replicas in reassigned.items():
+                if node.topics.by_id(topic.id) is topic:  # not deleted meanwhile
+                    node.topics.reassign(topic, replicas)
             node.topics.on_durable(partial(_respond, context, topics, allows_factor_change))
             return
     failed = yield from _respond_to_each(request.topics, lambda _topic, _part: (error, message))
@@ -85,13 +94,17 @@ def _respond_to_each(
     return responses
 
 
-def _reassign(
-    node: Node, allows_factor_change: bool, topic: str, requested: Any
+def _check(
+    node: Node, allows_factor_change: bool, reassigned: Reassigned, name: str, requested: Any
 ) -> tuple[ErrorCode, str | None]:
-    """Return the result for one partition. Raises ApiError if the whole request fails."""
+    """Return the result for one partition, and add valid replicas to `reassigned`. Raises ApiError
+    if the whole request fails."""
     index, replicas = requested.partition_index, requested.replicas
     try:
-        reassign(node.topics, topic, index, replicas, allows_factor_change=allows_factor_change)
+        topic = check_reassignment(
+            node.topics, name, index, replicas, allows_factor_change=allows_factor_change
+        )
+        reassigned.setdefault(topic, {})[index] = tuple(replicas)
     except ApiError as rejection:
         if not fits(rejection.message):
             raise ApiError(ErrorCode.unknown_server_error) from rejection

@@ -353,6 +353,20 @@ def test_a_partition_gets_other_replicas(broker: BrokerHarness) -> None:
     assert replicas(broker, "t") == [(1, 2, 3), (2,), (3, 1, 2)]
 
 
+def test_the_new_replicas_of_a_topic_are_stored_together(broker: BrokerHarness) -> None:
+    def stored(*replicas: tuple[int, ...]) -> int:
+        before, _ = broker.topics.metadata_offsets
+        partitions = [{"partition_index": i, "replicas": ids} for i, ids in enumerate(replicas)]
+        topics = ({"name": "t", "partitions": partitions},)
+        broker.call("AlterPartitionReassignments", timeout=1000, topics=topics)
+        after, _ = broker.topics.metadata_offsets
+        return after - before
+
+    assert stored((1, 3, 2), (2, 1, 3), (3, 2, 1)) == 1
+    assert stored((1, 3, 2), (2, 1, 3), (3, 2, 1)) == 0
+    assert replicas(broker, "t") == [(1, 3, 2), (2, 1, 3), (3, 2, 1)]
+
+
 def test_a_reassignment_ends_the_wait_for_the_last_leader(broker: BrokerHarness) -> None:
     create_topic(broker, "t1", (3,))
     list(broker.node.cluster.node_stopping(3))
