@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from ..assignors.server.model import TopicId
+from ..offsets.causes import Cause, cause_of_leaving
 from ..offsets.records import TopicPartitions
 from ..protocol.errors import ErrorCode
 
@@ -62,6 +63,11 @@ class LeavingMember(NamedTuple):
     group_instance_id: str | None
     reason: str | None
     validated_id: str = ""  # in the last step: from the result of an earlier step
+
+    @property
+    def cause(self) -> Cause:
+        """Why the member leaves. Only administrators send an instance id alone."""
+        return cause_of_leaving(self.reason) if self.member_id else Cause.REMOVED_BY_ADMIN
 
 
 class LeaveGroup(NamedTuple):

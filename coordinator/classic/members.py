@@ -6,7 +6,7 @@ Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat, classicGroup
 
 from typing import Final
 
-from ...offsets.causes import Cause, cause_of_leaving
+from ...offsets.causes import Cause
 from ...protocol.errors import ErrorCode
 from ..commands import (
     Heartbeat,
@@ -137,14 +137,12 @@ def _leave(
 ) -> ErrorCode:
     """Remove one member, and store the cause in `causes` under its id."""
     member_id, instance_id, reason, _ = leaving
-    cause = cause_of_leaving(reason)
+    cause = leaving.cause
     if not member_id:
-        # The request is from an admin client, which sends only the instance id.
         known_id = None if instance_id is None else group.static_members.get(instance_id)
         if known_id is None:
             return ErrorCode.unknown_member_id
         member_id = known_id
-        cause = Cause.REMOVED_BY_ADMIN
     elif member_id not in group.pending_joins:
         error = group.validate_member(member_id, instance_id)
         if error is not _NONE:

@@ -6,10 +6,8 @@ classicGroupSyncToConsumerGroup, classicGroupHeartbeatToConsumerGroup,
 classicGroupLeaveToConsumerGroup.
 """
 
-from collections.abc import Iterable
-
 from ...assignors.server.model import TopicId
-from ...offsets.causes import Cause, cause_of_leaving
+from ...offsets.causes import Cause
 from ...offsets.records import ClassicMemberMetadata, ClassicProtocol
 from ...protocol.errors import ApiError, DecodeError, ErrorCode
 from ..classic.group import CONSUMER
@@ -37,20 +35,25 @@ from .group import (
     Member,
     MemberState,
     Partitions,
-    unknown_member,
 )
 from .leaving import remove_members
 from .members import (
     cancel_deadlines_of_replaced,
-    cause_of_bump,
     check_size,
-    check_static_member,
     find_member,
+    get_member,
     start_session,
     update_assignment,
 )
 from .migration import can_downgrade_with, downgrade
-from .subscriptions import Epoch, RegexChange, update_epoch, update_member_metadata, update_regex
+from .subscriptions import (
+    Epoch,
+    RegexChange,
+    cause_of_bump,
+    update_epoch,
+    update_member_metadata,
+    update_regex,
+)
 from .target import MemberTarget, update_target
 
 # --- JoinGroup
@@ -184,17 +187,19 @@ def decide_classic_sync(
 ) -> Outcome:
     decision = Decision(partition, now, ticket)
     try:
-        member = _validate(decision, group, command)
-        _check_protocol(member, command)
+        member, classic = _validate(decision, group, command)
+        protocol = classic.supported_protocols[0]
+        if command.protocol_type not in (None, CONSUMER) or command.protocol_name not in (
+            None,
+            protocol.name,
+        ):
+            raise ApiError(ErrorCode.inconsistent_group_protocol)
         if group.assignment_epoch > member.epoch and not _is_revoking(member):
             _expect_join(decision, group, member)
             raise ApiError(ErrorCode.rebalance_in_progress)
-        classic = member.metadata.classic_member_metadata
-        assert classic is not None
-        metadata = classic.supported_protocols[0].metadata
         existing = partition.by_topic_name(member.assigned)
         try:
-            assignment = partition.codec.encode_assignment(existing, metadata)
+            assignment = partition.codec.encode_assignment(existing, protocol.metadata)
         except DecodeError as malformed:
             raise ApiError(ErrorCode.unknown_server_error) from malformed
     except ApiError as rejection:
@@ -207,29 +212,17 @@ def decide_classic_sync(
     return decision.outcome()
 
 
-def _validate(decision: Decision, group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
+def _validate(
+    decision: Decision, group: ConsumerGroup, command: SyncGroup | Heartbeat
+) -> tuple[Member, ClassicMemberMetadata]:
     """Return the member of the classic protocol that sent the request. Raises ApiError."""
-    member_id, instance_id = command.member_id, command.group_instance_id
-    if instance_id is None:
-        member = group.members.get(member_id)
-        if member is None:
-            raise unknown_member(group.group_id, member_id)
-    else:
-        member = group.static_member(instance_id)
-        member = check_static_member(decision, group, member, member_id, instance_id)
-    if not member.uses_classic_protocol:
+    member = get_member(decision, group, command.member_id, command.group_instance_id)
+    classic = member.metadata.classic_member_metadata
+    if classic is None:
         raise ApiError(ErrorCode.unknown_member_id)
     if member.epoch != command.generation_id:
         raise ApiError(ErrorCode.illegal_generation)
-    return member
-
-
-def _check_protocol(member: Member, command: SyncGroup) -> None:
-    classic = member.metadata.classic_member_metadata
-    assert classic is not None
-    name = classic.supported_protocols[0].name
-    if command.protocol_type not in (None, CONSUMER) or command.protocol_name not in (None, name):
-        raise ApiError(ErrorCode.inconsistent_group_protocol)
+    return member, classic
 
 
 def _is_revoking(member: Member) -> bool:
@@ -253,9 +246,7 @@ def decide_classic_heartbeat(
     decision = Decision(partition, now, ticket)
     error = ErrorCode.none
     try:
-        member = _validate(decision, group, command)
-        classic = member.metadata.classic_member_metadata
-        assert classic is not None
+        member, classic = _validate(decision, group, command)
         start_session(decision, group.group_id, member.member_id, classic.session_timeout_ms)
         if (
             member.epoch < group.assignment_epoch
@@ -301,16 +292,18 @@ def decide_classic_leave(
 
 
 def _leave(decision: Decision, group: ConsumerGroup, command: LeaveGroup) -> LeaveResult:
+    causes: dict[str, Cause] = {}  # why each member left, by member id
     if command.is_confirmed:
-        _remove_confirmed(decision, group, command.members)
+        # A member may have left since an earlier step validated it.
+        members = (each for each in command.members if each.validated_id in group.members)
+        causes = {each.validated_id: each.cause for each in members}
+        remove_members(decision, group, causes)
         return LeaveResult(ErrorCode.none, ())
     results: list[LeaveMemberResult] = []
-    causes: dict[str, Cause] = {}
     for leaving in command.members:
-        error, validated_id = ErrorCode.none, ""
-        cause = _cause(leaving)
+        member, cause, error, validated_id = None, None, ErrorCode.none, ""
         try:
-            member = _leaving_member(decision, group, leaving)
+            member, cause = _leaving_member(decision, group, leaving), leaving.cause
             validated_id = member.member_id
             causes[validated_id] = cause
         except ApiError as rejection:
@@ -318,11 +311,11 @@ def _leave(decision: Decision, group: ConsumerGroup, command: LeaveGroup) -> Lea
         decision.report(
             EventType.LEAVE_RECEIVED,
             group,
-            None if error else member,
+            member,
             member_id=leaving.member_id,
             instance_id=leaving.group_instance_id,
             reason=leaving.reason,
-            cause=None if error else cause,
+            cause=cause,
             error=error or None,
         )
         ids = leaving.member_id, leaving.group_instance_id
@@ -332,38 +325,16 @@ def _leave(decision: Decision, group: ConsumerGroup, command: LeaveGroup) -> Lea
     return LeaveResult(ErrorCode.none, tuple(results))
 
 
-def _cause(leaving: LeavingMember) -> Cause:
-    return cause_of_leaving(leaving.reason) if leaving.member_id else Cause.REMOVED_BY_ADMIN
-
-
-def _remove_confirmed(
-    decision: Decision, group: ConsumerGroup, confirmed: Iterable[LeavingMember]
-) -> None:
-    """Remove members that were validated by an earlier step, if they have not left since."""
-    ids = ((each.validated_id, _cause(each)) for each in confirmed)
-    causes = {member_id: cause for member_id, cause in ids if member_id in group.members}
-    remove_members(decision, group, causes)
-
-
 def _leaving_member(decision: Decision, group: ConsumerGroup, leaving: LeavingMember) -> Member:
     member_id, instance_id, reason, _ = leaving
-    reason = "not provided" if reason is None else reason
-    if instance_id is None:
-        member = group.members.get(member_id)
-        if member is None:
-            raise unknown_member(group.group_id, member_id)
-        decision.log(
-            "[GroupId %s] Dynamic member %s has left group through explicit `LeaveGroup` request; "
-            "client reason: %s",
-            *(group.group_id, member_id, reason),
-        )
-        return member
-    member = group.static_member(instance_id)
-    known_id = member_id if member_id or member is None else member.member_id
-    member = check_static_member(decision, group, member, known_id, instance_id)
+    known = None if member_id else group.static_member(instance_id)
+    known_id = member_id if known is None else known.member_id
+    member = get_member(decision, group, known_id, instance_id)
+    who = f"Dynamic member {member_id}"
+    if instance_id is not None:
+        who = f"Static member {member_id} with instance id {instance_id}"
     decision.log(
-        "[GroupId %s] Static member %s with instance id %s has left group through explicit "
-        "`LeaveGroup` request; client reason: %s",
-        *(group.group_id, member_id, instance_id, reason),
+        "[GroupId %s] %s has left group through explicit `LeaveGroup` request; client reason: %s",
+        *(group.group_id, who, "not provided" if reason is None else reason),
     )
     return member

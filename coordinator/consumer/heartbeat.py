@@ -31,7 +31,6 @@ from .group import (
 from .leaving import leave
 from .members import (
     cancel_deadlines_of_replaced,
-    cause_of_bump,
     check_size,
     find_member,
     start_session,
@@ -39,7 +38,13 @@ from .members import (
 )
 from .migration import find_or_create_group
 from .reconcile import is_subset
-from .subscriptions import RegexChange, update_epoch, update_member_metadata, update_regex
+from .subscriptions import (
+    RegexChange,
+    cause_of_bump,
+    update_epoch,
+    update_member_metadata,
+    update_regex,
+)
 from .target import update_target
 
 

@@ -20,9 +20,8 @@ from .group import (
     MemberState,
     current_assignment_record,
     member_tombstones,
-    unknown_member,
 )
-from .members import cancel_deadlines, check_static_member
+from .members import cancel_deadlines, get_member
 from .migration import can_downgrade, downgrade, get_consumer_group
 from .subscriptions import bump_epoch, delete_regexes
 
@@ -33,19 +32,14 @@ def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartb
     """Remove the member, or record that a static member has left temporarily. Raises ApiError."""
     group = get_consumer_group(decision.partition, command.group_id)
     member_id, instance_id, epoch = command.member_id, command.instance_id, command.member_epoch
-    member = group.members.get(member_id)
-    names: tuple[str, ...] = (group.group_id, member_id)
+    member = get_member(decision, group, member_id, instance_id)
+    ids = group.group_id, member_id
     if instance_id is None:
-        if member is None:
-            raise unknown_member(group.group_id, member_id)
-        text = "[GroupId %s] Member %s left the consumer group."
+        decision.log("[GroupId %s] Member %s left the consumer group.", *ids)
     else:
-        member = group.static_member(instance_id)
-        member = check_static_member(decision, group, member, member_id, instance_id)
-        names += (instance_id,)
         how = "temporarily left" if epoch == LEAVE_STATIC_EPOCH else "left"
         text = f"[GroupId %s] Static member %s with instance id %s {how} the consumer group."
-    decision.log(text, *names)
+        decision.log(text, *ids, instance_id)
     if epoch == LEAVE_STATIC_EPOCH:
         _leave_temporarily(decision, group, member)
     else:

@@ -49,19 +49,41 @@ def find_member(
 ) -> Member:
     """Return the member that sent the request. If there is none and `create` is True, return a new
     member. Raises ApiError."""
+    if not create:
+        return get_member(decision, group, member_id, instance_id)
     if instance_id is not None:
-        return _find_static(
-            decision, group, member_id, instance_id, create=create, is_classic=is_classic
-        )
-    member = group.members.get(member_id)
-    if member is None and not create:
-        raise unknown_member(group.group_id, member_id)
-    if create:
+        return _join_static(decision, group, member_id, instance_id, is_classic=is_classic)
+    decision.log(
+        "[GroupId %s] Member %s joins the consumer group using the %s protocol.",
+        *(group.group_id, member_id, PROTOCOL_NAMES[is_classic]),
+    )
+    return group.members.get(member_id) or _new_member(decision, group, member_id, None)
+
+
+def get_member(
+    decision: Decision, group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> Member:
+    """Return the member with these ids. Raises ApiError if it does not exist, and fences the old
+    member id of a static member that was replaced."""
+    if instance_id is None:
+        if member_id not in group.members:
+            raise unknown_member(group.group_id, member_id)
+        return group.members[member_id]
+    member = group.static_member(instance_id)
+    if member is None:
+        message = f"Instance id {instance_id} is unknown."
+        raise ApiError(ErrorCode.unknown_member_id, message)
+    if member.member_id != member_id:
         decision.log(
-            "[GroupId %s] Member %s joins the consumer group using the %s protocol.",
-            *(group.group_id, member_id, PROTOCOL_NAMES[is_classic]),
+            "[GroupId %s] Static member %s with instance id %s is fenced by existing member %s.",
+            *(group.group_id, member_id, instance_id, member.member_id),
         )
-    return member or _new_member(decision, group, member_id, None)
+        message = (
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{member.member_id}."
+        )
+        raise ApiError(ErrorCode.fenced_instance_id, message)
+    return member
 
 
 def _new_member(
@@ -71,20 +93,17 @@ def _new_member(
     return Member(member_id)
 
 
-def _find_static(
+def _join_static(
     decision: Decision,
     group: ConsumerGroup,
     member_id: str,
     instance_id: str,
     *,
-    create: bool,
     is_classic: bool,
 ) -> Member:
-    """Return a static member. A joining member replaces its predecessor if the predecessor has left
+    """Return a static member that joins. It replaces its predecessor if the predecessor has left
     temporarily, or if one of the two uses the classic protocol."""
     existing = group.static_member(instance_id)
-    if not create:
-        return check_static_member(decision, group, existing, member_id, instance_id)
     protocol = PROTOCOL_NAMES[is_classic]
     if existing is None:
         decision.log(
@@ -131,37 +150,6 @@ def _replace(decision: Decision, group: ConsumerGroup, old: Member, member_id: s
         detail={"successor": member_id},
     )
     return new
-
-
-def check_static_member(
-    decision: Decision,
-    group: ConsumerGroup,
-    member: Member | None,
-    member_id: str,
-    instance_id: str,
-) -> Member:
-    """Return the static member with the instance id. Raises ApiError if its member id differs."""
-    if member is None:
-        message = f"Instance id {instance_id} is unknown."
-        raise ApiError(ErrorCode.unknown_member_id, message)
-    if member.member_id != member_id:
-        decision.log(
-            "[GroupId %s] Static member %s with instance id %s is fenced by existing member %s.",
-            *(group.group_id, member_id, instance_id, member.member_id),
-        )
-        message = (
-            f"Static member {member_id} with instance id {instance_id} was fenced by member "
-            f"{member.member_id}."
-        )
-        raise ApiError(ErrorCode.fenced_instance_id, message)
-    return member
-
-
-def cause_of_bump(group: ConsumerGroup, member: Member) -> Cause:
-    """Return why a member with a new subscription changes the group epoch."""
-    is_known = member.member_id in group.members
-    is_replaced = group.static_member(member.group_instance_id) is not None
-    return Cause.SUBSCRIPTION_CHANGED if is_known or is_replaced else Cause.MEMBER_JOINED
 
 
 # --- the assignment

@@ -180,6 +180,17 @@ def delete_regexes(
             _write_regex(decision, group, regex, None)
 
 
+def cause_of_bump(group: ConsumerGroup, member: Member) -> Cause:
+    """Return why a member with a new subscription changes the group epoch."""
+    return Cause.MEMBER_JOINED if _is_added(group, member) else Cause.SUBSCRIPTION_CHANGED
+
+
+def _is_added(group: ConsumerGroup, member: Member) -> bool:
+    """Whether the member is new, and does not replace a static member."""
+    is_known = member.member_id in group.members
+    return not is_known and group.static_member(member.group_instance_id) is None
+
+
 def update_epoch(
     decision: Decision,
     group: ConsumerGroup,
@@ -195,12 +206,7 @@ def update_epoch(
             group.unresolved = group.epoch, topics.metadata_hash(remaining)
         return Epoch(group.epoch, group.is_homogeneous)
     subscriptions = group.subscriptions([before], after)
-    members = len(group.members)
-    if (
-        after.member_id not in group.members
-        and group.static_member(after.group_instance_id) is None
-    ):
-        members += 1
+    members = len(group.members) + _is_added(group, after)
     metadata_hash = topics.metadata_hash(subscriptions.topics)
     if metadata_hash != group.metadata_hash and cause is None:
         cause = Cause.TOPICS_CHANGED
