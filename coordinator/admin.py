@@ -8,7 +8,7 @@ ClassicGroup.describe and validateDeleteGroup, ConsumerGroup.asDescribedGroup.
 from collections.abc import Iterable
 from typing import Final
 
-from ..offsets.records import OffsetsRecord, OffsetTombstone
+from ..offsets.records import OffsetTombstone
 from ..protocol.errors import ApiError, ErrorCode
 from .classic.group import CONSUMER, Group
 from .classic.states import EMPTY, STABLE
@@ -174,21 +174,16 @@ def decide_delete_group(
         return reply(ticket, DeleteGroupResult(ErrorCode.group_id_not_found))
     if group is not None and group.state != EMPTY:
         return reply(ticket, DeleteGroupResult(ErrorCode.non_empty_group))
-    records: list[OffsetsRecord] = [
-        OffsetTombstone(group_id, record.topic, record.partition)
-        for record in partition.offsets.records(group_id)
-    ]
-    pending = (OffsetTombstone(*each) for each in partition.pending_offsets.of_group(group_id))
-    committed = set(records)
-    records += [each for each in pending if each not in committed]
-    count = len(records)
-    records += group_tombstones(partition, group_id)
+    committed = (record[:3] for record in partition.offsets.records(group_id))
+    pending = partition.pending_offsets.of_group(group_id)
+    offsets = [OffsetTombstone(*key) for key in dict.fromkeys((*committed, *pending))]
+    records = (*offsets, *group_tombstones(partition, group_id))
     events = (
         LogLine(
             INFO,
             "The following groups were deleted: %s. A total of %d offsets were removed.",
-            (group_id, count),
+            (group_id, len(offsets)),
         ),
-        group_deleted(group or group_id, count),
+        group_deleted(group or group_id, len(offsets)),
     )
-    return Outcome(tuple(records), ((ticket, DeleteGroupResult(_NONE)),), events)
+    return Outcome(records, ((ticket, DeleteGroupResult(_NONE)),), events)

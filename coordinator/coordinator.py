@@ -32,7 +32,7 @@ from .classic.rebalance import (
     decide_sync,
     join_timer_expired,
     prepare_rebalance,
-    reject_waiting_syncs,
+    reject_waiting_requests,
     restore_static_member,
     sync_timer_expired,
 )
@@ -112,7 +112,6 @@ _DECIDE: Final[Mapping[type, Callable[[PartitionState, Any, int, int], Outcome]]
     OffsetDelete: decide_delete_offsets,
 }
 # Commands of members that use the classic protocol in a consumer group.
-_TRANSACTIONAL: Final = (TransactionalOffsetCommit, TransactionEnd)
 _DECIDE_CLASSIC: Final[
     Mapping[type, Callable[[PartitionState, ConsumerGroup, Any, int, int], Outcome]]
 ] = {
@@ -207,10 +206,45 @@ class Coordinator:
         nothing due raises the bound."""
         return self._partition.deadlines.earliest()
 
+    def append_failed(self, outcome: Outcome, now: int) -> Outcome:
+        """Decide a replacement for `outcome`, whose records are larger than max.message.bytes. The
+        records were not applied, but soft state has changed. Upstream: the append futures in
+        GroupMetadataManager."""
+        partition = self._partition
+        decision = Decision(partition, now)
+        leader = ""
+        for record in outcome.records:
+            if isinstance(record, GroupMetadataRecord):
+                group_id = record.group_id
+                group = partition.groups[group_id]
+                if (
+                    group_id in partition.consumer_groups
+                    or group_id in partition.other_groups.groups
+                ):
+                    # The group was to become classic.
+                    reject_waiting_requests(decision, group, LARGE_RECORD_ERROR)
+                    self._remove_group(group_id)
+                    continue
+                _roll_back_proposed(decision, group)
+                leader = group.leader or ""
+        changed = {r.group_id for r in outcome.records if isinstance(r, ConsumerGroupRecord)}
+        for group_id in changed:
+            consumer_group = partition.consumer_groups.get(group_id)
+            if consumer_group is not None:
+                consumer_group.unresolved = None  # the regular expression may not have changed
+                restore_deadlines(decision, consumer_group)
+        for ticket, result in outcome.replies:
+            if changed and isinstance(result, LeaveResult):
+                result = LeaveResult(LARGE_RECORD_ERROR, ())  # unlike in a classic group, all stay
+            decision.reply(ticket, _failed(result, leader))
+        return decision.outcome()
+
+    # --- for tests
+
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance, for tests. A consumer group gets its next epoch. `leader` is a member
+        """Start a rebalance. A consumer group gets its next epoch. `leader` is a member
         that becomes the leader of a classic group if it rejoins. This has no effect in the join
         phase of a classic group, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
@@ -229,7 +263,7 @@ class Coordinator:
         return decision.outcome()
 
     def expire_session(self, group_id: str, member_id: str, now: int) -> Outcome:
-        """Expire the session of a member, or of a pending member id, now. For tests."""
+        """Expire the session of a member, or of a pending member id, now."""
         decision = Decision(self._partition, now)
         if group_id in self._partition.consumer_groups:
             deadline_expired(decision, DeadlineKey("member session", group_id, member_id), now)
@@ -242,7 +276,7 @@ class Coordinator:
         return decision.outcome()
 
     def fence(self, group_id: str, member_id: str, now: int) -> Outcome:
-        """Fence a member that uses the consumer protocol. For tests."""
+        """Fence a member that uses the consumer protocol."""
         group = self._partition.consumer_groups.get(group_id)
         if group is None:
             return NOTHING
@@ -251,44 +285,11 @@ class Coordinator:
         return decision.outcome()
 
     def hold_assignment(self, group_id: str, *, is_held: bool) -> None:
-        """While `is_held`, do not compute target assignments of a consumer group. For tests."""
+        """While `is_held`, do not compute target assignments of a consumer group."""
         if is_held:
             self._partition.held_assignments.add(group_id)
         else:
             self._partition.held_assignments.discard(group_id)
-
-    def append_failed(self, outcome: Outcome, now: int) -> Outcome:
-        """Decide a replacement for `outcome`, whose records are larger than max.message.bytes. The
-        records were not applied, but soft state has changed. Upstream: the append futures in
-        GroupMetadataManager."""
-        partition = self._partition
-        decision = Decision(partition, now)
-        leader = ""
-        for record in outcome.records:
-            if isinstance(record, GroupMetadataRecord):
-                group_id = record.group_id
-                group = partition.groups[group_id]
-                if (
-                    group_id in partition.consumer_groups
-                    or group_id in partition.other_groups.groups
-                ):
-                    # The group was to become classic.
-                    _fail_waiting(decision, group, LARGE_RECORD_ERROR)
-                    self._remove_group(group_id)
-                    continue
-                _roll_back_proposed(decision, group)
-                leader = group.leader or ""
-        changed = {r.group_id for r in outcome.records if isinstance(r, ConsumerGroupRecord)}
-        for group_id in changed:
-            consumer_group = partition.consumer_groups.get(group_id)
-            if consumer_group is not None:
-                consumer_group.unresolved = None  # the regular expression may not have changed
-                restore_deadlines(decision, consumer_group)
-        for ticket, result in outcome.replies:
-            if changed and isinstance(result, LeaveResult):
-                result = LeaveResult(LARGE_RECORD_ERROR, ())  # unlike in a classic group, all stay
-            decision.reply(ticket, _failed(result, leader))
-        return decision.outcome()
 
     # --- periodic cleanup
 
@@ -326,8 +327,12 @@ class Coordinator:
             partition.offsets.put(record)
             if partition.pending_offsets:
                 partition.pending_offsets.supersede(record[:3])
-        elif isinstance(record, _TRANSACTIONAL):
+        elif isinstance(record, TransactionalOffsetCommit):
             self._apply_transactional(record)
+        elif isinstance(record, TransactionEnd):
+            ended = partition.pending_offsets.end(record.producer_id, is_commit=record.is_commit)
+            for commit in ended:
+                partition.offsets.put(commit)
         elif isinstance(record, GroupMetadataRecord):
             self._apply_group(record)
         elif isinstance(record, OffsetTombstone):
@@ -344,15 +349,9 @@ class Coordinator:
         else:
             partition.other_groups.unknown_types.add(record.record_type)
 
-    def _apply_transactional(self, record: TransactionalOffsetCommit | TransactionEnd) -> None:
-        partition = self._partition
-        if isinstance(record, TransactionEnd):
-            ended = partition.pending_offsets.end(record.producer_id, is_commit=record.is_commit)
-            for commit in ended:
-                partition.offsets.put(commit)
-            return
+    def _apply_transactional(self, record: TransactionalOffsetCommit) -> None:
+        partition, group_id = self._partition, record.commit.group_id
         partition.pending_offsets.add(record)
-        group_id = record.commit.group_id
         # A transactional commit creates the group, even if it is aborted later.
         if not partition.exists(group_id):
             partition.new_group(group_id, -1)
@@ -438,7 +437,7 @@ class Coordinator:
         """Fail all waiting requests with NOT_COORDINATOR."""
         decision = Decision(self._partition, now)
         for group in self._partition.groups.values():
-            _fail_waiting(decision, group, ErrorCode.not_coordinator)
+            reject_waiting_requests(decision, group, ErrorCode.not_coordinator)
         return decision.outcome()
 
     def unload(self) -> Outcome:
@@ -446,7 +445,7 @@ class Coordinator:
         Waiting requests get NOT_COORDINATOR."""
         decision = Decision(self._partition, 0)
         for group in self._partition.groups.values():
-            _fail_waiting(decision, group, ErrorCode.not_coordinator)
+            reject_waiting_requests(decision, group, ErrorCode.not_coordinator)
             decision.log(
                 "[GroupId=%s] Unloading group metadata for generation %d.",
                 group.group_id,
@@ -476,14 +475,6 @@ def _report_members(
 ) -> None:
     detail = {"members": str(len(group.members))}
     decision.report(type_, group, state_from=before, state_to=after, detail=detail)
-
-
-def _fail_waiting(decision: Decision, group: Group, error: ErrorCode) -> None:
-    for member in group.members.values():
-        ticket = group.pop_join_ticket(member)
-        if ticket is not None:
-            decision.reply(ticket, join_error(error, member.member_id))
-    reject_waiting_syncs(decision, group, error)
 
 
 def _log_other_groups(decision: Decision, other_groups: OtherGroups) -> None:

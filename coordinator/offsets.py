@@ -63,16 +63,12 @@ def decide_commit(
     if group is None and group_id in partition.consumer_groups:
         error = _validate_consumer_commit(partition, command)
         if error is not _NONE:
-            result = CommitResult((error,) * len(entries))
-            rejected = _commit_event(EventType.COMMIT_REJECTED, partition, command, result)
-            return reply(ticket, result, (rejected,))
+            return _rejected(partition, command, ticket, error)
     elif group is not None or generation_id >= 0:
         error = _validate_commit(partition, group, command)
         if error is not _NONE:
             events = fencing_events(error, group, member_id, instance_id, "offset-commit")
-            result = CommitResult((error,) * len(entries))
-            rejected = _commit_event(EventType.COMMIT_REJECTED, partition, command, result)
-            return reply(ticket, result, (*events, rejected))
+            return _rejected(partition, command, ticket, error, events)
         if group is not None and (group.state is STABLE or group.state is PREPARING):
             member = group.members[member_id]
             partition.deadlines.set(member.session, now + member.session_timeout_ms)
@@ -120,9 +116,7 @@ def decide_transactional_commit(
         if group is None and not partition.offsets.has_group(group_id):
             error = ErrorCode.illegal_generation
     if error is not _NONE:
-        result = CommitResult((error,) * len(commit.entries))
-        rejected = _commit_event(EventType.COMMIT_REJECTED, partition, commit, result)
-        return reply(ticket, result, (rejected,))
+        return _rejected(partition, commit, ticket, error)
     records: list[OffsetsRecord] = []
     errors = []
     events = () if partition.exists(group_id) else _group_created(partition, group_id)
@@ -139,6 +133,18 @@ def decide_transactional_commit(
     if not records and not partition.exists(group_id):
         partition.new_group(group_id, now)
     return Outcome(tuple(records), ((ticket, CommitResult(tuple(errors))),), events)
+
+
+def _rejected(
+    partition: PartitionState,
+    command: OffsetCommit,
+    ticket: int,
+    error: ErrorCode,
+    events: tuple[Event, ...] = (),
+) -> Outcome:
+    result = CommitResult((error,) * len(command.entries))
+    rejected = _commit_event(EventType.COMMIT_REJECTED, partition, command, result)
+    return reply(ticket, result, (*events, rejected))
 
 
 def _group_created(partition: PartitionState, group_id: str) -> tuple[Event, ...]:

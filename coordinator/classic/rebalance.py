@@ -370,8 +370,18 @@ def sync_timer_expired(decision: Decision, group: Group) -> None:
 # --- members and their waiting requests
 
 
+def reject_waiting_requests(decision: Decision, group: Group, error: ErrorCode) -> None:
+    """Fail all waiting joins and syncs, and restart the members' sessions, which were suspended."""
+    for member in group.members.values():
+        ticket = group.pop_join_ticket(member)
+        if ticket is not None:
+            decision.reply(ticket, join_error(error, member.member_id))
+            decision.schedule(member.session, member.session_timeout_ms)
+    reject_waiting_syncs(decision, group, error)
+
+
 def reject_waiting_syncs(decision: Decision, group: Group, error: ErrorCode) -> None:
-    """Fail all waiting syncs, and restart the members' sessions, which were suspended."""
+    """Like reject_waiting_requests, but for syncs only."""
     for member in group.members.values():
         if member.sync_ticket is not None:
             decision.reply(member.sync_ticket, sync_error(error))

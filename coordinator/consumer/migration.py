@@ -21,9 +21,8 @@ from ...offsets.records import (
 from ...protocol.errors import ApiError, DecodeError, ErrorCode
 from ..classic.group import CONSUMER, Group
 from ..classic.group import Member as ClassicMember
-from ..classic.rebalance import prepare_rebalance, reject_waiting_syncs
+from ..classic.rebalance import prepare_rebalance, reject_waiting_requests
 from ..classic.states import EMPTY, STABLE
-from ..commands import join_error
 from ..deadlines import DeadlineKey
 from ..decision import Decision, PartitionState
 from ..outcome import INFO, WARNING, EventType
@@ -112,13 +111,7 @@ def _upgrade(decision: Decision, classic: Group) -> ConsumerGroup:
     """Convert a group with members. Its waiting requests get REBALANCE_IN_PROGRESS, and the
     responses to the next heartbeats make members rejoin, as in a classic group."""
     group_id = classic.group_id
-    for member in classic.members.values():
-        ticket = classic.pop_join_ticket(member)
-        if ticket is not None:
-            error = join_error(ErrorCode.rebalance_in_progress, member.member_id)
-            decision.reply(ticket, error)
-            decision.schedule(member.session, member.session_timeout_ms)
-    reject_waiting_syncs(decision, classic, ErrorCode.rebalance_in_progress)
+    reject_waiting_requests(decision, classic, ErrorCode.rebalance_in_progress)
     decision.append(GroupTombstone(group_id))
     group = ConsumerGroup(group_id)
     group.epoch = group.assignment_epoch = classic.generation
