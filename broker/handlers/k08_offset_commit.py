@@ -28,7 +28,11 @@ VARYING_FIELD: Final = "committed_offset"
 RECORD_BYTES_MAX: Final = 80
 UTF8_BYTES_MAX: Final = 4  # per character
 
+# Number of partitions that are looked up in one step, which takes about 0.1 ms.
+PARTITIONS_PER_STEP: Final = 100
+
 UNKNOWN_PARTITION: Final = ErrorCode.unknown_topic_or_partition
+NO_VERSION: Final = -1  # of the topics
 
 Respond = Callable[[Any, CommitResult], None]
 
@@ -41,12 +45,6 @@ class TopicResponse(NamedTuple):
 
 class OffsetCommitResponse(NamedTuple):
     topics: Sequence[TopicResponse]
-
-
-NO_VERSION: Final = -1  # of the topics
-
-# Number of partitions that are looked up in one step, which takes about 0.1 ms.
-PARTITIONS_PER_STEP: Final = 100
 
 
 def handle(context: RequestContext, node: Node) -> None:
@@ -86,10 +84,7 @@ class Commit:
             request.group_instance_id if version >= 7 else None,
         )
         retention_ms = milliseconds(request.retention_time) if version <= 4 else -1
-        self._rest = (
-            None if retention_ms == -1 else retention_ms,
-            version >= 9,
-        )
+        self._rest = None if retention_ms == -1 else retention_ms, version >= 9
         self._topics_version = NO_VERSION
         self._entries: list[CommitEntry] = []
         # The encoded response if no partition has an error, or None until it is needed.
@@ -286,6 +281,4 @@ def _response(resolved: Resolved, errors: Sequence[ErrorCode]) -> OffsetCommitRe
         )
         for name, topic_id, indexes in resolved.known
     ]
-    return OffsetCommitResponse(
-        merge_topics(resolved.rejected, known) if resolved.rejected else known
-    )
+    return OffsetCommitResponse(merge_topics(resolved.rejected, known))

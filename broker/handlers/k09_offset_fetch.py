@@ -55,7 +55,7 @@ def _allows_all(context: RequestContext, node: Node) -> bool:
     if node.security.authorizer is None:
         return True
     request, describe = context.request, AclOperation.DESCRIBE
-    groups = request.groups if context.version >= 8 else (request,)
+    groups = _groups_of(request, context.version)
     if any(group.topics is None for group in groups):
         return False
     if sum(1 + len(group.topics) for group in groups) > AUTHORIZED_MAX:
@@ -74,13 +74,12 @@ class Fetch:
     """An OffsetFetch that may be repeated: its commands, and the encoded response, which is rebuilt
     only when the results differ."""
 
-    __slots__ = ("_commands", "_encoded", "_request", "_results")
+    __slots__ = ("_commands", "_encoded", "_groups", "_results")
 
     def __init__(self, request: Any, version: int) -> None:
-        self._request = request
-        groups = (request,) if version < 8 else request.groups
+        self._groups = _groups_of(request, version)
         stable = getattr(request, "require_stable", False)
-        self._commands = [_command(group, group.topics, stable) for group in groups]
+        self._commands = [_command(group, group.topics, stable) for group in self._groups]
         self._results: list[FetchResult] | None = None
         self._encoded: EncodedResponse | None = None
 
@@ -115,27 +114,14 @@ class Fetch:
 
     def _response(self, version: int, results: list[FetchResult]) -> GroupResponse | Message:
         if version < 8:
-            return _one_group(self._request, version, results[0])
-        groups = zip(self._commands, results, strict=True)
-        responses = [
-            GroupResponse(command.group_id, _topics(result), result.error_code)
-            for command, result in groups
-        ]
-        return Message(groups=responses)
+            return _group_response(self._groups[0], results[0], version)
+        groups = zip(self._groups, results, strict=True)
+        return Message(groups=[_group_response(group, each, version) for group, each in groups])
 
 
-def _one_group(request: Any, version: int, result: FetchResult) -> GroupResponse:
-    topics = _topics(result)
-    if version < 2 and result.error_code:
-        # v1 has no field for the group's error, so each partition carries it.
-        topics = [
-            TopicResponse(
-                topic.name,
-                [_without_offset(p, result.error_code) for p in topic.partition_indexes],
-            )
-            for topic in request.topics
-        ]
-    return GroupResponse(request.group_id, topics, result.error_code)
+def _groups_of(request: Any, version: int) -> Sequence[Any]:
+    """Return the groups of a request. Before v8, the request itself has the fields of its group."""
+    return request.groups if version >= 8 else (request,)
 
 
 def _command(
@@ -154,8 +140,16 @@ def _command(
     )
 
 
-def _topics(result: FetchResult) -> list[TopicResponse]:
-    return [TopicResponse(topic, partitions) for topic, partitions in result.topics]
+def _group_response(group: Any, result: FetchResult, version: int) -> GroupResponse:
+    error = result.error_code
+    topics = [TopicResponse(topic, partitions) for topic, partitions in result.topics]
+    if version < 2 and error:
+        # v1 has no field for the group's error, so each partition carries it.
+        topics = [
+            TopicResponse(each.name, [_without_offset(p, error) for p in each.partition_indexes])
+            for each in group.topics
+        ]
+    return GroupResponse(group.group_id, topics, error)
 
 
 def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
@@ -168,7 +162,7 @@ def _without_offset(partition: int, error: ErrorCode) -> FetchedOffset:
 @in_slices
 def _fetch_uncached(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
-    groups = request.groups if context.version >= 8 else (request,)
+    groups = _groups_of(request, context.version)
     require_stable = getattr(request, "require_stable", False)
     rejected: list[list[TopicResponse]] = []
     respond = partial(_respond_uncached, context, node, groups, rejected)
@@ -228,10 +222,7 @@ def _respond_uncached(
 ) -> Iterator[None]:
     responses = []
     for group, rejected_topics, result in zip(groups, rejected, results, strict=True):
-        if context.version < 8:
-            response = _one_group(group, context.version, result)
-        else:
-            response = GroupResponse(group.group_id, _topics(result), result.error_code)
+        response = _group_response(group, result, context.version)
         if not result.error_code:
             topics = response.topics
             if group.topics is None:

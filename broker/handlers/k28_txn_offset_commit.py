@@ -6,15 +6,9 @@ v4 TRANSACTION_ABORTABLE · v5 adds the offsets partition to the transaction (KI
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 from uuid import UUID
 
-from ...coordinator.commands import (
-    CommitEntry,
-    CommitResult,
-    OffsetCommit,
-    TxnOffsetCommit,
-)
+from ...coordinator.commands import CommitEntry, CommitResult, OffsetCommit, TxnOffsetCommit
 from ...coordinator.transactions.states import TopicPartition
 from ...log.errors import InvalidProducerEpoch
 from ...protocol.errors import ErrorCode
@@ -22,19 +16,10 @@ from ...topics.acls import AclOperation
 from ...topics.names import OFFSETS_TOPIC
 from ..cluster import Node
 from ..gather import merge_topics
-from ..network.request import RequestContext, in_slices
+from ..network.request import Message, RequestContext, in_slices
 from .authorization import allows_group, allows_topic, allows_transactional_id
-from .common import PartitionResponse
+from .common import PartitionResponse, TopicResponse
 from .transactions import VerificationSupport, verify
-
-
-class TopicResponse(NamedTuple):
-    name: str
-    partitions: Sequence[PartitionResponse]
-
-
-class TxnOffsetCommitResponse(NamedTuple):
-    topics: Sequence[TopicResponse]
 
 
 @in_slices
@@ -72,7 +57,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             rejected.append(TopicResponse(topic.name, absent))
         yield
     if not entries:
-        context.respond(TxnOffsetCommitResponse(merge_topics(rejected, ())))
+        context.respond(Message(topics=merge_topics(rejected, ())))
         return
     commit = OffsetCommit(
         request.group_id,
@@ -96,10 +81,13 @@ def _verify(
 ) -> None:
     request = context.request
     producer = request.producer_id, request.producer_epoch
-    respond = partial(_respond, rejected, commit.entries)
+
+    def fail(error: ErrorCode) -> None:
+        errors = (error,) * len(commit.entries)
+        _respond(rejected, commit.entries, context, CommitResult(errors))
+
     if not commit.group_id:
-        error = ErrorCode.invalid_group_id
-        respond(context, CommitResult((error,) * len(commit.entries)))
+        fail(ErrorCode.invalid_group_id)
         return
     command = TxnOffsetCommit(commit, *producer)
     index = node.coordinators.partition_of(commit.group_id)
@@ -109,8 +97,7 @@ def _verify(
         try:
             log.producers.validate_epoch(*producer, log.folder.name)
         except InvalidProducerEpoch:
-            error = ErrorCode.invalid_producer_epoch
-            respond(context, CommitResult((error,) * len(commit.entries)))
+            fail(ErrorCode.invalid_producer_epoch)
             return
         # The log does not yet contain a pending marker, which fences the producer.
         is_current = not node.group_commit.is_pending(log)
@@ -120,7 +107,7 @@ def _verify(
 
     def verified(errors: Mapping[TopicPartition, ErrorCode]) -> None:
         for error in errors.values():
-            respond(context, CommitResult((error,) * len(commit.entries)))
+            fail(error)
             return
         _submit(context, node, command, ids, rejected)
 
@@ -180,7 +167,7 @@ def _respond(
 
     if rejected:
         committed = [TopicResponse(each.topic, [decided(each.partition)]) for each in entries]
-        context.respond(TxnOffsetCommitResponse(merge_topics(rejected, committed)))
+        context.respond(Message(topics=merge_topics(rejected, committed)))
         return
     # As in Kafka, a topic that is requested twice is returned twice.
     topics = [
@@ -188,7 +175,7 @@ def _respond(
         for topic in context.request.topics
         if topic.partitions
     ]
-    context.respond(TxnOffsetCommitResponse(topics))
+    context.respond(Message(topics=topics))
 
 
 def _respond_to_all(context: RequestContext, error: ErrorCode) -> None:
@@ -199,4 +186,4 @@ def _respond_to_all(context: RequestContext, error: ErrorCode) -> None:
         )
         for topic in context.request.topics
     ]
-    context.respond(TxnOffsetCommitResponse(topics))
+    context.respond(Message(topics=topics))
