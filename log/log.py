@@ -309,7 +309,7 @@ class Log:
             full.open().truncate(full.size)  # drop preallocated space
             full.dirty = True
             if self.config.sync_at_open:
-                # This does not raise `synced_offset`, because the pending flush may still fail
+                # This does not raise `synced_offset`, because the pending flush may still fail.
                 self.sync(up_to=0)
         else:
             self.files.make_folder(self.folder)

@@ -522,8 +522,7 @@ class TopicRegistry:
 
     def _undo_creations(self) -> None:
         """Remove the new topics and partitions while the log cannot be recovered. Otherwise, a
-        restart could lose records acknowledged in them. Other changes are undone
-        later."""
+        restart could lose records acknowledged in them. Other changes are undone later."""
         creating, self._creating = self._creating, {}
         self.version += 1
         for (topic_id, first), topic in creating.items():

@@ -110,8 +110,8 @@ class CoordinatorRuntime:
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
         """Decide `command` and call `respond(request, result)` once, now or later, or never if a
         later request of the same member supersedes this one, or the member is removed while its
-        SyncGroup waits. Return the ticket for `forget`, or 0
-        if the partition is not active and `respond` was called with the error."""
+        SyncGroup waits. Return the ticket for `forget`, or 0 if the partition is not active and
+        `respond` was called with the error."""
         partition = self._store.partition_of(command.group_id)
         context = self.contexts.get(partition)
         if context is None or context.state is not ACTIVE:
