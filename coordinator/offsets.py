@@ -306,19 +306,18 @@ def decide_fetch(
         if error is not _NONE:
             return reply(ticket, FetchResult(error, ()))
     found: list[tuple[str, tuple[FetchedOffset, ...]]] = []
+    get = partition.offsets.get
     if command.topics is None:
         for topic, committed in partition.offsets.of_group(group_id).items():
             found.append((topic, tuple(_fetched(p, c) for p, c in committed.items())))
+    elif command.topic_ids is None:
+        for topic, indexes in command.topics:
+            values = tuple([_fetched(p, get(group_id, topic, p)) for p in indexes])
+            found.append((topic, values))
     else:
-        get = partition.offsets.get
-        if command.topic_ids is None:
-            for topic, indexes in command.topics:
-                values = tuple([_fetched(p, get(group_id, topic, p)) for p in indexes])
-                found.append((topic, values))
-        else:
-            for (topic, indexes), id_ in zip(command.topics, command.topic_ids, strict=True):
-                of_topic = ((p, _of_topic(get(group_id, topic, p), id_)) for p in indexes)
-                found.append((topic, tuple(_fetched(p, each) for p, each in of_topic)))
+        for (topic, indexes), id_ in zip(command.topics, command.topic_ids, strict=True):
+            of_topic = ((p, _of_topic(get(group_id, topic, p), id_)) for p in indexes)
+            found.append((topic, tuple(_fetched(p, each) for p, each in of_topic)))
     if partition.pending_offsets and command.require_stable:
         found = [(topic, _stable(partition, group_id, topic, each)) for topic, each in found]
     return reply(ticket, make(FetchResult, (_NONE, tuple(found))))

@@ -133,9 +133,9 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
         "[GroupId %s] Member %s fenced from the group because %s.",
         *(timer.group_id, timer.member_id, reason(member)),
     )
-    waited_ms = session_timeout_ms(decision, group, member)
-    if timer.kind != "member session":
-        waited_ms = member.metadata.rebalance_timeout_ms
+    waited_ms = member.metadata.rebalance_timeout_ms
+    if timer.kind == "member session":
+        waited_ms = _session_timeout_ms(decision, group, member)
     decision.report(
         type_, group, member, cause=cause, duration_ms=decision.now - due_ms + waited_ms
     )
@@ -144,6 +144,13 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
     except ApiError:
         # As in Kafka, the member stays, and has no session before its next heartbeat.
         decision.discard()
+
+
+def _session_timeout_ms(decision: Decision, group: ConsumerGroup, member: Member) -> int:
+    classic = member.metadata.classic_member_metadata
+    if classic is not None:
+        return classic.session_timeout_ms
+    return decision.partition.consumer_config(group.group_id).session_timeout_ms
 
 
 def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> None:
@@ -156,10 +163,3 @@ def fence_member(decision: Decision, group: ConsumerGroup, member_id: str) -> No
         decision.report(
             EventType.MEMBER_FENCED, group, member_id=member_id, cause=Cause.REQUESTED_BY_TEST
         )
-
-
-def session_timeout_ms(decision: Decision, group: ConsumerGroup, member: Member) -> int:
-    classic = member.metadata.classic_member_metadata
-    if classic is not None:
-        return classic.session_timeout_ms
-    return decision.partition.consumer_config(group.group_id).session_timeout_ms
