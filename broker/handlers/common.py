@@ -76,14 +76,15 @@ def current_leader(partition: Partition) -> CurrentLeader:
     return CurrentLeader(partition.leader_id, partition.leader_epoch)
 
 
-def brokers(context: RequestContext, node: Node) -> list[BrokerResponse]:
-    """Return every node that is up, with its address for clients of the same listener. The list is
-    empty if the listener is not advertised."""
+def brokers(context: RequestContext, nodes: Iterable[Node]) -> list[BrokerResponse]:
+    """Return the nodes with their addresses for clients of the same listener. The list is empty if
+    the listener is not advertised."""
     listener = context.client.listener.name
-    rack = node.config.str("broker.rack") or None
     return [
-        BrokerResponse(each.node_id, *each.addresses[listener], rack)
-        for each in node.cluster.up
+        BrokerResponse(
+            each.node_id, *each.addresses[listener], each.config.str("broker.rack") or None
+        )
+        for each in nodes
         if listener in each.addresses
     ]
 
@@ -94,7 +95,7 @@ def node_endpoints(
     """Return the addresses of these leaders without duplicates (upstream:
     KafkaApis.getCurrentLeader)."""
     ids = {leader.leader_id for leader in leaders}
-    return [broker for broker in brokers(context, node) if broker.node_id in ids] if ids else []
+    return brokers(context, (each for each in node.cluster.up if each.node_id in ids))
 
 
 def fail_unless_durable(

@@ -100,7 +100,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     if getattr(request, "include_cluster_authorized_operations", False):
         operations = cluster_operations(context, node)
     response = MetadataResponse(
-        brokers=brokers(context, node),
+        brokers=brokers(context, node.cluster.up),
         cluster_id=node.cluster.id,
         controller_id=node.cluster.controller_id,
         topics=topics,

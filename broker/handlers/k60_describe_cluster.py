@@ -45,14 +45,20 @@ def handle(context: RequestContext, node: Node) -> None:
         message = f"Unsupported endpoint type {endpoint_type}"
         context.respond(DescribeClusterResponse(ErrorCode.unsupported_endpoint_type, message))
         return
+    cluster = node.cluster
+    includes_fenced = getattr(request, "include_fenced_brokers", False)
+    nodes = cluster.nodes.values() if includes_fenced else cluster.up
     operations = NOT_REQUESTED
     if request.include_cluster_authorized_operations:
         operations = cluster_operations(context, node)
     context.respond(
         DescribeClusterResponse(
-            cluster_id=node.cluster.id,
-            controller_id=node.cluster.controller_id,
-            brokers=[DescribedBroker(*broker) for broker in brokers(context, node)],
+            cluster_id=cluster.id,
+            controller_id=cluster.controller_id,
+            brokers=[
+                DescribedBroker(*broker, is_fenced=broker.node_id not in node.topics.nodes.up)
+                for broker in brokers(context, nodes)
+            ],
             cluster_authorized_operations=operations,
         )
     )

@@ -36,3 +36,16 @@ def test_the_controller_endpoint_type_is_rejected(endpoint_type: int, error: Err
         endpoint_type=endpoint_type,
     )
     assert (response.error_code, response.brokers, response.cluster_id) == (error, (), "")
+
+
+@pytest.mark.parametrize(
+    ("include_fenced_brokers", "expected"),
+    [(False, [(1, False), (3, False)]), (True, [(1, False), (2, True), (3, False)])],
+)
+def test_stopped_nodes_are_described_on_request(
+    include_fenced_brokers: bool, expected: list[tuple[int, bool]]
+) -> None:
+    broker = BrokerHarness(nodes=3)
+    list(broker.node.cluster.node_stopping(2))
+    response = broker.call("DescribeCluster", include_fenced_brokers=include_fenced_brokers)
+    assert [(each.broker_id, each.is_fenced) for each in response.brokers] == expected
