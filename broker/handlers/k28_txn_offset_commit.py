@@ -92,6 +92,10 @@ def _verify(
     command = TxnOffsetCommit(commit, *producer)
     index = node.coordinators.partition_of(commit.group_id)
     partition = node.topics.partition(OFFSETS_TOPIC, index)
+    if partition is not None and partition.leader_id != node.node_id:
+        # The request is rejected, and must not add the partition to the transaction.
+        _submit(context, node, command, ids, rejected)
+        return
     log = None if partition is None else partition.opened_log
     if log is not None:
         try:

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from kohort.protocol.errors import ErrorCode
+from kohort.topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from support.broker import BrokerHarness
 from support.transactions import GROUP, ClusterHarness, Producer, committed_offset
 
@@ -80,6 +81,23 @@ def test_the_only_topic_is_deleted_during_the_request() -> None:
     assert (producer.find_coordinators(), producer.init()) == (ErrorCode.none, ErrorCode.none)
     broker.before_run = partial(broker.topics.delete, orders)
     assert producer.commit_offset(5) is ErrorCode.unknown_topic_or_partition
+
+
+def test_another_node_does_not_add_the_offsets_to_the_transaction() -> None:
+    broker = BrokerHarness(nodes=3)
+    broker.create_topic("orders")
+    coordinator, producer = broker.node, Producer(broker)
+    producer.find_coordinators()
+    for topic, index in (
+        (OFFSETS_TOPIC, coordinator.coordinators.partition_of(GROUP)),
+        (TRANSACTION_TOPIC, coordinator.transactions.partition_of(producer.transactional_id)),
+    ):
+        coordinator.cluster.move(topic, index, coordinator.node_id)
+    assert producer.init() is ErrorCode.none
+    broker.node = coordinator.cluster.nodes[2]
+    assert producer.commit_offset(1) is ErrorCode.not_coordinator
+    broker.node = coordinator
+    assert producer.end(commit=True) is ErrorCode.invalid_txn_state
 
 
 def test_a_fenced_producer_cannot_commit_before_its_marker_is_written() -> None:
