@@ -132,7 +132,8 @@ class Cluster:
         self._topics.nodes.up.discard(node_id)
         for topic, partition in self._replicas_of(node_id):
             if node_id in partition.isr:
-                partition.set_isr(tuple(each for each in partition.isr if each != node_id))
+                isr = tuple(each for each in partition.isr if each != node_id)
+                partition.set_isr(isr, topic.min_isr)
             if partition.leader_id == node_id:
                 self._elect(topic, partition, self.electable(partition))
                 yield
@@ -144,7 +145,7 @@ class Cluster:
         self._topics.nodes.up.add(node_id)
         for topic, partition in self._replicas_of(node_id):
             if partition.leader_id != NO_LEADER:
-                self._update_isr(partition)
+                self._update_isr(topic, partition)
             elif (leader_id := self.electable(partition)) != NO_LEADER:
                 self._elect(topic, partition, leader_id)
                 yield
@@ -152,14 +153,16 @@ class Cluster:
     def _elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         self._topics.elect_leader(topic, partition, leader_id)
         if leader_id != NO_LEADER:
-            self._update_isr(partition)
+            if leader_id not in (*partition.isr, *partition.elr):
+                partition.elr = ()  # others may lack records after an unclean election
+            self._update_isr(topic, partition)
 
-    def _update_isr(self, partition: Partition) -> None:
+    def _update_isr(self, topic: Topic, partition: Partition) -> None:
         """All replicas that are up are in sync if there is a leader, because they share its log. As
         in Kafka, their ids are in ascending order once one is added."""
         isr = self._topics.nodes.in_sync(partition.replicas)
         if {*isr} != {*partition.isr}:
-            partition.set_isr(tuple(sorted(isr)))
+            partition.set_isr(tuple(sorted(isr)), topic.min_isr)
 
     def electable(self, partition: Partition, *, is_unclean: bool = False) -> int:
         """Return the replica that an election makes the leader, or NO_LEADER: the first in-sync or

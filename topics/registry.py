@@ -405,7 +405,8 @@ class TopicRegistry:
             topic.assignment = record.assignment
             for partition in topic.partitions:
                 replicas = self.nodes.replicas(partition.index, topic.assignment)
-                partition.assign(replicas, tuple(sorted(self.nodes.in_sync(replicas))))
+                if replicas != partition.replicas:
+                    self._reassign(topic, partition, replicas)
         durable_reads_only = topic.is_reserved and self._group_commit.durability == "fsync"
         for index in range(len(topic.partitions), record.partitions):
             replicas = self.nodes.replicas(index, topic.assignment)
@@ -423,6 +424,17 @@ class TopicRegistry:
                 durable_reads_only=durable_reads_only,
             )
             topic.partitions.append(partition)
+
+    def _reassign(self, topic: Topic, partition: Partition, replicas: tuple[int, ...]) -> None:
+        added = {*replicas}.difference(partition.replicas)
+        if added or not partition.isr:
+            isr = tuple(sorted(self.nodes.in_sync(replicas)))
+        else:
+            isr = tuple(each for each in partition.isr if each in replicas)
+        # As in Kafka, added and removed replicas both count until the reassignment is complete.
+        partition.replicas += tuple(added)
+        partition.set_isr(isr, topic.min_isr)
+        partition.replicas = replicas
 
     def _apply_leader(self, record: LeaderRecord) -> None:
         topic = self._by_id.get(record.topic_id)

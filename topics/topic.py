@@ -87,8 +87,8 @@ class Partition:
     leader_epoch: int = 0
     """Incremented with each leader change."""
     elr: tuple[int, ...] = ()
-    """The eligible leader replicas (KIP-966): those that were in sync when fewer than `min_isr`
-    remained in sync. One that returns may lead."""
+    """The eligible leader replicas (KIP-966): those that were in sync when fewer than the topic's
+    `min_isr` remained in sync. One that returns may lead."""
     last_known_elr: tuple[int, ...] = ()
     """The last leader, if there is none."""
     delayed_fetches: DelayedFetches = field(default_factory=DelayedFetches)
@@ -117,18 +117,13 @@ class Partition:
         Partition.effectiveMinIsr)."""
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
-    def assign(self, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        """Replace the replicas, if they differ."""
-        if replicas != self.replicas:
-            self.replicas, self.isr, self.elr, self.last_known_elr = replicas, isr, (), ()
-
-    def set_isr(self, isr: tuple[int, ...]) -> None:
-        """Replace the in-sync replicas. If none is left, `leader_id` must still be the leader
-        (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
+    def set_isr(self, isr: tuple[int, ...], min_isr: int) -> None:
+        """Replace the in-sync replicas. `min_isr` is the topic's. If none is left, `leader_id` must
+        still be the leader (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
         if not isr and not self.isr:
             return  # there was no leader before
         former = {*self.elr, *self.isr}.difference(isr)
-        self.elr = () if len(isr) >= self.min_isr else tuple(sorted(former))
+        self.elr = () if len(isr) >= min_isr else tuple(sorted(former))
         self.last_known_elr = () if isr else (self.leader_id,)
         self.isr = isr
 
@@ -278,6 +273,12 @@ class Topic:
     def partition(self, index: int) -> Partition | None:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
+    @property
+    def min_isr(self) -> int:
+        """In-sync replicas without which there are eligible leader replicas. The first partition
+        determines it for all (upstream: ReplicationControlManager.getTopicEffectiveMinIsr)."""
+        return self.partitions[0].min_isr
+
     def settings_at(self, node_id: int) -> TopicSettings:
         """Return the settings of partitions led by this node. Nodes may have different defaults."""
         if node_id not in self._settings:
@@ -305,11 +306,13 @@ class Topic:
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch
-            partition.assign(stored.replicas, stored.isr)
+            if partition.replicas != stored.replicas:
+                partition.replicas, partition.isr = stored.replicas, stored.isr
+                partition.elr = partition.last_known_elr = ()
             if stored.leader_id == NO_LEADER and leader_id in stored.isr:
                 # The node has returned, and only the record of its election was lost.
                 stored.leader_id = leader_id
-            partition.set_isr(() if stored.leader_id == NO_LEADER else stored.isr)
+            partition.set_isr(() if stored.leader_id == NO_LEADER else stored.isr, self.min_isr)
             if leader_id != stored.leader_id:
                 # Bump the epoch, because clients may have seen the old one with another leader.
                 leader_id, epoch = stored.leader_id, max(epoch + 1, stored.leader_epoch)

@@ -274,6 +274,18 @@ def test_unclean_elections_can_be_enabled_for_a_topic(broker: BrokerHarness) -> 
     assert described(broker, "u") == [(1, (1, 2), (1,), (2,))]
 
 
+def test_after_an_unclean_election_no_other_replica_is_eligible(broker: BrokerHarness) -> None:
+    """Measured on Kafka 4.3."""
+    create_topic(broker, "u", (1, 2, 3))
+    for change in (("min.insync.replicas", "2"), ("unclean.leader.election.enable", "true")):
+        incremental_alter_configs(broker, TOPIC, "u", (change[0], SET, change[1]))
+    for node_id in (3, 2, 1):
+        list(broker.node.cluster.node_stopping(node_id))
+    assert eligible(broker, "u") == (-1, 1, (), (1, 2), (1,))
+    list(broker.node.cluster.node_started(3))
+    assert eligible(broker, "u") == (3, 2, (3,), (), ())
+
+
 def test_only_replicas_can_be_made_leaders(broker: BrokerHarness) -> None:
     create_topic(broker, "u", (1, 2))
     with pytest.raises(ValueError, match=r"not one of its replicas: \[1, 2\]"):
@@ -343,8 +355,8 @@ def test_a_partition_gets_other_replicas(broker: BrokerHarness) -> None:
         return partition.leader_id, partition.leader_epoch, partition.isr
 
     assert after(2, 3, 1) == (2, 0, (2, 3, 1))
-    assert after(3, 1, 2) == (2, 0, (1, 2, 3))
-    assert after(1, 2) == (2, 1, (1, 2))
+    assert after(3, 1, 2) == (2, 0, (2, 3, 1))
+    assert after(1, 2) == (2, 1, (2, 1))
     assert after(3, 1) == (3, 2, (1, 3))
     assert after(2) == (2, 3, (2,))
     error, message = reassign(broker, 1, 2, 3, allow_replication_factor_change=False)
@@ -373,6 +385,25 @@ def test_a_reassignment_ends_the_wait_for_the_last_leader(broker: BrokerHarness)
     assert eligible(broker, "t1") == (-1, 1, (), (3,), (3,))
     assert reassign(broker, 0, 2, 1, topic="t1") == (E.none, None)
     assert eligible(broker, "t1") == (2, 2, (1, 2), (), ())
+
+
+def test_the_first_partition_determines_when_replicas_become_eligible_leaders(
+    broker: BrokerHarness,
+) -> None:
+    """Measured on Kafka 4.3."""
+    create_topic(broker, "u", (2, 1), (1, 2))
+    change = ("min.insync.replicas", SET, "2")
+    incremental_alter_configs(broker, TOPIC, "u", change)
+    partitions = broker.topic("u").partitions
+
+    def after(index: int, *replicas: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        assert reassign(broker, index, *replicas, topic="u") == (E.none, None)
+        return partitions[index].isr, partitions[index].elr
+
+    assert after(1, 3) == ((3,), (1, 2))
+    assert after(1, 3, 1) == ((1, 3), ())
+    assert after(0, 2) == ((2,), (1,))
+    assert after(1, 3) == ((3,), ())
 
 
 def test_a_partition_is_not_reassigned_to_a_stopped_node(broker: BrokerHarness) -> None:
@@ -460,7 +491,7 @@ def test_a_restart_restores_replicas_and_leaders(broker: BrokerHarness) -> None:
     create_topic(broker, "u", (1, 2), (2, 3))
     grow(broker, 3, (3, 1), topic="u")
     broker.topics.configure(broker.topic("u"), {"retention.ms": "7"})
-    assert reassign(broker, 1, 1, 3) == (E.none, None)
+    assert reassign(broker, 1, 3, 1) == (E.none, None)
     broker.node.cluster.move("u", 0, 2)
     before = [described(broker, name) for name in ("u", "t")]
     again = broker.restart()
