@@ -121,8 +121,7 @@ def _verify(
     if context.version >= 5:
         support = VerificationSupport.ADD_PARTITION
     context.mute_channel()
-    partitions = ((OFFSETS_TOPIC, index),)
-    verify(node, request.transactional_id, *producer, partitions, support, verified)
+    verify(node, request.transactional_id, *producer, ((OFFSETS_TOPIC, index),), support, verified)
 
 
 def _submit(
