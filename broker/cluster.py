@@ -153,8 +153,8 @@ class Cluster:
     def _elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         self._topics.elect_leader(topic, partition, leader_id)
         if leader_id != NO_LEADER:
-            if leader_id not in (*partition.isr, *partition.elr):
-                partition.elr = ()  # others may lack records after an unclean election
+            if not partition.isr:
+                partition.begin_isr(leader_id)
             self._update_isr(topic, partition)
 
     def _update_isr(self, topic: Topic, partition: Partition) -> None:

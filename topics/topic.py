@@ -127,6 +127,13 @@ class Partition:
         self.last_known_elr = () if isr else (self.leader_id,)
         self.isr = isr
 
+    def begin_isr(self, leader_id: int) -> None:
+        """Make a new leader the only in-sync replica. If it was not eligible, the election was
+        unclean, and no other replica is (upstream: PartitionChangeBuilder.tryElection)."""
+        others = tuple(each for each in self.elr if each != leader_id)
+        self.elr = others if leader_id in self.elr else ()
+        self.isr, self.last_known_elr = (leader_id,), ()
+
     def use_write_ahead(self, write_ahead: WriteAheadSource | None) -> None:
         self._write_ahead = write_ahead
         if self.opened_log is not None:

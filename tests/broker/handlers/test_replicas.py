@@ -404,6 +404,9 @@ def test_the_first_partition_determines_when_replicas_become_eligible_leaders(
     assert after(1, 3, 1) == ((1, 3), ())
     assert after(0, 2) == ((2,), (1,))
     assert after(1, 3) == ((3,), ())
+    for change in (broker.node.cluster.node_stopping, broker.node.cluster.node_started):
+        list(change(2))
+    assert (partitions[0].isr, partitions[0].elr) == ((2,), (1,))
 
 
 def test_a_partition_is_not_reassigned_to_a_stopped_node(broker: BrokerHarness) -> None:
