@@ -149,6 +149,7 @@ class Cluster:
             elif (leader_id := self.electable(partition)) != NO_LEADER:
                 self._elect(topic, partition, leader_id)
                 yield
+        self.check_cleaned_up()
 
     def _elect(self, topic: Topic, partition: Partition, leader_id: int) -> None:
         self._topics.elect_leader(topic, partition, leader_id)
@@ -232,17 +233,19 @@ class Cluster:
         self.check_cleaned_up()
 
     def check_cleaned_up(self) -> None:
-        """Call the callback of each deleted topic whose offsets all partitions have removed."""
-        offsets_topic = self._topics.get(OFFSETS_TOPIC)
-        partitions = () if offsets_topic is None else offsets_topic.partitions
-        if any(partition.leader_id == NO_LEADER for partition in partitions):
-            return  # the next leader must clean up first
+        """Call the callback of each deleted topic whose offsets all partitions have removed. As in
+        Kafka, a client does not wait for partitions without a leader: the next leader cleans up
+        before it serves requests."""
+        if not self._topics.nodes.up:
+            return  # no client waits, and after a crash, a new topic would have the offsets
         while self._cleaning_up:
             count, cleaned_up = self._cleaning_up[0]
             if not all(node.coordinators.has_cleaned_up(count) for node in self.nodes.values()):
                 return
             self._cleaning_up.popleft()
             cleaned_up()
-        # The names are kept while a partition that cannot be loaded may contain offsets for the
-        # topics.
+        # The names are kept while a partition that cannot be loaded, or has no leader, may contain
+        # offsets for the topics.
+        offsets_topic = self._topics.get(OFFSETS_TOPIC)
+        partitions = () if offsets_topic is None else offsets_topic.partitions
         self._topics.forget_deleted_names(self.deleted_topics.release(partitions))

@@ -182,6 +182,19 @@ def test_a_topic_that_is_recreated_during_the_request_is_not_deleted(
     assert broker.topics.get("orders") is new
 
 
+def test_a_deletion_does_not_wait_for_a_stopped_coordinator() -> None:
+    broker = BrokerHarness(nodes=2)
+    broker.create_topic("orders")
+    broker.topics.ensure_coordinator_topic(OFFSETS_TOPIC)
+    cluster = broker.node.cluster
+    for change in (cluster.node_stopping(1), cluster.node_stopping(2), cluster.node_started(1)):
+        list(change)
+    index = broker.node.coordinators.partition_of("g")
+    assert cluster.leader_of(OFFSETS_TOPIC, index) is None
+    assert [each.error_code for each in delete(broker, ("orders", None))] == [ErrorCode.none]
+    assert not broker.topics.is_being_deleted("orders")
+
+
 def test_two_clients_delete_the_same_topics_at_once(broker: BrokerHarness) -> None:
     names = [f"t{number}" for number in range(FIRST_STEPS_MAX * 2)]
     for name in names:
