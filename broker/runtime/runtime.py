@@ -487,7 +487,7 @@ class CoordinatorRuntime:
             return
         was_loading = context.state is CoordinatorState.LOADING
         context.state = CoordinatorState.LOADING
-        lost = self._reset(context)
+        lost = self._reset(context, log_failed=True)
         self._store.fail_pending(context.log, error)
         self._unload(context, lost)
         if was_loading:
@@ -513,9 +513,7 @@ class CoordinatorRuntime:
             context.partition,
             error,
         )
-        lost = self._reset(context)
-        # The log itself has not failed, so `begin` must not truncate its unsynced records.
-        context.log = None
+        lost = self._reset(context, log_failed=False)
         partition_of = self._store.partition_of
         # A ListGroups request only waits for a flush.
         tickets = [
@@ -538,9 +536,7 @@ class CoordinatorRuntime:
         )
         log = context.log
         assert log is not None
-        lost = self._reset(context)
-        # The log itself has not failed, so `begin` must not truncate its unsynced records.
-        context.log = None
+        lost = self._reset(context, log_failed=False)
         context.state = CoordinatorState.LOADING
         self._unload(context, lost)
         try:
@@ -559,20 +555,21 @@ class CoordinatorRuntime:
             error,
             exc_info=None if is_expected else error,
         )
-        self._reset(context)
-        if not is_expected:
-            context.log = None  # has not failed: the next attempt must not truncate it
+        self._reset(context, log_failed=is_expected)
         context.state = CoordinatorState.FAILED
         context.failed_ms = self._clock.now_ms()
         self.on_cleaned_up()
 
-    def _reset(self, context: CoordinatorContext) -> Coordinator:
-        """Replace the coordinator and its offsets with new ones. Return the old coordinator."""
+    def _reset(self, context: CoordinatorContext, *, log_failed: bool) -> Coordinator:
+        """Replace the coordinator and its offsets with new ones. Return the old coordinator. Unless
+        the log has failed, the next load must not truncate its unsynced records."""
         lost = context.coordinator
         self._snapshots.drop(context)
         context.replies = context.cleanup = context.replay = None
         context.coordinator, context.offsets = self._new_coordinator(context.partition)
         context.cancel_timers()
+        if not log_failed:
+            context.log = None
         return lost
 
     def _unload(self, context: CoordinatorContext, coordinator: Coordinator) -> None:

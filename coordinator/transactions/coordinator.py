@@ -262,6 +262,26 @@ class TransactionCoordinator:
         outcome = self._changed(transaction, prepared, cause, reply)
         return outcome._replace(markers=(_markers(transaction, prepared),))
 
+    def _changed(
+        self,
+        transaction: Transaction,
+        metadata: TransactionMetadata,
+        cause: str,
+        reply: TransactionResult | None = None,
+        added: Set[TopicPartition] = frozenset(),
+    ) -> TransactionOutcome:
+        record = TransactionRecord(transaction.transactional_id, metadata)
+        event = TransactionEvent(
+            transaction.transactional_id,
+            metadata.producer_id,
+            metadata.producer_epoch,
+            transaction.state.text,
+            TransactionState(metadata.state).text,
+            cause,
+            transaction.partitions | added if added else transaction.partitions,
+        )
+        return TransactionOutcome((record,), reply, (), (event,))
+
     # --- queries
 
     def _describe(self, command: DescribeTransaction, _now: int) -> TransactionOutcome:
@@ -313,26 +333,6 @@ class TransactionCoordinator:
                 if transaction.state in PREPARED
             )
         )
-
-    def _changed(
-        self,
-        transaction: Transaction,
-        metadata: TransactionMetadata,
-        cause: str,
-        reply: TransactionResult | None = None,
-        added: Set[TopicPartition] = frozenset(),
-    ) -> TransactionOutcome:
-        record = TransactionRecord(transaction.transactional_id, metadata)
-        event = TransactionEvent(
-            transaction.transactional_id,
-            metadata.producer_id,
-            metadata.producer_epoch,
-            transaction.state.text,
-            TransactionState(metadata.state).text,
-            cause,
-            transaction.partitions | added if added else transaction.partitions,
-        )
-        return TransactionOutcome((record,), reply, (), (event,))
 
 
 def _markers(transaction: Transaction, prepared: TransactionMetadata) -> Markers:
