@@ -46,9 +46,21 @@ def ask_confluent(config: Config) -> None:
     raise Refused("no response")
 
 
+class KafkaPythonAdmin(KafkaAdminClient):
+    """kafka-python's own class leaves its thread and its sockets behind if it cannot connect."""
+
+    def __init__(self, **config: Any) -> None:
+        try:
+            super().__init__(**config)
+        except KafkaError:
+            self._closed = False
+            self.close()
+            raise
+
+
 def ask_kafka_python(config: Config) -> None:
     try:
-        client = KafkaAdminClient(**config, bootstrap_timeout_ms=1000)
+        client = KafkaPythonAdmin(**config, bootstrap_timeout_ms=1000)
     except KafkaError as error:
         problem = repr(error)
     else:
@@ -59,17 +71,20 @@ def ask_kafka_python(config: Config) -> None:
 
 
 def ask_aiokafka(config: Config) -> None:
-    async def connect() -> None:
+    async def connect() -> str | None:
         client = AIOKafkaAdminClient(**config)
         try:
             await client.start()
             assert (await client.describe_cluster())["brokers"]
         except AioError as error:
-            raise Refused(str(error)) from error
+            return str(error)
         finally:
             await client.close()
+        return None
 
-    asyncio.run(connect())
+    problem = asyncio.run(connect())
+    if problem is not None:
+        raise Refused(problem)
 
 
 class JavaClient:
@@ -131,8 +146,8 @@ def java_client(kafka_jars: Path) -> Iterator[JavaClient]:
 
 
 class Messages(logging.Handler):
-    """Log messages of a client. Log records would keep tracebacks alive, and tracebacks would keep
-    the sockets alive that the client leaves open."""
+    """The log messages of a client. Log records would keep tracebacks alive, and tracebacks would
+    keep the sockets alive that the client leaves open."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -141,22 +156,30 @@ class Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
 
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep the records from pytest, which adds its handlers to the root logger, and to loggers
+        that do not propagate when the test begins."""
+        loggers = list(map(logging.getLogger, LOGGERS))
+        for logger in loggers:
+            logger.propagate = False
+            logger.addHandler(self)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.propagate = True
+                logger.removeHandler(self)
+
 
 @pytest.fixture
 def connect(
-    library: str,
-    request: pytest.FixtureRequest,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
+    library: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> Iterator[Callable[[Config], None]]:
     """`connect(config)` lets a new client of the library request the brokers. It raises Refused
     with the client's exception and log messages."""
-    messages = Messages()
     for name in LOGGERS:
-        logger = logging.getLogger(name)
         caplog.set_level(logging.INFO, name)  # the command line disables kafka-python's messages
-        monkeypatch.setattr(logger, "propagate", False)
-        logger.addHandler(messages)
     caplog.set_level(logging.INFO, "kohort")
     if library == "java":
         ask = partial(ask_java, request.getfixturevalue("java_client"))
@@ -164,13 +187,15 @@ def connect(
         ask = CLIENTS[library]
 
     def connect(config: Config) -> None:
-        messages.texts.clear()
-        try:
-            ask(config)
-        except Refused as refused:
-            raise Refused("\n".join([str(refused), *messages.texts])) from None
+        messages = Messages()
+        with messages.collected():
+            try:
+                ask(config)
+            except Refused as refused:
+                problem = str(refused)
+            else:
+                return
+        raise Refused("\n".join([problem, *messages.texts]))
 
     yield connect
-    for name in LOGGERS:
-        logging.getLogger(name).removeHandler(messages)
     gc.collect()  # closes the sockets that kafka-python leaves open, whose warnings are ignored
