@@ -196,8 +196,9 @@ def test_a_transaction_in_the_wrong_state_is_explained_in_lines(
     assert first.endswith(".")
     assert not first.endswith("..")
     assert heading == "  last requests:"
-    assert "EndTxn" in requests[-1]
-    assert requests[-1][-1] != "."
+    # Not always in the last line: librdkafka may look up the coordinator again.
+    assert any("  EndTxn v" in line for line in requests)
+    assert not any(line.endswith(".") for line in requests)
 
 
 @pytest.mark.parametrize("command", ["abort-transaction", "expire-transactional-id", "transaction"])
