@@ -30,6 +30,8 @@ GROUPS_OF_A_CONNECTION = 20
 # A placeholder for the offset to commit, in encoded requests.
 PLACEHOLDER = 0x0123_4567_89AB_CDEF
 REPORT_SECONDS = 10.0
+# Between two kills: the memory of a broker grows during its first seconds.
+SECONDS_MIN = 10.0
 # From the second quarter of the time between two kills to the last quarter.
 MEMORY_GROWTH_MAX = 0.15
 # Two partitions, each with a few segments of 1 MiB before compaction, plus as much for the output
@@ -112,7 +114,7 @@ def run(folder: Path, seconds: float, connections: int, kills: int) -> None:
                 create_topic(broker)
             check(broker, groups)
             print(f"checked {time.monotonic() - restarted:.2f} s after the start", flush=True)
-            until = started + seconds * (number + 1) / (kills + 1)
+            until = time.monotonic() + seconds / (kills + 1)
             samples = sample_until_killed(broker, groups, data, started, until)
         print(f"{samples[-1].line()}: killed", flush=True)
         check_memory(samples)
@@ -132,8 +134,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--connections", type=int, required=True)
     parser.add_argument("--kills", type=int, required=True)
+    given = parser.parse_args()
+    if given.seconds < (least := SECONDS_MIN * (given.kills + 1)):
+        parser.error(
+            f"invalid --seconds {given.seconds:g}: expected at least {least:g} with "
+            f"{given.kills} kills"
+        )
     with tempfile.TemporaryDirectory(prefix="kohort-soak-") as name:
-        run(Path(name), **vars(parser.parse_args()))
+        run(Path(name), **vars(given))
 
 
 if __name__ == "__main__":
