@@ -57,9 +57,10 @@ def server() -> Iterator[ControlServer]:
 
 
 @pytest.fixture
-def client(server: ControlServer) -> SchemaRegistryClient:
+def client(server: ControlServer) -> Iterator[SchemaRegistryClient]:
     server.control.reset()
-    return SchemaRegistryClient({"url": server.schema_registry_url})
+    with SchemaRegistryClient({"url": server.schema_registry_url}) as client:
+        yield client
 
 
 def avro(client: SchemaRegistryClient) -> tuple[Any, Any, Any]:
@@ -109,8 +110,9 @@ def test_a_value_is_written_and_read_with_its_schema(
     record = consumer.poll(10)
     consumer.close()
     # Another process does not know the schema yet.
-    _, deserialize, _ = kind(SchemaRegistryClient({"url": server.schema_registry_url}))
-    assert deserialize(record.value(), CONTEXT) == value
+    with SchemaRegistryClient({"url": server.schema_registry_url}) as other:
+        _, deserialize, _ = kind(other)
+        assert deserialize(record.value(), CONTEXT) == value
     latest = client.get_latest_version("orders-value")
     assert (latest.subject, latest.version, latest.schema_id) == ("orders-value", 1, 1)
 
