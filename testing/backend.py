@@ -27,8 +27,8 @@ _CORRELATION_ID = b"kohr"
 # An ApiVersions request, version 0, without a client id, as a frame.
 _API_VERSIONS = b"\0\0\0\x0a" + b"\0\x12\0\0" + _CORRELATION_ID + b"\xff\xff"
 
-# Arguments of Kafka() that do not matter on a real cluster.
-_IRRELEVANT = ("loop", "port", "preset")
+# Arguments of Kafka() that do not matter on a real cluster. It checks `nodes` when it starts.
+_IRRELEVANT = ("loop", "port", "preset", "nodes")
 
 
 def real_cluster() -> str | None:
@@ -74,7 +74,7 @@ def kafka_for_test(**arguments: Any) -> "Kafka":
     from .real_cluster import RealKafka
 
     _check_arguments(arguments)
-    return RealKafka(servers)
+    return RealKafka(servers, nodes=arguments.get("nodes", 1))
 
 
 def async_kafka_for_test(**arguments: Any) -> "AsyncKafka":
@@ -87,7 +87,7 @@ def async_kafka_for_test(**arguments: Any) -> "AsyncKafka":
     from .real_cluster import AsyncRealKafka
 
     _check_arguments(arguments)
-    return AsyncRealKafka(servers)
+    return AsyncRealKafka(servers, nodes=arguments.get("nodes", 1))
 
 
 def _check_arguments(arguments: dict[str, Any]) -> None:

@@ -49,9 +49,9 @@ _ATTRIBUTES = frozenset({*dir(Kafka), "clock", "disk", "faults", "fake_members",
 SKIPPED = "which only a kohort broker has"
 
 
-def skip(what: str) -> NoReturn:
+def skip(what: str, why: str = SKIPPED) -> NoReturn:
     """Skip the current test, of pytest or unittest, with a reason."""
-    raise SkipTest(f"the test uses {what}, {SKIPPED}")
+    raise SkipTest(f"the test uses {what}, {why}")
 
 
 class _Turn:
@@ -80,6 +80,10 @@ class _Turn:
 _turn = _Turn()
 
 
+# Attributes that do not use the host under their own name, which _NoHost would report.
+_SKIPPED_OF_KAFKA = frozenset({"fake_member", "security", "transactions", "wait_request"})
+
+
 class _NoHost:
     """A replacement for BrokerHost. Using it skips the test."""
 
@@ -92,9 +96,15 @@ class RealKafka(Kafka):
     """The Kafka cluster at `bootstrap_servers`. A test that uses a part of the harness that a real
     cluster lacks is skipped."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SKIPPED_OF_KAFKA:
+            skip(f"kafka.{name}")
+        return super().__getattribute__(name)
+
+    def __init__(self, bootstrap_servers: str, *, nodes: int = 1) -> None:
         self._host: Any = _NoHost()
         self._servers = bootstrap_servers
+        self._nodes = nodes
         self._groups_of_test: set[str] = set()
         self._topics_of_test: set[str] = set()
         self._closing = ExitStack()
@@ -115,6 +125,9 @@ class RealKafka(Kafka):
             closing.callback(_turn.end)
             self.cluster = RealCluster(self._servers)
             closing.callback(self.cluster.close)
+            if (brokers := self.cluster.broker_count()) < self._nodes:
+                has = f"{brokers} broker{'s' * (brokers != 1)}"
+                skip(f"Kafka(nodes={self._nodes})", f"and the cluster has {has}")
             self.client_checks = RealClientChecks(self._host)
             self._topics_before = self.cluster.topics()
             self._groups_before = self.cluster.groups()
@@ -192,7 +205,10 @@ class RealKafka(Kafka):
 
 
 def _existed_before(what: str) -> str:
-    return f"{what} existed before the test, and would be deleted at the end of the test"
+    return (
+        f"{what} existed before the test, and would be deleted at the end of the test: delete it, "
+        "or use another name (an earlier test may have left a client open)"
+    )
 
 
 class RealClientChecks(ClientChecks):

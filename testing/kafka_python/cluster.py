@@ -58,6 +58,9 @@ class RealCluster:
     def close(self) -> None:
         self._closing.close()
 
+    def broker_count(self) -> int:
+        return len(self.admin.describe_cluster()["brokers"])
+
     # --- topics
 
     def topics(self) -> set[str]:

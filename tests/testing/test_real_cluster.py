@@ -223,6 +223,8 @@ def test_call(kafka):
     lambda kafka: kafka.snapshot(),
     lambda kafka: kafka.stop_node(1),
     lambda kafka: kafka.disk.heal(),
+    lambda kafka: kafka.security.quotas({"user": "alice"}),
+    lambda kafka: kafka.transactions.all,
     lambda kafka: kafka.group("billing").hold_syncs().release(),
     lambda kafka: kafka.group("billing").hold_joins().release(),
     lambda kafka: kafka.group("billing").move_to(1),
@@ -241,7 +243,7 @@ def test_config(kafka):
 def test_records(kafka):
     kafka.topic("orders", partitions=1)
 """
-CONTROLLED_TESTS = 17
+CONTROLLED_TESTS = 19
 
 
 @pytest.fixture
@@ -287,10 +289,11 @@ def test_tests_that_need_the_harness_are_skipped_with_a_reason(
     result = run(pytester, CONTROLLED)
     result.assert_outcomes(skipped=CONTROLLED_TESTS, passed=1)
     ending = SKIPPED
-    for what in ("clock", "history", "crash"):
+    for what in ("clock", "history", "crash", "security", "transactions", "wait_request"):
         result.stdout.fnmatch_lines([f"SKIPPED*the test uses kafka.{what}, {ending}"])
-    for what in ("broker internals", "Kafka(nodes=2)"):
-        result.stdout.fnmatch_lines([f"SKIPPED*the test uses {what}, {ending}"])
+    result.stdout.fnmatch_lines([f"SKIPPED*the test uses broker internals, {ending}"])
+    too_small = "the test uses Kafka(nodes=2), and the cluster has 1 broker"
+    result.stdout.fnmatch_lines([f"1 × {too_small}", f"SKIPPED*{too_small}"])
     # The line of the test that used it; the first line of the test if a fixture did.
     for name, line in (("kafka.clock", "kafka.clock.freeze"), ("Kafka(config*)", "kafka(config")):
         number = 1 + next(
@@ -435,7 +438,7 @@ def test_existing_topics_and_groups_are_neither_used_nor_deleted(elsewhere: Kafk
     elsewhere.topic("orders", partitions=1).produce(["precious"])
     commit(elsewhere, "before", "orders")
     with kafka_for_test() as kafka:
-        with pytest.raises(ValueError, match="group before existed before the test"):
+        with pytest.raises(ValueError, match=r"group before existed before the test.*delete"):
             kafka.group("before")
         with pytest.raises(ValueError, match="topic orders existed before the test"):
             kafka.topic("orders")
@@ -553,6 +556,15 @@ def test_the_suite_passes_on_kafka_itself(
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
         assert re.search(r"= \d+ passed, \d+ skipped in", done.stdout)
+
+
+def test_a_cluster_with_enough_brokers_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Kafka(nodes=2) as elsewhere:
+        monkeypatch.setenv(VARIABLE, elsewhere.bootstrap_servers)
+        with kafka_for_test(nodes=2) as kafka:
+            assert kafka.topic("orders", partitions=1).records() == []
+        with pytest.raises(unittest.SkipTest, match=r"nodes=3\), and the cluster has 2 brokers"):
+            kafka_for_test(nodes=3).start()
 
 
 def test_a_mistyped_attribute_does_not_skip_the_test() -> None:
