@@ -66,10 +66,10 @@ class Topic(SuggestsAttributes):
     ) -> list[tuple[int, int]]:
         """Append records, given as values or as (key, value) pairs. Without a `partition`, the hash
         of a record's key determines its partition, as with Kafka's producer, and records without a
-        key are distributed round-robin. `headers` ({"trace": "1"}) and `timestamp_ms` (default: the
-        broker's time) apply to each record. Return the (partition, offset) of each record. Waiting
-        fetches receive the records. Raises ValueError if the broker rejects a record, ApiError if
-        its disk fails."""
+        key are distributed round-robin, beginning with partition 0 in each call. `headers`
+        ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to each record.
+        Return the (partition, offset) of each record. Waiting fetches receive the records. Raises
+        ValueError if the broker rejects a record, ApiError if its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
             offsets = self._host.call(lambda: self._append(to_append, partition))
