@@ -1,6 +1,6 @@
 """Column declarations: Arrow types by name, columns that several tables share, and the schema of
 the data source. Times are timestamps in UTC, except in `points`, which uses milliseconds. Durations
-end in `_ms`; they are int64, but the timeouts of members are int32.
+end in `_ms` and are int64, except the timeouts of members, which are int32.
 """
 
 import re
@@ -40,7 +40,7 @@ TYPES["members"] = pa.list_(
             member_id string!, instance_id string, client_id string!, client_host string!,
             rebalance_timeout_ms int!, session_timeout_ms int!,
             topics strings,  -- null: the subscription cannot be decoded (Connect, custom protocols)
-            -- null: not in version 0 of the subscription. For a member of the consumer
+            -- null: version 0 of the subscription has none. For a member of the consumer
             -- protocol (KIP-848): its assigned partitions, and those not revoked yet.
             owned partitions,
             sub_generation int, rack string,

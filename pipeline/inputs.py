@@ -155,8 +155,9 @@ class Samples:
     """The samples of one batch: samples for the time of its records, and current samples once the
     log has been read to its end. `lake`: the lake before the batch.
 
-    Current samples are taken before the log is read, because later samples would count as lag
-    records whose commits arrive only with the next batch. Raises SourceError, OSError.
+    Current samples are taken before the log is read. Later samples would include records whose
+    commits arrive only with the next batch, and would count them as lag. Raises SourceError,
+    OSError.
     """
 
     def __init__(self, inputs: Inputs, lake: Lake) -> None:

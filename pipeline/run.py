@@ -92,7 +92,7 @@ def run(
     wait: Callable[[float], bool] = lambda _seconds: False,
     layers: Mapping[str, Layer] | None = None,
 ) -> bool:
-    """Process batches until the log is read to its end, or with `every_s` keep following it.
+    """Process batches until the log is read to its end or, with `every_s`, keep following it.
     `once`: process one batch. Return whether the end was reached.
 
     `spark` returns the session, and is called when there is work. `wait(seconds)` returns True,

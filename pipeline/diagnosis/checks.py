@@ -62,8 +62,8 @@ def diagnose(cluster: str, facts: GroupFacts) -> Diagnosis:
         )
     if facts.generation is not None and (ids := facts.generation.unresolved_topics):
         sentences.append(
-            f"The names of some topics are unknown, only their ids ({join_texts(ids)}): owners of "
-            "their partitions are not shown."
+            f"Some topics are known only by their ids ({join_texts(ids)}), so the owners of their "
+            "partitions are not shown."
         )
     reported = [worst, *others]
     return Diagnosis(
@@ -149,7 +149,7 @@ def no_owner(facts: GroupFacts) -> CheckResult | None:
         return CheckResult(severity, "NO_MEMBERS", text, (worst,), (advice,))
     partitions = "1 partition is" if len(rows) == 1 else f"{len(rows)} partitions are"
     text = f"{partitions} not assigned to a member, with a lag of {lag}."
-    advice = "Let the members subscribe to all topics for which the group has committed offsets."
+    advice = "Subscribe the members to all topics for which the group has committed offsets."
     return CheckResult(ERROR, "NO_OWNER", text, (worst,), (advice,))
 
 
@@ -161,7 +161,7 @@ def _was_shut_down(facts: GroupFacts) -> bool:
 
 
 def falls_behind(facts: GroupFacts) -> CheckResult | None:
-    """FALLS_BEHIND, warning: the lag grows, and the consume rate is not above the produce rate."""
+    """FALLS_BEHIND, warning: the lag grows, and consumption is not faster than production."""
     rows = [
         row
         for row in _with_status(facts, "WARN", "OK")

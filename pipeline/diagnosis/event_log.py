@@ -276,7 +276,7 @@ def _describe_exit(event: Event, is_consumer_group: bool) -> str:
     text = EXIT_EVENTS[event.type]
     span = None if event.duration_ms is None else duration(event.duration_ms)
     if event.type == "leave_received" and is_consumer_group:
-        return "sent a heartbeat with which it left the group"  # without a reason
+        return "left the group with a heartbeat"  # without a reason
     if event.type == "leave_received":
         return f'{text}: "{event.reason}"' if event.reason else f"{text} without a reason"
     if event.type == "member_expired" and span:

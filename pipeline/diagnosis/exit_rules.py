@@ -250,8 +250,9 @@ def reported_silence_ms(silence: Silence) -> int | None:
 
 
 def _session_may_explain(silence: Silence) -> bool:
-    """Whether the session timeout is long enough to explain a silence that exceeds the rebalance
-    timeout as well, or only the time since the last commit exceeds it, but not the silence."""
+    """Whether an expired session may explain the silence as well: because the session timeout is
+    about as long as the rebalance timeout, or longer, or because only the time since the last
+    commit, not the silence, exceeds the poll interval."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):
@@ -264,8 +265,8 @@ def _fits_slow_poll(silence: Silence) -> bool:
     timeout may explain it as well, the silence must also be either only slightly longer than the
     poll interval, or longer than a session can last without heartbeats.
 
-    A member that commits what it has polled, such as librdkafka, has nothing to commit while it
-    processes it, so the time since its last commit may also match the poll interval."""
+    A client that commits records when it has polled them, such as librdkafka, has nothing to commit
+    while it processes them, so the time since its last commit may also match the poll interval."""
     assert silence.total_ms is not None
     member, late = silence.member, _late_ms(silence)
     slow_poll_max = _rebalance_ms(member) + _session_after_poll_ms(member) + late
@@ -289,8 +290,9 @@ def _late_ms(silence: Silence) -> int:
 
 
 def _session_silence_ms(silence: Silence) -> int:
-    """Return the silence that an expired session has to explain: until the rebalance started, or
-    until it ended if it waited for this member, or for a short time and the session expired."""
+    """Return the silence that an expired session has to explain. It ends with the start of the
+    rebalance, or with the end of a rebalance that waited for this member, or that was short and
+    ended after the session had expired."""
     assert silence.total_ms is not None
     if silence.delayed_rebalance or silence.until_start_ms is None:
         return silence.total_ms

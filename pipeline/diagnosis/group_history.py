@@ -81,7 +81,8 @@ class Generation(NamedTuple):
     members: tuple[Member, ...] = ()
     # False: compaction has removed records between the group's previous record and this one.
     history_complete: bool = True
-    # Log offset of the last record of its offsets partition, up to this one, that follows a gap.
+    # Where the last gap of the offsets partition ends: the log offset of the record after the gap,
+    # which may be this record.
     last_gap: int | None = None
     metadata_hash: int | None = None  # hash of the topics to which a consumer group is subscribed
 
@@ -133,7 +134,7 @@ class Activity(NamedTuple):
 
     topic: str
     partition: int
-    generation_log_offset: int | None  # of the generation in force; None: no generation yet
+    generation_log_offset: int | None  # of the generation at the time; None: no generation yet
     commits: int
     # Commits that repeat the previous offset, excluding the first known commit of a partition.
     repeats: int

@@ -286,8 +286,8 @@ class HistoryIndex:
     def idle_until(
         self, positions: Mapping[TopicPartition, int | None], since_ms: int, until_ms: int
     ) -> int:
-        """Return the time of the last samples in the span at which all records before the positions
-        had been read; `since_ms` if there are none."""
+        """Return the time up to which samples in the span show that all partitions had been read to
+        their ends, given `positions`; `since_ms` if no samples show this."""
         times = []
         for tp, position in positions.items():
             ends = self._ends.get(tp, [])

@@ -43,10 +43,10 @@ class Rule(NamedTuple):
 def _deleted(case: RebalanceCase) -> Explanation | None:
     """Rule 1: the group's record is a tombstone.
 
-    The group expired if it was Empty for offsets.retention.minutes (a consumer group, or one that
-    never had members: if its last commit was that old), and was deleted otherwise. The cause
-    remains open (GROUP_DELETED_OR_EXPIRED) if the group had no offsets, or if that time is unknown.
-    Confidence: high.
+    The group expired if it was Empty for offsets.retention.minutes, and was deleted otherwise. In a
+    consumer group, or a group that never had members, the age of the last commit is compared
+    instead. The cause is GROUP_DELETED_OR_EXPIRED if the group had no offsets, or if the log does
+    not show this time. Confidence: high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:

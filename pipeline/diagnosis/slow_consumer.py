@@ -224,7 +224,7 @@ def _waits_text(client: SlowClient) -> str:
         return ""
     return (
         f"{times(len(waits)).capitalize()}, a rebalance began while it was processing, and all "
-        f"others waited for it for up to {duration(max(waits))}."
+        f"other members waited up to {duration(max(waits))} for it."
     )
 
 

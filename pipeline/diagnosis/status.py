@@ -45,8 +45,8 @@ PAUSED_MS: Final = 10_000
 
 @dataclass(frozen=True)
 class CurrentGroup:
-    """A group at `as_of_ms`, whose newest record is `generation`. `state`: from `state_of` or, for
-    a consumer group, from `consumer` (otherwise None)."""
+    """A group at `as_of_ms`, whose newest record is `generation`. `consumer`: None for a classic
+    group. `state`: the state of `consumer`, or the result of `state_of`."""
 
     cluster: str
     group: str

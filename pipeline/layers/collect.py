@@ -197,9 +197,9 @@ def _earlier_rows(batch: Batch, generations: DataFrame) -> list[DataFrame]:
 
 
 def _events(batch: Batch, groups: DataFrame, since: datetime) -> DataFrame:
-    """Return events from two hours before the batch on: the causes of records that are more than an
-    hour older than the batch are known, and histories go back one hour. This constant limit lets
-    Spark skip older files by their statistics."""
+    """Return the events since two hours before the batch: records that are more than an hour older
+    than the batch already have their causes, and histories go back one hour. Because this limit is
+    a constant, Spark can skip older files by their statistics."""
     events = (
         batch.all("bronze_event")
         .where("type not in ('commit_accepted', 'transaction_changed')")

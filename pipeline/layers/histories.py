@@ -163,7 +163,8 @@ def explain_group(
         if row.log_offset <= after or (row.synced_at or 0) < since_ms - KEPT_MS
     }
     new = {row.log_offset: row for row in explained.rebalances if row.log_offset > after}
-    # Only the first commits after a rebalance, which end its pause, may come at any time.
+    # Only their pauses may still change: the first commits after a rebalance end its pause, and may
+    # come at any time.
     known |= {
         log_offset: known[log_offset]._replace(pause_ms=row.pause_ms)
         for log_offset, row in new.items()

@@ -1,4 +1,4 @@
-// Without this script the page shows the same: browsers display titles themselves, after a second.
+// Without this script, the page shows the same content: browsers display titles after a second.
 // Text is copied as text and never becomes markup.
 'use strict';
 (() => {

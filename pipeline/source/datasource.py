@@ -168,7 +168,7 @@ class Reader(_LogReader, DataSourceReader):
         for rows in super().read(partition):
             for name, values in self._wanted.items():
                 type_ = rows.schema.field(name).type
-                # Null, which no row equals, would match null.
+                # In SQL, no row equals null, but is_in would match null with null.
                 wanted = pa.array(values - {None}, type_)
                 rows = rows.filter(pc.is_in(rows[name], wanted))
             yield rows

@@ -84,8 +84,8 @@ def _lines(path: Path, start: int, end: int) -> Iterator[list[bytes]]:
 def _batches(
     lines: list[bytes], file: str, cluster: str | None, malformed: list[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield one batch if all lines are well-formed; otherwise bisection finds the malformed ones,
-    and appends a string per malformed line to `malformed`."""
+    """Yield one batch if all lines are well-formed; otherwise find the malformed ones by
+    bisection, and append a description of each to `malformed`."""
     if not lines:
         return
     try:

@@ -230,8 +230,8 @@ def test_without_a_topic_s_name_its_partitions_do_not_count_as_unassigned() -> N
     assert diagnosis.verdict == "HEALTHY"
     assert diagnosis.text == (
         "Group g is healthy: 2 members, lag 5. It is a consumer group (KIP-848), Stable with 2 "
-        "members. The names of some topics are unknown, only their ids "
-        "(id:ozzQbK_eQjCij_SszOu_Aw): owners of their partitions are not shown."
+        "members. Some topics are known only by their ids "
+        "(id:ozzQbK_eQjCij_SszOu_Aw), so the owners of their partitions are not shown."
     )
 
 
