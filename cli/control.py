@@ -42,8 +42,8 @@ def serve_with_control_api(config: BrokerConfig, args: argparse.Namespace) -> No
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     if missing:
         raise UserError(
-            f"--control-port needs {', '.join(missing)}: pip install "
-            "'./kohort[control]', in the folder that contains the clone."
+            f"--control-port needs {', '.join(missing)}: run pip install "
+            "'./kohort[control]' in the folder that contains the clone."
         )
     port = args.control_port
     if not serve.is_port(port):

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     if not colon or "," in host or not is_port:
         raise UserError(f"invalid address {args.bootstrap_server}: expected HOST:PORT.")
     if not 0 < args.timeout <= TIMEOUT_MS_MAX:
-        raise UserError(f"invalid --timeout {args.timeout}: expected milliseconds, as in 5000.")
+        raise UserError(f"invalid --timeout {args.timeout}: expected milliseconds, such as 5000.")
     address = (host.strip("[]") or "127.0.0.1", int(port))
     try:
         apis = count_apis(address, args.timeout / 1000)

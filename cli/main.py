@@ -57,9 +57,10 @@ later:
 
     kohort check --bootstrap-server 127.0.0.1:9092 --seconds 60
 
-Without --bootstrap-server, the command starts a kohort cluster and disturbs it: kill, power
-(failure), move (leaders and coordinators), fsync (fails), clock (jumps), lost (responses). With
---command, it starts your broker and disturbs that broker: kill (SIGKILL), pause (SIGSTOP).
+Without --bootstrap-server, the command starts a kohort cluster and disturbs it; with --command, it
+starts and disturbs your broker. --nemesis selects the disturbances. For the cluster: kill, power
+(failure), move (leaders and coordinators), fsync (failures), clock (jumps), lost (responses). For
+your broker: kill (SIGKILL), pause (SIGSTOP).
 
 Exit code 0: no anomaly; 1: an anomaly; 2: invalid flags, or no verdict is possible."""
 

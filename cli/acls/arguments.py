@@ -90,8 +90,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     for flag in RESOURCES:
         which(f"--{flag.replace('_', '-')}", metavar="NAME", **repeatable)
     which("--cluster", action="store_true")
-    text = "literal (default) or prefixed; with --list and --remove also any, or match: all "
-    text += "patterns that apply to the name"
+    text = "literal (default) or prefixed; with --list and --remove, also any, or match (all "
+    text += "patterns that apply to the name)"
     which("--resource-pattern-type", metavar="TYPE", default="LITERAL", help=text)
     entry = parser.add_argument_group("permissions, repeatable").add_argument
     entry("--allow-principal", metavar="User:NAME", **repeatable, help="User:* for everyone")

@@ -134,7 +134,7 @@ def _refusal(error: Exception, config: Mapping[str, Any]) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
             f"SslAuthenticationException: SSL handshake failed: {cause.verify_message}: "
-            "ssl.truststore.location must contain the authority of the broker's certificate"
+            "ssl.truststore.location must contain the issuer of the broker's certificate"
         )
     if cause is not None and "ALERT_CERTIFICATE" in (cause.reason or ""):
         return (

@@ -16,7 +16,8 @@ RUN: Final = """\
 Read the new part of the log into the lake, batch by batch, and exit; with --follow, keep running.
 
 Batches are atomic: if the command is killed, the lake contains all complete batches, and the next
-run continues after them. Ctrl-C stops the command after the current batch, a second one at once."""
+run continues after them. Ctrl-C stops the command after the current batch; a second Ctrl-C stops it
+immediately."""
 
 _UNITS_S: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
@@ -158,7 +159,7 @@ def _check_folder(path: Path, expected: str) -> None:
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text, re.ASCII)
     if match is None or not float(match[1]):
-        raise argparse.ArgumentTypeError(f"invalid time {text!r}: expected 500ms, 30s or 5m, say")
+        raise argparse.ArgumentTypeError(f"invalid time {text!r}: expected 500ms, 30s, 5m or 1h")
     return float(match[1]) * _UNITS_S[match[2]]
 
 

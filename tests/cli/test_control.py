@@ -109,4 +109,4 @@ def test_a_missing_extra_is_reported(
     monkeypatch.setattr(control, "find_spec", lambda name: None if name == "uvicorn" else name)
     assert main(["serve", *ARGS]) == 2
     error = capsys.readouterr().err
-    assert "--control-port needs uvicorn: pip install './kohort[control]', in the folder" in error
+    assert "--control-port needs uvicorn: run pip install './kohort[control]' in" in error

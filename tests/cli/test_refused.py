@@ -95,7 +95,7 @@ NO_CERTIFICATE = (
 )
 UNTRUSTED = (
     "SslAuthenticationException: SSL handshake failed: unable to get local issuer certificate: "
-    "ssl.truststore.location must contain the authority of the broker's certificate."
+    "ssl.truststore.location must contain the issuer of the broker's certificate."
 )
 
 

@@ -204,7 +204,7 @@ def test_a_second_run_on_the_same_lake_is_rejected(
     ("flags", "message"),
     [
         ([], "one of the arguments --log --bootstrap-server is required"),
-        (["--log", ".", "--every", "soon"], "invalid time 'soon': expected 500ms, 30s or 5m, say"),
+        (["--log", ".", "--every", "soon"], "invalid time 'soon': expected 500ms, 30s, 5m or 1h"),
         (["--log", ".", "--max-records-per-batch", "0"], "invalid number '0': expected 1 or more"),
         (["--log", ".", "--conf", "spark"], "invalid setting 'spark': expected KEY=VALUE"),
     ],
