@@ -1,4 +1,4 @@
-"""`kohort check`: checks that a broker, kohort or Apache Kafka, keeps its promises under load.
+"""`kohort check`: checks that a broker (kohort, Apache Kafka) keeps Kafka's guarantees under load.
 
 history.py     operations and their outcomes, which the other parts exchange. Start here
   recorder.py    records operations

@@ -18,8 +18,8 @@ from .facts import Anomaly, Facts
 __all__ = ["CHECKS", "Anomaly", "Check", "Finding", "analyze"]
 
 ANOMALIES_MAX: Final = 1_000
-"""The maximum number of anomalies per check. A broken broker may break a promise with almost every
-operation."""
+"""The maximum number of anomalies per check. A broken broker may violate a guarantee with almost
+every operation."""
 
 
 class Check(NamedTuple):

@@ -82,7 +82,7 @@ def duplicates(facts: Facts) -> Iterator[Anomaly]:
 
 
 def inconsistent_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Two records have the same offset, as acknowledged or as read."""
+    """Two records were acknowledged or read at the same offset."""
     acknowledged: dict[tuple[int, int], list[tuple[str, Send]]] = defaultdict(list)
     for value, written in facts.written.items():
         if written.offset is not None:

@@ -107,8 +107,8 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
 
 
 def out_of_range(facts: Facts) -> Iterator[Anomaly]:
-    """A fetch was rejected with OFFSET_OUT_OF_RANGE, although its position was not past the end of
-    the partition, as acknowledged before or read at the end."""
+    """A fetch was rejected with OFFSET_OUT_OF_RANGE, although an earlier acknowledgement or the
+    final read shows that its position was not past the end of the partition."""
     for rejected in facts.of(OutOfRange):
         proof = _reaching(facts, rejected)
         if proof is not None:
