@@ -47,7 +47,7 @@ class ScriptBroker:
         delay wait until it ends."""
         self.node_id = NODE_ID
         self.epochs_ahead = 0
-        """By how much a member's first epoch in a KIP-848 group is higher in Kafka than here."""
+        """How much higher the first epoch of a KIP-848 group is in Kafka than on this broker."""
 
     async def connect(self, client_id: str | None) -> AsyncClient:
         """Connect a client of scripts. With an authorizer, each client of USERS is its own

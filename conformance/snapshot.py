@@ -246,7 +246,7 @@ PARTS: Final = (
     SCRAM_USERS,
 )
 BROKER_WIDE: Final = (CONFIGS,)
-"""The parts that a scenario can change for the scenarios after it."""
+"""The parts in which the changes of a scenario would affect other scenarios."""
 
 
 class Snapshot:

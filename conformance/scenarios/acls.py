@@ -59,7 +59,7 @@ async def invalid_acls_are_rejected(s: Script) -> None:
     await describe(s)
 
 
-@authorized("CreateAcls: ANY and MATCH are for filters; UNKNOWN ends the connection")
+@authorized("CreateAcls: ANY and MATCH are for filters; UNKNOWN closes the connection")
 async def acls_have_no_values_of_filters(s: Script) -> None:
     for wrong in (
         acl("x", AclOperation.ANY),

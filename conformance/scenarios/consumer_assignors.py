@@ -67,7 +67,7 @@ async def the_assignor_changes(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("assignor: range gives the same partitions of several topics")
+@consumer_scenario("assignor: range assigns the same partitions of several topics")
 async def range_of_several_topics(s: Script) -> None:
     topic = await s.topic(2)
     names = (topic, "orders")
@@ -230,7 +230,7 @@ async def subscribed_otherwise(s: Script) -> ConsumerMember:
     return b
 
 
-@consumer_scenario("homogeneous: also after another topic has been created")
+@consumer_scenario("a group still counts as homogeneous after a topic has been created")
 async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
     b = await subscribed_otherwise(s)
     await s.topic(1)
@@ -238,7 +238,7 @@ async def another_topic_is_created_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("homogeneous: also after the group has been configured")
+@consumer_scenario("a group still counts as homogeneous after it has been configured")
 async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
     b = await subscribed_otherwise(s)
     await s.configure(assignment_interval_ms="0")
@@ -246,7 +246,7 @@ async def a_group_is_configured_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("homogeneous: also after a regex has been resolved")
+@consumer_scenario("a group still counts as homogeneous after a regex has been resolved")
 async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
     options = {"subscribed_topic_names": None, "server_assignor": "range"}
     b = s.consumer("B", subscribed_topic_regex="order.", **options)
@@ -256,7 +256,7 @@ async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("homogeneous: a classic member without topics joins after a regex")
+@consumer_scenario("a group still counts as homogeneous for a classic member after a regex")
 async def a_regex_is_resolved_before_a_classic_member_joins(s: Script) -> None:
     # Members are in the order of a hash table, and no member id comes before "P".
     b = s.member("B", protocols=subscribed())

@@ -135,7 +135,7 @@ async def a_partition_is_given_back_before_it_is_revoked(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("a member learns of a new target when it is already stable")
+@consumer_scenario("a stable member gets a new target at its next heartbeat")
 async def consumers_keep_their_partitions_when_another_topic_is_added(s: Script) -> None:
     a, b = await s.consumers("A", "B")
     await s.converge(a, b)

@@ -54,7 +54,7 @@ async def a_static_consumer_returns_with_other_fields(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("static: an instance in use is UNRELEASED_INSTANCE_ID")
+@consumer_scenario("static: UNRELEASED_INSTANCE_ID for an instance in use")
 async def another_static_consumer_has_the_instance(s: Script) -> None:
     a, other = s.consumer("A", instance="i1"), s.consumer("A2", instance="i1")
     await a.join()

@@ -80,7 +80,7 @@ async def try_values(s: Script, key: str, texts: Sequence[str | None]) -> None:
     await describe(s, key)
 
 
-@scenario("DescribeConfigs: all keys of a group that does not exist are the broker's defaults")
+@scenario("DescribeConfigs: all keys of a group that does not exist have the broker's defaults")
 async def a_group_without_configs_is_described(s: Script) -> None:
     for version in range(1, 5):
         await describe(s, version=version)
@@ -209,7 +209,7 @@ async def invalid_changes_of_a_group_are_rejected(s: Script) -> None:
     await describe(s)
 
 
-@scenario("Of several invalid values the first is returned, in the order of Kafka's declarations")
+@scenario("Of several invalid values, the first in the order of Kafka's declarations is reported")
 async def the_first_error_of_a_group_is_returned(s: Script) -> None:
     await change(s, (HEARTBEAT, SET, "1"), (SESSION, SET, "1"), (ASSIGNMENT, SET, "-5"))
     await change(s, ("share.auto.offset.reset", SET, "x"), (HEARTBEAT, SET, "abc"))

@@ -175,7 +175,7 @@ async def the_empty_group_id_has_offsets(s: Script) -> None:
     await s.describe(5, "")
 
 
-@scenario("responses: an error message that repeats too long a name fails the whole request")
+@scenario("responses: an error message with a name that is too long fails the whole request")
 async def long_names_in_error_messages(s: Script) -> None:
     long, topic = "x" * 32_760, {"name": "orders", "partition_indexes": (0,)}
     await s.send("DescribeProducers", 0, {"topics": [topic, {**topic, "name": long}]})

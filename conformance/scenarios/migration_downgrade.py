@@ -38,7 +38,7 @@ async def the_last_consumer_leaves_a_mixed_group(s: Script) -> None:
     await s.fetch()
 
 
-@consumer_scenario("downgrade: not while another consumer is left")
+@consumer_scenario("downgrade: not while another consumer remains")
 async def a_consumer_of_two_leaves_a_mixed_group(s: Script) -> None:
     a, _ = await mixed(s)
     c = await s.consumer("C", "payments", server_assignor="range").joined()

@@ -111,7 +111,7 @@ async def cooperative_members_are_upgraded(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: the members follow one after the other")
+@consumer_scenario("upgrade: the members are replaced one after the other")
 async def all_members_of_a_classic_group_are_replaced(s: Script) -> None:
     a, b = await classic_group(s, TWO)
     await a.commit(5)

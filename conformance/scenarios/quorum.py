@@ -42,7 +42,7 @@ DIRECTORY = UUID(int=5)
 LISTENERS = [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 9}]
 
 
-@scenario("AddRaftVoter: a quorum of fixed voters cannot get another one")
+@scenario("AddRaftVoter: no voter can be added to a static quorum")
 async def voters_are_added(s: Script) -> None:
     cluster_id = await s.cluster_id()
     for version in (0, 1):
@@ -54,7 +54,7 @@ async def voters_are_added(s: Script) -> None:
                     await s.send("AddRaftVoter", version, values)
 
 
-@scenario("RemoveRaftVoter: a quorum of fixed voters cannot lose one")
+@scenario("RemoveRaftVoter: no voter can be removed from a static quorum")
 async def voters_are_removed(s: Script) -> None:
     cluster_id = await s.cluster_id()
     for cluster in (cluster_id, None, "another", ""):
@@ -90,7 +90,7 @@ async def update(
     await s.send("UpdateFeatures", version, values)
 
 
-@scenario("UpdateFeatures: to the level that a feature has, in every version")
+@scenario("UpdateFeatures: to the current level of a feature, in every version")
 async def features_are_updated_to_their_level(s: Script) -> None:
     for version in range(3):
         await update(s, version)

@@ -18,7 +18,7 @@ def topic(name: str, *partitions: tuple[int, tuple[int, ...] | None]) -> dict[st
     return {"name": name, "partitions": listed}
 
 
-@scenario("AlterPartitionReassignments: to the replicas that a partition has, in every version")
+@scenario("AlterPartitionReassignments: to the current replicas, in every version")
 async def partitions_are_reassigned_to_their_replicas(s: Script) -> None:
     for version in (0, 1):
         await alter(s, version, topics=[topic("orders", (0, (1,)), (1, (1,)))])

@@ -99,7 +99,7 @@ async def transactional_offsets_of_repeated_topics(s: Script) -> None:
     await p.commit(4)
 
 
-@transactional("TxnOffsetCommit: too large metadata, negative offsets")
+@transactional("TxnOffsetCommit: metadata that is too large, negative offsets")
 async def invalid_transactional_offsets(s: Script) -> None:
     p = await s.producer().initialized()
     topics = [("orders", 0, "x" * 4097), ("orders", 1, "x" * 4096)]
@@ -111,7 +111,7 @@ async def invalid_transactional_offsets(s: Script) -> None:
     await s.describe()
 
 
-@transactional("TxnOffsetCommit with only too large metadata creates a group in memory")
+@transactional("TxnOffsetCommit: if all metadata is too large, a group is created in memory")
 async def rejected_offsets_of_a_new_group(s: Script) -> None:
     p = await s.producer().initialized()
     await p.commit_offsets(topics=[("orders", 0, "x" * 4097)])
