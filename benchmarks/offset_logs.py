@@ -1,4 +1,4 @@
-"""Generate offsets logs of any size that resemble a busy cluster's, a million records/s with numpy.
+"""Generate offsets logs of any size, like those of a busy cluster, at a million records/s (numpy).
 
 `python -m benchmarks.offset_logs FOLDER RECORDS` generates one. Every group starts with a
 GroupMetadata record with two members; then it commits the partitions of one topic repeatedly, in

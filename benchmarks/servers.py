@@ -28,7 +28,7 @@ KAFKA_START = "KOHORT_BENCH_KAFKA_START"
 # As in Kafka's images for tests: rebalances of a new group start without a delay.
 KOHORT_OPTIONS = ("group.initial.rebalance.delay.ms=0",)
 
-# kohort uses uvloop if it is installed; this hides it, to measure plain asyncio.
+# kohort uses uvloop if it is installed. This program hides uvloop, to measure plain asyncio.
 WITHOUT_UVLOOP = (
     "import sys; sys.modules['uvloop'] = None; "
     "from kohort.cli.main import main; sys.exit(main(sys.argv[1:]))"

@@ -52,8 +52,8 @@ def main() -> int:
         metadata_max_age_ms=1000,
     )
     # kafka-python 3.0 may never finish a rebalance that was triggered by late metadata: the
-    # leader's assignment clears the trigger, and a join that outlasts its poll is not resumed. So
-    # join once the topic exists, and poll for a long time.
+    # leader's assignment clears the trigger, and a join that outlasts its poll is not resumed.
+    # Therefore, join only after the topic exists, and poll for a long time.
     while not (consumer.partitions_for_topic(args.topic) or stopping):
         time.sleep(0.1)
     consumer.subscribe([args.topic], listener=Assignments())

@@ -29,7 +29,7 @@ func prepare(group string) prepared {
 			f.int32(int32(p))
 		}
 		return prepared{f.done(), 0}
-	case "heartbeat": // of an unknown group: the cheapest request for a coordinator
+	case "heartbeat": // of an unknown group, the cheapest request for a coordinator
 		return prepared{request(apiHeartbeat, 3).string(group).int32(1).string("nobody").null().done(), 0}
 	}
 	return prepared{request(apiVersions, 0).done(), 0}

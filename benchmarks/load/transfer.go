@@ -30,7 +30,7 @@ type producer struct {
 	sequence int32
 }
 
-// recordBatch returns an uncompressed RecordBatch v2 of count records; of a transaction unless
+// recordBatch returns an uncompressed RecordBatch v2 of count records. It is transactional unless
 // sender is nil.
 func recordBatch(now time.Time, count int, sender *producer) []byte {
 	value := bytes.Repeat([]byte{'v'}, *record)

@@ -1,6 +1,6 @@
 """Twenty-one tests of a service that consumes from Kafka, without sleeps and without Docker.
 
-With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port, they run on a real cluster, where tests that control
+With KOHORT_TEST_BOOTSTRAP_SERVERS=host:port, they run on a real cluster, and tests that control
 the broker are skipped.
 """
 
