@@ -180,7 +180,7 @@ async def a_waiting_consumer_leaves_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("interval: a static member that returns gets its assignment at once")
+@consumer_scenario("interval: a returning static member immediately gets its assignment")
 async def a_static_consumer_returns_within_the_interval(s: Script) -> None:
     await s.configure(assignment_interval_ms="10000")
     a = await s.consumer("A", instance="i1").joined()

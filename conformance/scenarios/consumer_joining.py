@@ -4,7 +4,7 @@ from ..scenario import consumer_scenario, scenario
 from ..script import Script
 
 
-@consumer_scenario("join: the first member of a group gets everything at once")
+@consumer_scenario("join: the first member of a group immediately gets all partitions")
 async def a_consumer_joins(s: Script) -> None:
     a = await s.consumer("A").joined()
     await a.heartbeat()

@@ -79,7 +79,7 @@ async def a_consumer_revokes_step_by_step(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("a member revokes at once: the partition is free at its next heartbeat")
+@consumer_scenario("a member revokes immediately: the partition is free at its next heartbeat")
 async def a_consumer_owns_less_than_assigned(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()

@@ -128,7 +128,7 @@ async def a_consumer_changes_from_names_to_a_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("regex: a second member with the same pattern has its topics at once")
+@consumer_scenario("regex: a second member with the same pattern immediately has its topics")
 async def two_consumers_with_the_same_regex(s: Script) -> None:
     a = await resolved(s, "order.")
     b = await matching(s, "B", "order.").joined()

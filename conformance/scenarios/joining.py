@@ -87,7 +87,7 @@ async def a_repeated_join_has_one_response(s: Script) -> None:
     await s.describe()
 
 
-@scenario("JoinGroup, CompletingRebalance, same protocols: a response at once")
+@scenario("JoinGroup, CompletingRebalance, same protocols: an immediate response")
 async def an_unchanged_join_in_completing_rebalance(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await a.join()

@@ -154,7 +154,7 @@ async def a_static_classic_member_becomes_a_consumer(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: a static member beside static classic ones")
+@consumer_scenario("upgrade: a static consumer joins static classic members")
 async def a_static_consumer_joins_a_classic_group(s: Script) -> None:
     a, b = await classic_group(s, TWO, instances={"A": "i1", "B": "i2"})
     await s.consumer("C", instance="i3", server_assignor="range").join()
