@@ -202,7 +202,7 @@ class _FinalReads:
             elif now > given_up_at:
                 break
             else:
-                await back_off()  # a rejected fetch gets its response at once
+                await back_off()  # a rejected fetch gets its response immediately
             if now > self._deadline:
                 return False
         read_end = ReadEnd(

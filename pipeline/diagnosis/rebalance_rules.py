@@ -59,7 +59,7 @@ def _deleted(case: RebalanceCase) -> Explanation | None:
     elif not had_offsets:
         text = "the group was empty and had no offsets: such a group is removed automatically"
     elif after.append_ms is None or (since_ms := index.retained_since(before, after)) is None:
-        text = "the group's record was deleted; the log does not show when"
+        text = "the group's record was deleted; how long the group was empty is unknown"
     else:
         unused_ms = after.append_ms - since_ms
         text = f"the group was empty for {duration(unused_ms)}"
