@@ -1,9 +1,9 @@
 """The broker settings with which scenarios were recorded, and whether another broker has them.
 
 Kafka reports its settings (DescribeConfigs). A scenario can be played on a broker with other
-settings if its transcript does not depend on them. To find the settings that a scenario needs, it
-was played on kohort with another value of each setting (tests/parity/test_parity.py); transcripts
-list them.
+settings if its transcript does not depend on them. Each transcript lists the settings that its
+scenario needs. They were found by playing the scenario on kohort with another value of each setting
+(tests/parity/test_parity.py).
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -108,8 +108,8 @@ GENERAL: Final = (
 
 
 def unmet(name: str, needs: Collection[str], broker: Settings) -> Iterator[str]:
-    """Yield, as text, the settings that a scenario recorded with SETTINGS[name] needs and that the
-    broker does not have. `needs`: the settings that its transcript depends on."""
+    """Yield, as text, the settings that a scenario needs but the broker does not have. The scenario
+    was recorded with SETTINGS[name], and its transcript depends on the settings in `needs`."""
     recorded = SETTINGS[name]
     for key in {**recorded, **dict.fromkeys(GENERAL)}:
         value = recorded.get(key, DEFAULTS[key])

@@ -129,7 +129,7 @@ async def acls_are_deleted_by_filters(s: Script) -> None:
     "DescribeAcls needs DESCRIBE on the cluster, CreateAcls and DeleteAcls need ALTER",
     **JAVA_OBJECTS,
 )
-async def acls_are_managed_by_who_may_alter_the_cluster(s: Script) -> None:
+async def acls_are_managed_with_permission_to_alter_the_cluster(s: Script) -> None:
     for operation in ("", "DESCRIBE", "ALTER"):
         if operation:
             await s.allow("alice", operation, "cluster")

@@ -155,7 +155,7 @@ async def offsets_of_unknown_topics_and_partitions_are_deleted(s: Script) -> Non
     await s.fetch()
 
 
-@scenario("OffsetDelete: with an error, a topic named twice is in the response once")
+@scenario("OffsetDelete: an error response contains a repeated topic once")
 async def offsets_of_topics_named_twice_are_deleted(s: Script) -> None:
     await s.member("A").commit(1, topics=[("orders", 0, ""), ("orders", 1, "")])
     await s.delete_offsets(("orders", (0,)), ("payments", (0,)), ("orders", (0, 1)))

@@ -8,7 +8,7 @@ from ..script import SET, Script, altered
 
 
 @authorized("DescribeConfigs needs DESCRIBE_CONFIGS on the topic, group or cluster")
-async def configs_are_described_by_who_may(s: Script) -> None:
+async def configs_are_described_with_permission(s: Script) -> None:
     key = {TOPIC: "retention.ms", BROKER: "num.partitions", GROUP: "consumer.session.timeout.ms"}
 
     async def describe(*resources: tuple[int, str], version: int = 4) -> None:
@@ -40,7 +40,7 @@ def resource(type_: int, name: str, key: str, value: str | None) -> dict[str, An
 
 
 @authorized("AlterConfigs and IncrementalAlterConfigs need ALTER_CONFIGS")
-async def configs_are_altered_by_who_may(s: Script) -> None:
+async def configs_are_altered_with_permission(s: Script) -> None:
     topic = await s.topic(1)
 
     async def alter(*resources: dict[str, Any]) -> None:
@@ -82,14 +82,14 @@ async def configs_are_altered_by_who_may(s: Script) -> None:
     )
 
 
-@authorized("a resource that is named twice is rejected before it is authorized")
+@authorized("a repeated resource is rejected before it is authorized")
 async def resources_named_twice_are_not_authorized(s: Script) -> None:
     twice = [resource(TOPIC, "orders", "retention.ms", "5000")] * 2
     await s.send("IncrementalAlterConfigs", 1, {"resources": twice}, client_id="alice")
 
 
 @authorized("ListConfigResources needs DESCRIBE_CONFIGS on the cluster")
-async def config_resources_are_listed_by_who_may(s: Script) -> None:
+async def config_resources_are_listed_with_permission(s: Script) -> None:
     async def list_all() -> None:
         await s.send("ListConfigResources", 0, {}, client_id="alice")
         for types in ((), (GROUP,), (99,)):
@@ -99,14 +99,14 @@ async def config_resources_are_listed_by_who_may(s: Script) -> None:
 
 
 @authorized("DescribeLogDirs needs DESCRIBE on the cluster")
-async def log_dirs_are_described_by_who_may(s: Script) -> None:
+async def log_dirs_are_described_with_permission(s: Script) -> None:
     for version in range(1, 5):
         await s.send("DescribeLogDirs", version, {"topics": None}, client_id="alice")
         await s.send("DescribeLogDirs", version, {"topics": ()}, client_id="alice")
 
 
 @authorized("ElectLeaders needs ALTER on the cluster", **JAVA_OBJECTS)
-async def leaders_are_elected_by_who_may(s: Script) -> None:
+async def leaders_are_elected_with_permission(s: Script) -> None:
     async def elect() -> None:
         for version in range(3):
             for topics in (None, (), [{"topic": "orders", "partitions": (0, 9)}]):
@@ -118,7 +118,7 @@ async def leaders_are_elected_by_who_may(s: Script) -> None:
 
 
 @authorized("AlterPartitionReassignments needs ALTER on the cluster", **JAVA_OBJECTS)
-async def partitions_are_reassigned_by_who_may(s: Script) -> None:
+async def partitions_are_reassigned_with_permission(s: Script) -> None:
     partitions = [{"partition_index": 0, "replicas": (1,)}, {"partition_index": 9}]
 
     async def reassign() -> None:
@@ -133,7 +133,7 @@ async def partitions_are_reassigned_by_who_may(s: Script) -> None:
 
 
 @authorized("ListPartitionReassignments needs DESCRIBE on the cluster", **JAVA_OBJECTS)
-async def reassignments_are_listed_by_who_may(s: Script) -> None:
+async def reassignments_are_listed_with_permission(s: Script) -> None:
     async def list_all() -> None:
         for topics in (None, (), [{"name": "orders", "partition_indexes": (0,)}]):
             values = {"timeout": 30_000, "topics": topics}
@@ -143,7 +143,7 @@ async def reassignments_are_listed_by_who_may(s: Script) -> None:
 
 
 @authorized("AlterReplicaLogDirs needs ALTER on the cluster")
-async def replicas_are_moved_by_who_may(s: Script) -> None:
+async def replicas_are_moved_with_permission(s: Script) -> None:
     async def move() -> None:
         for version in (1, 2):
             topics = [{"name": "orders", "partitions": (0, 9)}, {"name": "x", "partitions": (0,)}]
@@ -158,7 +158,7 @@ async def replicas_are_moved_by_who_may(s: Script) -> None:
 
 
 @authorized("DescribeQuorum needs DESCRIBE on the cluster")
-async def the_quorum_is_described_by_who_may(s: Script) -> None:
+async def the_quorum_is_described_with_permission(s: Script) -> None:
     async def describe() -> None:
         for version in range(3):
             topics = [{"topic_name": "orders", "partitions": [{"partition_index": 0}]}]
@@ -169,7 +169,7 @@ async def the_quorum_is_described_by_who_may(s: Script) -> None:
 
 
 @authorized("UpdateFeatures needs ALTER on the cluster", **JAVA_OBJECTS)
-async def features_are_updated_by_who_may(s: Script) -> None:
+async def features_are_updated_with_permission(s: Script) -> None:
     async def update() -> None:
         for version in range(3):
             features = [{"feature": "group.version", "max_version_level": 1}]
@@ -183,7 +183,7 @@ async def features_are_updated_by_who_may(s: Script) -> None:
 @authorized(
     "AddRaftVoter, RemoveRaftVoter and UnregisterBroker need ALTER on the cluster", **JAVA_OBJECTS
 )
-async def voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
+async def voters_and_brokers_are_changed_with_permission(s: Script) -> None:
     async def change() -> None:
         for version in (0, 1):
             for cluster_id in ("another", None):
@@ -196,7 +196,7 @@ async def voters_and_brokers_are_changed_by_who_may(s: Script) -> None:
 
 
 @authorized("DescribeClientQuotas needs DESCRIBE_CONFIGS on the cluster")
-async def quotas_are_described_by_who_may(s: Script) -> None:
+async def quotas_are_described_with_permission(s: Script) -> None:
     invalid = [{"entity_type": "", "match_type": 0, "match": None}]
     for version in (0, 1):
         for components in ((), invalid):
@@ -207,7 +207,7 @@ async def quotas_are_described_by_who_may(s: Script) -> None:
 
 
 @authorized("AlterClientQuotas needs ALTER_CONFIGS on the cluster")
-async def quotas_are_altered_by_who_may(s: Script) -> None:
+async def quotas_are_altered_with_permission(s: Script) -> None:
     named: tuple[dict[str, str], ...] = (
         *({"user": s.group, "client-id": ""}, {"client-id": s.group, "user": ""}),
         *({}, {}),
@@ -225,7 +225,7 @@ async def quotas_are_altered_by_who_may(s: Script) -> None:
 
 
 @authorized("DescribeUserScramCredentials needs DESCRIBE on the cluster")
-async def credentials_are_described_by_who_may(s: Script) -> None:
+async def credentials_are_described_with_permission(s: Script) -> None:
     users = {"users": [{"name": "a"}, {"name": "b"}, {"name": "b"}]}
     await s.send("DescribeUserScramCredentials", 0, users, client_id="alice")
     await s.send("DescribeUserScramCredentials", 0, {"users": ()}, client_id="alice")
@@ -243,7 +243,7 @@ async def init_producer(s: Script, version: int = 5, **values: Any) -> Any:
     excuse="producer ids depend on the other scenarios",
     hides=("producer_id",),
 )
-async def producer_ids_are_for_who_may_write(s: Script) -> None:
+async def producer_ids_need_permission_to_write(s: Script) -> None:
     for version in range(6):
         await init_producer(s, version)
     await init_producer(s, producer_id=7, producer_epoch=-1)
@@ -266,7 +266,7 @@ async def producer_ids_are_for_who_may_write(s: Script) -> None:
 
 
 @authorized("InitProducerId with a transactional id needs WRITE on it")
-async def transactional_ids_are_for_who_may_write(s: Script) -> None:
+async def transactional_ids_need_permission_to_write(s: Script) -> None:
     for version in range(6):
         await init_producer(s, version, transactional_id=s.group)
     await init_producer(s, transactional_id="")
@@ -276,7 +276,7 @@ async def transactional_ids_are_for_who_may_write(s: Script) -> None:
 
 
 @authorized("DescribeTransactions needs DESCRIBE on each transactional id")
-async def transactions_are_described_by_who_may(s: Script) -> None:
+async def transactions_are_described_with_permission(s: Script) -> None:
     ids = {"transactional_ids": (s.group, "", s.group)}
     await s.send("DescribeTransactions", 0, ids, client_id="alice")
     await s.send("ListTransactions", 1, {}, client_id="alice")

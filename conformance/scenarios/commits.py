@@ -105,7 +105,7 @@ async def commits_for_unknown_topics_and_partitions(s: Script) -> None:
     await s.fetch(orders=(0, 9), nothing=(0,))
 
 
-@scenario("OffsetCommit: with an error, a topic named twice is in the response once")
+@scenario("OffsetCommit: an error response contains a repeated topic once")
 async def commits_that_name_a_topic_twice(s: Script) -> None:
     def topic(name: str, *partitions: int) -> dict[str, object]:
         values = [

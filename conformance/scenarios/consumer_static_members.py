@@ -81,7 +81,7 @@ async def static_consumers_with_ids_that_do_not_match(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("static: joins of a dynamic id with an instance, and the reverse")
+@consumer_scenario("static: a dynamic member joins with an instance id, and a static one without")
 async def a_dynamic_consumer_becomes_static(s: Script) -> None:
     a = await s.consumer("A").joined()
     b = await s.consumer("B", instance="i2").joined()
@@ -120,7 +120,7 @@ async def a_partition_of_an_absent_static_consumer_is_not_free(s: Script) -> Non
     await s.describe_consumers()
 
 
-@consumer_scenario("static: the session continues after -2, and its end fences")
+@consumer_scenario("static: the session continues after -2; when it expires, the member is fenced")
 async def an_absent_static_consumer_expires(s: Script) -> None:
     await s.configure(**SESSION)
     a, b = s.consumer("A", instance="i1"), s.consumer("B", instance="i2")

@@ -75,7 +75,7 @@ async def another_topic_is_created(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("racks: members with racks, on a broker without one")
+@consumer_scenario("racks: members with racks, on a broker without a rack")
 async def consumers_with_racks(s: Script) -> None:
     a = await s.consumer("A", rack_id="r1", server_assignor="range").joined()
     b = await s.consumer("B", rack_id="r2", server_assignor="range").joined()

@@ -124,7 +124,7 @@ async def fetched_offsets_are_described(s: Script) -> None:
 
 
 @authorized("FindCoordinator needs DESCRIBE on the group or transactional id")
-async def coordinators_are_found_by_who_may_describe(s: Script) -> None:
+async def coordinators_are_found_with_permission_to_describe(s: Script) -> None:
     async def find(version: int, key_type: int, *keys: str) -> None:
         values = {"key": keys[0], "coordinator_keys": keys, "key_type": key_type}
         await s.send("FindCoordinator", version, values, client_id="alice")
@@ -139,7 +139,7 @@ async def coordinators_are_found_by_who_may_describe(s: Script) -> None:
 
 
 @authorized("DescribeGroups needs DESCRIBE, and returns the allowed operations")
-async def groups_are_described_by_who_may(s: Script) -> None:
+async def groups_are_described_with_permission(s: Script) -> None:
     await s.member("x").commit(1)
     groups = (s.group, f"{s.group}.none")
 
@@ -158,7 +158,7 @@ async def groups_are_described_by_who_may(s: Script) -> None:
 
 
 @authorized("ListGroups: all groups with DESCRIBE on the cluster, or each with DESCRIBE")
-async def groups_are_listed_by_who_may(s: Script) -> None:
+async def groups_are_listed_with_permission(s: Script) -> None:
     await s.member("x").commit(1)
     await s.member("y").commit(1, group_id=f"{s.group}.2")
     for version in range(6):
@@ -173,7 +173,7 @@ async def groups_are_listed_by_who_may(s: Script) -> None:
 
 
 @authorized("DeleteGroups needs DELETE on each group")
-async def groups_are_deleted_by_who_may(s: Script) -> None:
+async def groups_are_deleted_with_permission(s: Script) -> None:
     await s.member("x").commit(1)
     groups = {"groups_names": (s.group, f"{s.group}.none", s.group)}
     for version in range(3):
@@ -185,7 +185,7 @@ async def groups_are_deleted_by_who_may(s: Script) -> None:
 
 
 @authorized("OffsetDelete needs DELETE on the group, READ on each topic")
-async def offsets_are_deleted_by_who_may(s: Script) -> None:
+async def offsets_are_deleted_with_permission(s: Script) -> None:
     await s.member("x").commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     topics = [
         {"name": name, "partitions": [{"partition_index": n} for n in (0, 9)]}
@@ -247,7 +247,7 @@ async def expressions_match_no_hidden_topics(s: Script) -> None:
 
 
 @authorized("ConsumerGroupDescribe needs DESCRIBE on the group and all its topics")
-async def consumer_groups_are_described_by_who_may(s: Script) -> None:
+async def consumer_groups_are_described_with_permission(s: Script) -> None:
     x = await s.consumer("x", "orders", "payments").joined()
     await s.converge(x)
     groups = (s.group, "", f"{s.group}.none")

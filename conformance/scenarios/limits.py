@@ -102,7 +102,7 @@ async def an_assignment_of_one_member_is_too_large(s: Script) -> None:
     await s.describe()
 
 
-@scenario("OffsetCommit: all or none of a request whose records cannot be stored")
+@scenario("OffsetCommit: if a record cannot be stored, the whole request fails")
 async def a_commit_that_is_too_large(s: Script) -> None:
     (a,) = await s.stable("A")
     note = "x" * 4_000

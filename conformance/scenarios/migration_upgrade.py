@@ -39,7 +39,7 @@ async def the_epochs_of_an_upgraded_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: members in PreparingRebalance; joins that wait end")
+@consumer_scenario("upgrade: members in PreparingRebalance; waiting joins are rejected")
 async def a_consumer_joins_a_classic_group_that_is_preparing(s: Script) -> None:
     a, b = await classic_group(s, TWO)
     await a.join(protocols=subscribed("orders", "unknown"))
@@ -54,7 +54,7 @@ async def a_consumer_joins_a_classic_group_that_is_preparing(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: members in CompletingRebalance; syncs that wait end")
+@consumer_scenario("upgrade: members in CompletingRebalance; waiting syncs are rejected")
 async def a_consumer_joins_a_classic_group_that_is_completing(s: Script) -> None:
     a, b = await s.joined("A", "B", protocols=ORDERS)
     await b.sync()
@@ -111,7 +111,7 @@ async def cooperative_members_are_upgraded(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: the members are replaced one after the other")
+@consumer_scenario("upgrade: all members are replaced, one after the other")
 async def all_members_of_a_classic_group_are_replaced(s: Script) -> None:
     a, b = await classic_group(s, TWO)
     await a.commit(5)
@@ -154,7 +154,7 @@ async def a_static_classic_member_becomes_a_consumer(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: a static consumer joins static classic members")
+@consumer_scenario("upgrade: a static member joins static classic members")
 async def a_static_consumer_joins_a_classic_group(s: Script) -> None:
     a, b = await classic_group(s, TWO, instances={"A": "i1", "B": "i2"})
     await s.consumer("C", instance="i3", server_assignor="range").join()

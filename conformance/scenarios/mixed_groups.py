@@ -437,7 +437,7 @@ async def the_assignor_of_a_mixed_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("mixed: a topic to which a classic member is subscribed is created")
+@consumer_scenario("mixed: a topic is created after a classic member has subscribed to it")
 async def a_topic_of_a_classic_member_is_created(s: Script) -> None:
     b = s.member("B", protocols=subscribed("orders", f"{s.group}.topic"), member_id="B")
     a = await s.consumer("A", "payments").joined()

@@ -61,7 +61,7 @@ async def partitions_are_reassigned_to_other_replicas(s: Script) -> None:
                 await alter(s, version, topics=topics, allow_replication_factor_change=allow)
 
 
-@scenario("AlterPartitionReassignments: topics and partitions that are named twice")
+@scenario("AlterPartitionReassignments: repeated topics and partitions")
 async def partitions_are_reassigned_twice(s: Script) -> None:
     twice = [
         topic("orders", (0, (1,)), (0, (7,)), (0, None)),

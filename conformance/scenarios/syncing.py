@@ -82,7 +82,7 @@ async def a_follower_syncs_before_the_leader(s: Script) -> None:
     await s.describe()
 
 
-@scenario("SyncGroup: a member without assignment gets none, unknown members are ignored")
+@scenario("SyncGroup: a member that the leader omits gets nothing; unknown members are ignored")
 async def assignments_of_unknown_and_missing_members(s: Script) -> None:
     a, b = await s.joined("A", "B")
     await b.sync()

@@ -70,7 +70,7 @@ async def instance_ids_are_validated(s: Script) -> None:
     await push(s, "client", 1, 5)
 
 
-@telemetry("Telemetry requests are throttled until the push interval has passed")
+@telemetry("Telemetry requests before the push interval has passed are throttled")
 async def early_requests_are_throttled(s: Script) -> None:
     subscription = await get(s, "A", 7)
     await get(s, "A", 7)
@@ -155,7 +155,7 @@ async def subscriptions_match_clients(s: Script) -> None:
         await subscribe(s, name)
 
 
-@telemetry("A change of any subscription resets the instances of all clients")
+@telemetry("A change to any subscription replaces the instances of all clients")
 async def subscriptions_change(s: Script) -> None:
     before = await get(s, "A", 7)
     await push(s, "A", 7, before, terminating=True)

@@ -24,7 +24,7 @@ async def produce(s: Script, version: int, *topics: Any, data: bytes, **values: 
 
 
 @authorized("Produce needs WRITE on each topic, whether it exists or not")
-async def records_are_written_by_who_may(s: Script) -> None:
+async def records_are_written_with_permission(s: Script) -> None:
     topic = await s.topic(1)
     for version in range(3, 13):
         await produce(s, version, topic, "nothing", data=records())
@@ -89,7 +89,7 @@ async def fetch(s: Script, version: int, topics: Any, replica: int = -1, **value
 
 
 @authorized("Fetch needs READ on each topic, whether it exists or not")
-async def records_are_fetched_by_who_may(s: Script) -> None:
+async def records_are_fetched_with_permission(s: Script) -> None:
     topic = await s.topic(1)
     names = [topic, "nothing"]
     for version in range(4, 13):
@@ -132,7 +132,7 @@ async def fetch_sessions_are_authorized(s: Script) -> None:
 
 
 @authorized("ListOffsets needs DESCRIBE on each topic")
-async def offsets_are_listed_by_who_may(s: Script) -> None:
+async def offsets_are_listed_with_permission(s: Script) -> None:
     partitions = [{"partition_index": n, "timestamp": -1} for n in (0, 9, 0)]
     topics = [{"name": name, "partitions": partitions} for name in ("orders", "nothing")]
     for version in range(1, 12):
@@ -144,7 +144,7 @@ async def offsets_are_listed_by_who_may(s: Script) -> None:
 
 
 @authorized("OffsetForLeaderEpoch needs DESCRIBE on each topic, or CLUSTER_ACTION")
-async def epochs_are_looked_up_by_who_may(s: Script) -> None:
+async def epochs_are_looked_up_with_permission(s: Script) -> None:
     entries = [{"partition": n, "leader_epoch": 0, "current_leader_epoch": -1} for n in (0, 9)]
     topics = [{"topic": name, "partitions": entries} for name in ("payments", "nothing")]
     for version in (2, 3, 4):
@@ -214,7 +214,7 @@ async def cluster_operations_are_those_of_the_client(s: Script) -> None:
 
 
 @authorized("Metadata creates topics with CREATE on the topic or the cluster")
-async def topics_are_created_automatically_by_who_may(s: Script) -> None:
+async def topics_are_created_automatically_with_permission(s: Script) -> None:
     names = [f"{s.group}.new", "not a topic!", "orders"]
     topics = [{"name": name, "topic_id": None} for name in names]
     await metadata(s, 12, topics, allow_auto_topic_creation=True)
@@ -231,7 +231,7 @@ async def create(s: Script, version: int, *names: str, timeout: int = 30_000) ->
 
 
 @authorized("CreateTopics needs CREATE on the topic or the cluster")
-async def topics_are_created_by_who_may(s: Script) -> None:
+async def topics_are_created_with_permission(s: Script) -> None:
     new, twice = f"{s.group}.new", f"{s.group}.twice"
     for version in (2, 4, 7):
         await create(s, version, new, "orders", "G not a topic!", twice, twice)
@@ -249,7 +249,7 @@ async def topics_are_created_by_who_may(s: Script) -> None:
     excuse="the id of the new topic is random",
     hides=("topic_id", "configs"),
 )
-async def the_configuration_of_a_new_topic_is_described_by_who_may(s: Script) -> None:
+async def the_configuration_of_a_new_topic_is_described_with_permission(s: Script) -> None:
     await s.allow("alice", "CREATE", "cluster")
     await s.allow("alice", "DESCRIBE_CONFIGS", "cluster")
     await create(s, 7, f"{s.group}.1")
@@ -259,7 +259,7 @@ async def the_configuration_of_a_new_topic_is_described_by_who_may(s: Script) ->
 
 
 @authorized("DeleteTopics needs DELETE, and DESCRIBE to see the topic")
-async def topics_are_deleted_by_who_may(s: Script) -> None:
+async def topics_are_deleted_with_permission(s: Script) -> None:
     topic = await s.topic(1)
     named = {"name": topic, "topic_id": None}, {"name": "nothing", "topic_id": None}
     by_id = [{"name": None, "topic_id": each} for each in (s.topic_ids[topic], UNKNOWN_ID)]
@@ -280,7 +280,7 @@ async def topics_are_deleted_by_who_may(s: Script) -> None:
     await s.send("DeleteTopics", 6, values, client_id="alice")
 
 
-@authorized("DeleteTopics: the name of a topic whose id is in the request twice")
+@authorized("DeleteTopics: the name of a topic whose id is repeated in the request")
 async def the_name_of_a_duplicate_id_is_rejected(s: Script) -> None:
     topic = await s.topic(1)
     by_id = {"name": None, "topic_id": s.topic_ids[topic]}
@@ -293,7 +293,7 @@ async def the_name_of_a_duplicate_id_is_rejected(s: Script) -> None:
 
 
 @authorized("DeleteTopics: DELETE on the cluster is enough")
-async def topics_are_deleted_by_who_may_delete_all(s: Script) -> None:
+async def topics_are_deleted_with_permission_to_delete_all(s: Script) -> None:
     topic = await s.topic(1)
     await s.allow("alice", "DELETE", "cluster")
     values = {"topic_names": (topic, "nothing"), "timeout": 30_000}
@@ -301,7 +301,7 @@ async def topics_are_deleted_by_who_may_delete_all(s: Script) -> None:
 
 
 @authorized("DeleteRecords needs DELETE on each topic")
-async def records_are_deleted_by_who_may(s: Script) -> None:
+async def records_are_deleted_with_permission(s: Script) -> None:
     partitions = [{"partition_index": n, "offset": -1} for n in (0, 9)]
     topics = [{"name": name, "partitions": partitions} for name in ("orders", "nothing")]
     values = {"topics": topics, "timeout": 30_000}
@@ -314,7 +314,7 @@ async def records_are_deleted_by_who_may(s: Script) -> None:
 
 
 @authorized("CreatePartitions needs ALTER on each topic")
-async def partitions_are_created_by_who_may(s: Script) -> None:
+async def partitions_are_created_with_permission(s: Script) -> None:
     topic = await s.topic(1)
     names = (topic, "nothing", "orders", "orders")
     topics = [{"name": name, "count": 3} for name in names]
@@ -329,7 +329,7 @@ async def partitions_are_created_by_who_may(s: Script) -> None:
 
 
 @authorized("DescribeTopicPartitions needs DESCRIBE on each topic")
-async def partitions_are_described_by_who_may(s: Script) -> None:
+async def partitions_are_described_with_permission(s: Script) -> None:
     async def describe(*names: str, cursor: Any = None) -> None:
         topics = [{"name": name} for name in names]
         values = {"topics": topics, "response_partition_limit": 1, "cursor": cursor}
@@ -346,7 +346,7 @@ async def partitions_are_described_by_who_may(s: Script) -> None:
 
 
 @authorized("DescribeProducers needs READ on each topic")
-async def producers_are_described_by_who_may(s: Script) -> None:
+async def producers_are_described_with_permission(s: Script) -> None:
     topics = [{"name": name, "partition_indexes": (0, 9)} for name in NAMES]
     await s.send("DescribeProducers", 0, {"topics": topics}, client_id="alice")
     await s.allow("alice", "READ", "topic orders")

@@ -111,7 +111,7 @@ async def invalid_transactional_offsets(s: Script) -> None:
     await s.describe()
 
 
-@transactional("TxnOffsetCommit: if all metadata is too large, a group is created in memory")
+@transactional("TxnOffsetCommit creates a group in memory even if all metadata is too large")
 async def rejected_offsets_of_a_new_group(s: Script) -> None:
     p = await s.producer().initialized()
     await p.commit_offsets(topics=[("orders", 0, "x" * 4097)])

@@ -1,4 +1,4 @@
-"""Produce: transactional batches, and idempotent batches beside them."""
+"""Produce: transactional batches, and idempotent batches in the same partitions."""
 
 from typing import Any
 

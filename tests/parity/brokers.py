@@ -29,7 +29,7 @@ class KohortBroker(ScriptBroker):
 
     After a round trip on another connection, the broker has read all that was sent before it. Two
     more run the timers that are due and deliver their responses; a response starts the count again,
-    as a large request is read in several turns of the loop.
+    because a large request is read in several iterations of the loop.
     """
 
     def __init__(self, broker: Broker, clock: ManualClock) -> None:
@@ -38,7 +38,7 @@ class KohortBroker(ScriptBroker):
         self.versions: Mapping[int, Container[int]] | None = None  # as of AsyncClient
 
     async def prepare(self) -> None:
-        """As on other brokers, without their requests for 500 groups, which take as long as most
+        """As on other brokers, but without requests for 500 groups, which take as long as most
         scenarios."""
         topics = self.broker.node.topics
         self.topic_ids = {name: topics.create(name, n, {}).id for name, n in TOPICS.items()}
@@ -75,7 +75,8 @@ class KohortBroker(ScriptBroker):
 
     @property
     def _is_receiving(self) -> bool:
-        """Whether a part of a request has been read. A megabyte is read in several turns."""
+        """Whether a part of a request has been read. A megabyte is read in several iterations of
+        the loop."""
         return any(
             connection._framer.partial_bytes
             for server in self.broker._all_servers()

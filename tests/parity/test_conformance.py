@@ -326,7 +326,7 @@ async def test_topics_of_other_scenarios_are_in_transcripts_if_the_request_names
 async def test_a_client_that_cannot_connect_ends_all_scenarios(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise the others would change the broker while it is restored."""
+    """Otherwise, the other scenarios would change the broker while it is restored."""
     started = asyncio.Event()
     ended: list[str] = []
 

@@ -89,7 +89,7 @@ async def test_transcripts_are_those_of_a_running_kafka(kafka_jars: Path, tmp_pa
         return
     async with kafkas(kafka_jars, tmp_path, scenarios) as play_on_kafka:
         found = await play_on_kafka(scenarios, QUIET_MS)
-        # Again those that a JVM was too slow for at first.
+        # Scenarios for which a JVM was too slow at first are played again.
         differing = [each for each in scenarios if differs(each, found[each.name])]
         found |= await play_on_kafka(differing, LONG_QUIET_MS)
     differences = {

@@ -64,7 +64,7 @@ def described(kafka: Kafka) -> list[Any]:
 
 
 def alter(kafka: Kafka, key: str, value: str) -> None:
-    """The default of all brokers."""
+    """Change the default of all brokers."""
 
     async def call() -> None:
         client = await AsyncClient.connect(port_of(kafka))
@@ -182,7 +182,7 @@ def commit(kafka: Kafka, group: str) -> None:
 
 
 def test_a_group_of_others_is_not_deleted_though_a_topic_has_its_name(kafka: Kafka) -> None:
-    """It may be new, or was still being loaded before."""
+    """The group may be new, or may have been loading when the state was read."""
     commit(kafka, "orders")
     kafka.faults.answer("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS")
     assert play(kafka, "a_heartbeat_to_an_unknown_group") == 0
