@@ -208,12 +208,12 @@ class BrokerComponents:
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
         self.outbox = Outbox(watchdog.call_soon)
-        # Without the watchdog: connections time their requests, so that the log names them.
+        # Not timed by the watchdog, because connections time their own requests, which lets the log
+        # name them.
         self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
-        # Scheduled without the watchdog, which instead times each slice, so that the log names the
-        # task.
+        # Not timed by the watchdog, which instead times each slice, so that the log names the task.
         self.scheduler = Scheduler(
             asyncio.get_running_loop().call_soon, self.sync_pool.run, on_slice=self._slice_ended
         )

@@ -4,7 +4,7 @@ The nodes share the data folder, the clock and the event loop. Each node has a p
 connections, and the coordinators of the offsets partitions that it leads. Before a node stops, it
 hands over its partitions to other replicas, as in Kafka's controlled shutdown. After a restart, a
 node leads only the partitions that have no leader and for which it is an in-sync replica, until an
-election moves others back.
+election returns others to it.
 """
 
 import logging
@@ -159,8 +159,8 @@ class Cluster:
             self._update_isr(topic, partition)
 
     def _update_isr(self, topic: Topic, partition: Partition) -> None:
-        """All replicas that are up are in sync if there is a leader, because they share its log. As
-        in Kafka, their ids are in ascending order once one is added."""
+        """Set the in-sync replicas of a partition with a leader: all replicas that are up, because
+        they share the leader's log. As in Kafka, a change sorts their ids."""
         isr = self._topics.nodes.in_sync(partition.replicas)
         if {*isr} != {*partition.isr}:
             partition.set_isr(tuple(sorted(isr)), topic.min_isr)
@@ -169,7 +169,7 @@ class Cluster:
         """Return the replica that an election makes the leader, or NO_LEADER: the first in-sync or
         eligible leader replica that is up or, in an unclean election, any replica that is up."""
         elect, replicas = self._topics.nodes.elect, partition.replicas
-        # If a failed write was undone, none may be known.
+        # After a failed write was undone, both lists may be empty.
         eligible = partition.isr or partition.elr or replicas
         leader_id = elect(each for each in replicas if each in eligible)
         if leader_id == NO_LEADER and (
@@ -179,7 +179,7 @@ class Cluster:
         return leader_id
 
     def _replicas_of(self, node_id: int) -> Iterator[tuple[Topic, Partition]]:
-        """Yield the partitions of which a node is a replica. Topics may change meanwhile."""
+        """Yield the partitions that have a replica on a node. Topics may change meanwhile."""
         for topic in list(self._topics):
             for partition in topic.partitions:
                 if node_id in partition.replicas and self._topics.get(topic.name) is topic:

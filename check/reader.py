@@ -163,8 +163,8 @@ def _batches(data: bytes) -> Iterator[tuple[bytes, BatchHeader]]:
 
 
 def _records(batch: bytes, header: BatchHeader) -> list[Record]:
-    """Return the records of a batch; for a corrupt batch, a record with a value that no client has
-    sent, which the analysis finds."""
+    """Return the records of a batch. For a corrupt batch, return a record with a value that no
+    client has sent, so that the analysis reports it."""
     if _is_intact(batch):
         with suppress(InvalidRecord):
             return list(records(batch))

@@ -58,8 +58,8 @@ class Report:
 
     @property
     def problem(self) -> str:
-        """Why there is no verdict, unless there are findings: the run is not complete, or a kind of
-        operation succeeded too rarely."""
+        """Why a run without findings has no verdict: it is not complete, or a kind of operation
+        succeeded too rarely. Empty if there is no such reason."""
         if self.failure:
             return self.failure
         succeeded = Counter(type(each) for each in self.history if _is_work(each))
@@ -88,7 +88,7 @@ class Report:
         return not self.findings and not self.problem
 
     def statistics(self) -> dict[str, Any]:
-        """Return the numbers of operations by outcome, and what the nemesis did."""
+        """Return the number of operations by outcome, and what the nemesis did."""
         found: dict[str, Any] = {}
         for name, kind in _COUNTED.items():
             counts = Counter(each.outcome for each in self.history if type(each) is kind)

@@ -205,8 +205,8 @@ class PartitionState:
     consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
     # Consumer groups whose regular expressions are being matched. Not durable.
     matching: set[str] = field(default_factory=set)
-    # By group: the topics that its next match may find, namely those that the scheduling client may
-    # describe. Not durable.
+    # By group: which topics its next match may find. These are the topics that the client that
+    # scheduled the match may describe. Not durable.
     topic_filters: dict[str, TopicFilter] = field(default_factory=dict)
     # Consumer groups whose target assignment a test holds back. Not durable.
     held_assignments: set[str] = field(default_factory=set)

@@ -198,9 +198,9 @@ class Samples:
         return {name: time.isoformat() for name, time in times.items() if time is not None}
 
     def _with_past(self, current: pa.Table, found: pa.Table) -> pa.Table:
-        """Combine `current` with the samples of the past in `found`, whose own current samples are
-        kept only for topics that `current` lacks. The samples in `current` get at least the time of
-        the batch's last record."""
+        """Combine `current` with the past samples in `found`. Current samples in `found` are kept
+        only for topics that `current` lacks. The samples in `current` get at least the time of the
+        batch's last record."""
         is_past = pc.is_null(found["log_start"])
         is_new = pc.invert(pc.is_in(found["topic"], pc.unique(current["topic"])))
         position = current.schema.get_field_index("sampled_at")

@@ -18,8 +18,8 @@ class Address(NamedTuple):
 
 
 def _is_host(text: str) -> bool:
-    """Whether the text can be looked up as a host: its labels are 1 to 63 bytes long, for
-    example."""
+    """Whether the text can be looked up as a host: for example, its labels must be 1 to 63 bytes
+    long."""
     try:
         return bool(text.encode("idna"))
     except UnicodeError:

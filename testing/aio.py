@@ -214,7 +214,7 @@ class AsyncKafka(Kafka):
             if raised[1] is None:
                 check_awaited()
             elif missing := take_not_awaited():
-                raised[1].add_note(missing)  # not an error of the next test
+                raised[1].add_note(missing)  # otherwise, the next test would fail
         finally:
             await asyncio.to_thread(self.__exit__, *raised)
 

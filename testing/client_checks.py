@@ -42,7 +42,7 @@ KINDS: Final = {
     ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
     STALE_GENERATION: "a member kept using a generation after an error showed that it had ended",
     SLOW_HEARTBEAT: "fewer than three heartbeats in a session timeout",
-    OVERLAPPING_OWNERS: "two members used the same partition as their own",
+    OVERLAPPING_OWNERS: "two members used the same partition at the same time",
     COMMIT_AHEAD: "a committed offset is ahead of the records that the client fetched",
     LEFT_OPEN: "a member was still connected at the end of its test",
     SHARED_INSTANCE_ID: "two connected clients used the same group.instance.id",
@@ -178,7 +178,7 @@ def _finding(
 def raise_findings(findings: list[Finding]) -> None:
     if findings:
         lines = "\n".join(f"  {each}" for each in findings)
-        raise ClientCheckError(f"mistakes of the clients of this test:\n{lines}")
+        raise ClientCheckError(f"client mistakes in this test:\n{lines}")
 
 
 # --- the checks: pure functions of a history

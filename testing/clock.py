@@ -236,7 +236,7 @@ class ClockControl(SuggestsAttributes):
         # First finish pending work, which may include the heartbeat that keeps a session alive.
         await self._host.wait_until_idle()
         while not is_true(condition):
-            # At a stop, all steady members send a heartbeat.
+            # Whenever the clock stops, all steady members send a heartbeat.
             heartbeats = max(len(self._host.fake_members.steady), 1)
             is_long = next(islice(stops, heartbeats - 1, None)) >= STOPS_MAX
             due_ms = self._next_stop_ms(is_long=is_long)

@@ -140,9 +140,10 @@ class BrokerHost:
         self.denials: dict[str, None] = {}
         """Sentences that say what clients were not allowed to do, and why."""
         self.named_groups: set[str] = set()
-        """The groups that the test has named."""
+        """The groups that the test has used by name."""
         self.implicit_topics: dict[str, bool] = {}
-        """The topics that `kafka.topic(name)` created, and whether the test has read no records."""
+        """The topics that `kafka.topic(name)` created. True if the test has read no records from
+        it."""
         self.marker_holds: list[MarkerHook] = []
         """The marker holds, in the order in which the test set them."""
         self.interception = Interception(self._on_record)
@@ -238,7 +239,7 @@ class BrokerHost:
         with self._restarting():
             files = self.run(self._crash())
             if power:
-                faults = list(files.faults)  # the power cut removes them, but the test has set them
+                faults = list(files.faults)  # set by the test, but removed by `crash`
                 files.crash(None if seed is None else random.Random(seed))
                 files.faults = faults
             self._start_again(files, "lost power" if power else "crashed")
@@ -438,7 +439,7 @@ class BrokerHost:
             )
 
     def _on_cleaned_up(self, then: Callable[[], None]) -> None:
-        """Called when a coordinator becomes active, among other times."""
+        """Called, among other times, when a coordinator becomes active."""
         then()
         self.changes.notify()
 

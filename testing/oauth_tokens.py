@@ -31,7 +31,8 @@ def oauth_settings(library: str, user: str) -> dict[str, Any]:
     Raises ImportError if the settings are objects of a library that is not installed, and
     ValueError for a user whose token librdkafka cannot create."""
     if library == "confluent":
-        # It splits the setting at spaces, and writes the name into JSON without escaping it.
+        # librdkafka splits the setting at spaces, and writes the name into JSON without escaping
+        # it.
         if " " in user or json.dumps(user, ensure_ascii=False) != f'"{user}"':
             raise ValueError(f"librdkafka cannot create a token for user {user!r}: rename the user")
         return {

@@ -82,8 +82,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Exclude kohort from assertion rewriting. pytest rewrites all modules of a plugin's
-    distribution, which makes the first import of kohort three times as slow, in containers every
-    import. The set is private to pytest; without it, imports are slow, but work."""
+    distribution, which makes the first import of kohort (in a container, every import) three times
+    as slow. The set is private to pytest; without it, imports are slow, but work."""
     hook = early_config.pluginmanager.rewrite_hook
     getattr(hook, "_must_rewrite", set()).discard(__package__.partition(".")[0])
 
@@ -401,7 +401,8 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def _check_faults(brokers: "Mapping[Kafka, Collection[Any]]") -> None:
-    """Raise UnusedFault for the unused faults of all brokers, except those in the values."""
+    """Raise UnusedFault for the unused faults of these brokers. Each value contains the faults to
+    ignore."""
     if not brokers:
         return
     from .faults.faults import UnusedFault

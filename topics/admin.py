@@ -142,7 +142,7 @@ def place_new_topic(
         broker, default = topics.configs.broker, "default.replication.factor"
         factor = static_number(broker, default)
         if broker.source(default) is ConfigSource.DEFAULT:
-            # A process with several nodes is for tests of failures, which topics should survive.
+            # Several nodes in one process serve to test failures, which topics should survive.
             factor = max(len(_usable_nodes(topics)), 1)
     prefix = f"Unable to replicate the partition {factor} time(s): "
     return place_replicas(topics, range(partitions), factor, prefix), factor
@@ -152,8 +152,8 @@ def place_replicas(
     topics: TopicRegistry, indexes: range, factor: int, prefix: str = ""
 ) -> Assignment:
     """Place `factor` replicas of each new partition on the nodes that are not cordoned: in turn on
-    those that are up, and then on stopped ones. Messages of errors begin with `prefix`. (Kafka's
-    order is random, and it prefers different racks; upstream: StripedReplicaPlacer.)"""
+    those that are up, and then on stopped ones. Error messages begin with `prefix`. (Kafka's order
+    is random and spreads replicas over racks; upstream: StripedReplicaPlacer.)"""
     nodes, usable = topics.nodes, _usable_nodes(topics)
     up = tuple(each for each in usable if each in nodes.up)
     stopped = tuple(each for each in usable if each not in nodes.up)
@@ -245,8 +245,8 @@ def check_reassignment(
 def _check_replicas(
     broker_ids: Iterable[int], registered: Container[int], factor: int | None = None
 ) -> None:
-    """Validate that the replicas are `registered` nodes, without duplicates, and that their number
-    is `factor`, unless it is None."""
+    """Validate that the replicas are `registered` nodes, without duplicates, and that there are
+    `factor` of them, unless `factor` is None."""
     replicas = sorted(broker_ids)
     problem = next(_problems_of(replicas, registered), None)
     if not replicas:

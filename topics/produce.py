@@ -83,9 +83,9 @@ class AppendError(ApiError):
 
 
 class MalformedBatch(AppendError):
-    """The first batch has an invalid length or magic. Its message is in the response, because
-    Kafka finds this error before it handles the partitions. Of the other errors, only record errors
-    include their message in the response."""
+    """The first batch has an invalid length or magic. The response contains the message of this
+    error, because Kafka finds the error before it handles the partitions. Of the other errors, only
+    record errors have a message in the response."""
 
 
 class ProduceContext(NamedTuple):
@@ -180,9 +180,9 @@ def _append(
 
 
 def read_batch(data: bytes, *, zstd_allowed: bool = True) -> tuple[bytes, BatchHeader]:
-    """Return the batch in `data` and its header. Since Produce v3, only one batch is allowed, and
-    since v7 zstd, which consumers of older clients probably cannot decompress (KIP-110). Raises
-    ApiError and AppendError. Upstream: ProduceRequest.validateRecords."""
+    """Return the batch in `data` and its header. Produce v3 and later allow only one batch. Only v7
+    and later allow zstd, which consumers of older clients probably cannot decompress (KIP-110).
+    Raises ApiError and AppendError. Upstream: ProduceRequest.validateRecords."""
     size = _batch_size(data, 0)
     one_batch = "Produce requests must have exactly one record batch, of magic 2, per partition"
     if size is None or data[MAGIC_AT] != MAGIC:

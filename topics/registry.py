@@ -144,7 +144,7 @@ class TopicRegistry:
     def on_durable(self, callback: OnDurable) -> None:
         """Call `callback` when all changes are durable or have failed, which may be immediately."""
         if (error := self._registry_log.failed) is not None:
-            # Retry here, because a repeated request may make no change of its own, and only wait
+            # Retry here, because a repeated request may make no change of its own and only wait
             # until an earlier change is durable.
             self._recover_again()
             callback(error)
@@ -204,7 +204,7 @@ class TopicRegistry:
         return topic
 
     def _created(self, topic: Topic, first: int) -> None:
-        """Handle the partitions from `first` on, which are not durable yet."""
+        """Track the new partitions from `first` on until their creation is durable."""
         self._creating[topic.id, first] = topic
 
         def on_durable(error: OSError | None) -> None:
@@ -223,8 +223,8 @@ class TopicRegistry:
                 partition.use_write_ahead(self._group_commit.write_ahead)
 
     def add_partitions(self, topic: Topic, partitions: int, assignment: Assignment = ()) -> None:
-        """Add partitions up to a total of `partitions`. `assignment` is that of the new partitions.
-        Raises OSError like `create`."""
+        """Add partitions up to a total of `partitions`. `assignment` contains the replicas of the
+        new partitions. Raises OSError like `create`."""
         count = len(topic.partitions)
         self._folders.clear_all(topic.name, range(count, partitions))
         if topic.assignment or assignment:
@@ -234,8 +234,9 @@ class TopicRegistry:
         self._created(topic, count)
 
     def reassign(self, topic: Topic, replicas: Mapping[int, tuple[int, ...]]) -> None:
-        """Replace the replicas of partitions, by index. If the leader of a partition is none of
-        them, another one is elected; if other replicas are removed, it gets a new epoch (upstream:
+        """Replace the replicas of partitions, by index. If a partition's leader is not among them,
+        another leader is elected; if other replicas are removed, the partition gets a new leader
+        epoch (upstream:
         PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignmentIfNeeded)."""
         assignment = list(_assignment(topic))
         elections = []
@@ -445,8 +446,8 @@ class TopicRegistry:
         is_electable = leader_id in self.nodes.up and leader_id in partition.replicas
         if not is_electable and (leader_id != NO_LEADER or self._is_starting):
             # All nodes are up when the registry is opened, so every partition gets a leader. The
-            # log may have been written with a different set of nodes, or a crash prevented the
-            # election after a reassignment.
+            # log may have been written with a different set of nodes, or a crash may have prevented
+            # the election after a reassignment.
             leader_id = self.nodes.elect(partition.replicas)
             epoch += leader_id != record.leader_id
         topic.set_leader(partition, leader_id, epoch)

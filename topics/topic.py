@@ -54,8 +54,8 @@ class Nodes:
 
 
 def rotated(ids: tuple[int, ...], index: int) -> tuple[int, ...]:
-    """Return the replicas of a partition of this index if all nodes with these ids have one. Each
-    node is the preferred leader of equally many partitions."""
+    """Return the replicas of the partition with this index if every node has a replica. The nodes
+    take turns as the preferred leader."""
     first = index % len(ids)
     return ids[first:] + ids[:first]
 
@@ -88,7 +88,7 @@ class Partition:
     """Incremented with each leader change."""
     elr: tuple[int, ...] = ()
     """The eligible leader replicas (KIP-966): those that were in sync when fewer than the topic's
-    `min_isr` remained in sync. One that returns may lead."""
+    `min_isr` remained in sync. Such a replica may lead once it is up again."""
     last_known_elr: tuple[int, ...] = ()
     """The last leader, if there is none."""
     delayed_fetches: DelayedFetches = field(default_factory=DelayedFetches)

@@ -244,8 +244,8 @@ def _response(context: RequestContext, node: Node, topic: Topic) -> TopicRespons
 def partition_response(node: Node, partition: Partition) -> PartitionResponse:
     """Return the metadata of a partition, without an error if it has no leader."""
     up = node.topics.nodes.up
-    # As in Kafka, a leader is one of the response's brokers. A stopping node is not, although it
-    # leads its partitions until others are elected.
+    # As in Kafka, the leader must be one of the brokers in the response. A stopping node is not
+    # listed there, although it leads its partitions until other leaders are elected.
     has_leader = partition.leader_id in up
     return PartitionResponse(
         partition.index,

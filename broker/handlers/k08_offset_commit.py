@@ -62,7 +62,8 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class Resolved(NamedTuple):
-    """A request's topics, by where their errors are decided: in this handler or the coordinator."""
+    """A request's topics, split by what decides on their errors: this handler or the
+    coordinator."""
 
     rejected: list[TopicResponse]
     """Topics that are unknown or that the client may not read, and unknown partitions."""

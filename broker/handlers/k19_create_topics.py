@@ -108,8 +108,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
 
 
 def _check_request(node: Node, topics: Sequence[Any], timeout_ms: int) -> None:
-    """Raise ApiError if no topic of the request is created. Partitions of invalid topics count.
-    Upstream: ReplicationControlManager.validateTotalNumberOfPartitions."""
+    """Raise ApiError if the whole request fails, so that no topic is created. Partitions of invalid
+    topics count. Upstream: ReplicationControlManager.validateTotalNumberOfPartitions."""
     if topics and timeout_ms <= 0:
         raise ApiError(ErrorCode.request_timed_out)
     default = default_partitions(node.topics)

@@ -18,8 +18,8 @@ from .authorization import cluster_denial
 from .common import TopicResponse, fail_unless_durable, fits
 
 Reassigned: TypeAlias = dict[Topic, dict[int, tuple[int, ...]]]
-"""The new replicas of partitions, by topic and index. A topic has one record, so they are stored
-together."""
+"""The new replicas of partitions, by topic and index. The partitions of a topic are changed
+together, because they share one record."""
 
 
 class PartitionResponse(NamedTuple):
@@ -56,7 +56,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
             error = failure.error
         else:
             for topic, replicas in reassigned.items():
-                if node.topics.by_id(topic.id) is topic:  # not deleted meanwhile
+                if node.topics.by_id(topic.id) is topic:  # not deleted in the meantime
                     node.topics.reassign(topic, replicas)
             node.topics.on_durable(partial(_respond, context, topics, allows_factor_change))
             return

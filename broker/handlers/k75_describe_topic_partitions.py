@@ -37,7 +37,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 denied.append(TopicResponse(error, name))
             yield
         if "" in allowed and context.request.cursor is None:
-            # Kafka takes the name for that of the missing cursor, and fails.
+            # Kafka mistakes the empty name for the missing cursor's, and fails.
             raise ApiError(ErrorCode.unknown_server_error)
         page = yield from _page(context, node, allowed)
         page.topics += denied

@@ -104,10 +104,10 @@ class Connection(asyncio.BufferedProtocol):
         self._stream_position = self._unsent_bytes = 0
         # Whether `write_stream`, `send` (perhaps by the current call) and `_resume` are scheduled.
         self._will_stream = self._will_send = self._will_resume = False
-        # What mutes the channel: a request, or `_throttled`, the end of a quota violation.
+        # What mutes the channel: a request, or the timer `_throttled`.
         self._muted_by: RequestContext | Timer | None = None
         self._throttled: Timer | None = None
-        # Received frames that must wait: the channel is muted, or `_handle_frames` has stopped.
+        # Received frames that wait while the channel is muted or `_handle_frames` has stopped.
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = False
         self._error: ProtocolError | None = None  # why to close once pending responses are sent

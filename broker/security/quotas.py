@@ -96,8 +96,8 @@ class ClientQuotas:
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
         """Apply changed quotas of an entity, or of all entities if it is None. The rates are kept.
-        Names are looked up again only for a single entity, whose request has just looked it up in a
-        thread.
+        Names are looked up again only for a single entity, because the request that changed it has
+        just looked up its name in a thread.
         """
         self._limits.clear()
         known: Mapping[str | None, Sequence[str | None]] = {None: (None,)}

@@ -125,9 +125,9 @@ class Facts:
 
     @cached_property
     def irregular(self) -> list[Poll]:
-        """The final polls, and the polls that did not return exactly the final read's records
-        between their position and their next position. The other polls, the majority of a run, only
-        repeat what the final polls show, so no check examines them individually."""
+        """The final polls, and the polls whose records differ from the final read's records at the
+        same offsets. No check examines the other polls, which are the majority, because they only
+        repeat what the final polls show."""
         return [each for each in self.polls if each.mode == "final" or self.place(each) is None]
 
     def place(self, poll: Poll) -> slice | None:
@@ -157,9 +157,9 @@ def highest_before(
     number: Callable[[Earlier], int],
     subject: Callable[[Any], object],
 ) -> Iterator[tuple[Kind, Earlier]]:
-    """Yield each operation that follows earlier ones on the same subject, with the highest-numbered
-    of these. `operations` are in the order in which they began. An operation follows another one
-    that ended before it began."""
+    """Yield each operation with the highest-numbered of the `earlier` operations on the same
+    subject that ended before it began, if there is one. `operations` are in the order in which they
+    began."""
     ended = sorted((each for each in earlier if each.ended is not None), key=attrgetter("ended"))
     highest: dict[object, Earlier] = {}
     at = 0

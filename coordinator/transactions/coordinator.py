@@ -54,7 +54,7 @@ _NONE: Final = ErrorCode.none
 NOTHING: Final = TransactionOutcome()
 # Limits the tombstones per outcome, so that many expired ids do not block other requests.
 EXPIRED_PER_STEP: Final = 500
-# Time until a transaction whose timeout has raised an exception times out again.
+# Delay before a transaction times out again if handling its timeout raised an exception.
 RETRY_MS: Final = 1_000
 
 
@@ -95,7 +95,7 @@ class TransactionCoordinator:
         if popped is None:
             return NOTHING
         transactional_id, _ = popped
-        # Canceled when the record is applied. Until then, an unexpected exception must not leave
+        # Cancelled when the record is applied. Until then, an unexpected exception must not leave
         # the transaction open forever.
         self._timeouts.set(transactional_id, now + RETRY_MS)
         transaction = self._transactions[transactional_id]

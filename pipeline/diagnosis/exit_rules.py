@@ -191,7 +191,7 @@ def _left_unknown(exit_: Exit) -> Explanation:
         why = f"its partitions were idle for {idle}, so its silence is not significant"
     elif silence.idle_ms:
         busy = duration(silence.total_ms)
-        why = f"its partitions were idle until {busy} before, so its silence is not significant"
+        why = f"its partitions were idle until {busy} earlier, so its silence is not significant"
     elif silence.committed:
         why = f"it often goes {duration(silence.total_ms)} without a commit"
     else:

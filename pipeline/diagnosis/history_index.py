@@ -55,7 +55,8 @@ def _transition(before: Generation | None, after: Generation) -> Transition:
     members = before.members if before is not None else ()
     old = {member.member_id: member for member in members}
     new_ids = {member.member_id for member in after.members}
-    # Instance ids whose member id has left: a member with such an instance id is the replacement.
+    # Instance ids of static members that left: a member that joins with one of them is the
+    # replacement.
     orphans = {m.instance_id: m for m in members if m.instance_id and m.member_id not in new_ids}
     kept, replaced, joined = [], [], []
     for member in after.members:

@@ -26,7 +26,7 @@ def lifecycle(history: GroupHistory) -> GroupLifecycle:
         newest = last = None  # the group exists again, with offsets only
     if newest is not None and newest.tombstone:
         deleted_at = newest.append_ms
-        # An event log that does not belong to this log may name any cause.
+        # An event log that does not belong to this log may contain any cause.
         cause = explain(history).rebalances[-1].cause
         end_kind = END_KINDS.get(cause, END_KINDS[Cause.GROUP_DELETED_OR_EXPIRED.name])
     elif (newest is None or not newest.members) and (

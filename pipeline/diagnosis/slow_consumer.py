@@ -38,7 +38,7 @@ class SlowClient(NamedTuple):
 
     @property
     def may_have_crashed(self) -> bool:
-        """Whether expired sessions explain everything as well as slow polls do."""
+        """Whether expired sessions explain all exits just as well as slow polls do."""
         return not self.waits and _is_ambiguous(self.exits)
 
     @property

@@ -20,8 +20,8 @@ _LASTS_MAX_MS: Final = 24 * 3_600_000
 def storms(
     rebalances: Sequence[Rebalance], exits: Sequence[MemberExit] = (), since_ms: int = 0
 ) -> list[Storm]:
-    """Return the storms of one group that begin at `since_ms` or later, by time. Earlier rebalances
-    may belong to earlier storms."""
+    """Return the storms of one group that begin at `since_ms` or later, sorted by time. Earlier
+    rebalances may belong to earlier storms."""
     timed = sorted(
         ((time_of(row), row) for row in rebalances if _is_counted(row)),
         key=lambda item: (item[0], item[1].log_offset),
@@ -63,7 +63,7 @@ def _storm(rows: list[Rebalance], exits: Sequence[MemberExit]) -> Storm:
     clients = {row.instance_id or f"{row.client_id} {row.client_host}" for row in left}
     clients |= {row.client_id for row in rows if row.client_id} - {row.client_id for row in left}
     pauses = [row.pause_ms for row in rows if row.pause_ms is not None]
-    # A rejoin is counted under the cause of the exit, and so is the exit of all members.
+    # The rejoin of a member, and the exit of all members, are counted under the cause of the exit.
     of_emptied = {row.log_offset: row.cause for row in reversed(left)}
     causes = Counter(
         cause_of_rejoin(row)

@@ -1,4 +1,4 @@
-"""Sources: the offsets log in a folder or behind a broker, as Arrow batches.
+"""Sources: the offsets log of a folder or a broker, as Arrow batches.
 
 source.py           the interface of a source. Start here;  factory.py: options to sources
 folder.py           a data folder;  segments.py: one segment of it

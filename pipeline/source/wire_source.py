@@ -1,4 +1,4 @@
-"""An offsets log behind a broker: any Kafka since 0.11, or kohort.
+"""The offsets log of a running broker: any Kafka since 0.11, or kohort.
 
 Partitions are read from their leaders as raw batches, including those of open and aborted
 transactions, without joining a group or committing offsets. Logs may change while they are read:

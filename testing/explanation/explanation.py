@@ -197,7 +197,7 @@ class _Explanation:
 
     def _details(self) -> Iterator[str]:
         yield from (f"  {line}" for line in (() if self._state is None else self._state.details()))
-        yield "  last requests:" if self._requests else "  no request has named this group"
+        yield "  last requests:" if self._requests else "  no request has mentioned this group"
         yield from (f"    {line}" for line in _last_requests(self._requests, self._host))
 
 

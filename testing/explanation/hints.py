@@ -124,7 +124,8 @@ def _missing_topics(
         elif topics.get(name) is not None and (similar := did_you_mean(name, empty)):
             yield (
                 f"Topic {name} did not exist until {client} requested it "
-                f"(auto.create.topics.enable). It has records, a similar topic has none{similar}"
+                "(auto.create.topics.enable). It has records, but a similar topic has "
+                f"none{similar}"
             )
 
 

@@ -15,8 +15,8 @@ PARTITIONS_MAX = 5
 def lag(
     host: BrokerHost, group_id: str, offsets: OffsetsTable, requests: Sequence[RecordedRequest]
 ) -> Iterator[str]:
-    """Yield a sentence about the partitions, committed or assigned to members so far, with records
-    that the group has not committed, and one if no client has committed. `requests` are those of
+    """Yield a sentence about partitions with uncommitted records, among all that the group has
+    committed or been assigned, and a sentence if no client has committed. `requests` are those of
     the group. Runs on the broker's loop."""
     offsets.load(group_id)  # the offsets may have been evicted
     partitions: set[TopicPartition] = {

@@ -41,7 +41,7 @@ def explain_transaction(host: BrokerHost, transactional_id: str) -> str:
     wall_s = host.history.wall_s
     lines = deduplicate((each, str(each)) for each in requests)[-LAST_REQUESTS:]
     last = [f"    {line.first.wall_s - wall_s:+.3f} s  {line}" for line in lines]
-    heading = "  last requests:" if last else "  no request has named this transactional id"
+    heading = "  last requests:" if last else "  no request has mentioned this transactional id"
     return "\n".join([" ".join(sentences), heading, *last])
 
 

@@ -38,7 +38,7 @@ class ConsumerMember(GroupMember):
     # --- called by the test
 
     def rejoin(self) -> None:
-        """Send the subscription, which has changed."""
+        """Send the changed subscription."""
         self._has_new_topics = True
         self.wake()
 

@@ -318,7 +318,7 @@ class GroupMember:
         self._wake.clear()
         broker = self._broker()
         with contextlib.ExitStack() as waiting:
-            if broker.is_running and broker.cluster.up:  # without nodes, time changes nothing
+            if broker.is_running and broker.cluster.up:  # otherwise, waiting does not help
                 waiting.enter_context(self._wake_at(broker.node.timers.now_ms() + BACKOFF_MS))
             waiting.enter_context(contextlib.suppress(TimeoutError))
             async with asyncio.timeout(BACKOFF_SECONDS):

@@ -16,7 +16,7 @@ END = 100
 
 
 class Positions(Reader):
-    """Each poll brings it to the next of these positions."""
+    """A reader whose polls move it to these positions, one after the other."""
 
     def __init__(self, cluster: Cluster, history: History, positions: Iterator[int]) -> None:
         super().__init__(cluster, history, "final", mode="final", is_committed=True)

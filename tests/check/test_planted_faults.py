@@ -1,5 +1,4 @@
-"""Each promise that a running broker breaks is found within seconds, by the check that is named
-after it."""
+"""If a running broker breaks a promise, the corresponding check finds it within seconds."""
 
 import asyncio
 import re

@@ -37,7 +37,7 @@ def _history(*operations: Operation) -> History:
 
 
 def _enough(*errors: str) -> list[Operation]:
-    """Enough of everything, without the group; then joins that were rejected with these errors."""
+    """Return enough operations of each kind except joins, which were rejected with these errors."""
     sends = [send(f"v{number}", number) for number in range(10)]
     operations: list[Operation] = [*sends, *(poll() for _ in range(10)), commit("c1", 1)]
     for error in errors:

@@ -36,7 +36,7 @@ def test_operations_of_a_counter_example_are_apart_and_numbered() -> None:
     first, second = sorted(float(each.get("x", "")) for each in marked)
     assert second - first > 100
     texts = [each.text or "" for each in drawing.iter(f"{SVG}text")]
-    # Next to the bar, and before the line.
+    # To the right of the bar, and left of the line.
     assert (texts.count("1"), texts.count("2")) == (2, 2)
     line = next(number for number, each in enumerate(texts) if re.match("30.000 s", each))
     assert texts[line - 1] == "1"

@@ -143,7 +143,7 @@ def test_a_full_device_as_standard_output_is_reported_in_a_sentence(command: str
 def test_it_stops_cleanly_if_a_standard_stream_was_closed_at_the_start(
     tmp_path: Path, closed: str
 ) -> None:
-    """With the control port; without it: tests/hostile/test_restarts.py."""
+    """This covers the control port. tests/hostile/test_restarts.py covers a broker without it."""
     serve = [sys.executable, "-m", "kohort", "serve", "--port", "0", "--control-port", "0"]
     process = subprocess.Popen(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *serve],

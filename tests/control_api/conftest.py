@@ -75,11 +75,11 @@ def kafka(api: ApiClient) -> Kafka:
 
 @pytest.fixture
 def producer(api: ApiClient, kafka: Kafka) -> Iterator[Producer]:
-    """With an open transaction."""
+    """A producer with an open transaction."""
     api("POST", "/topics/orders", partitions=1)
     producer = transactional_producer(kafka, "billing-1", "payments")
     begin(producer)
     yield producer
-    # It would send requests to the broker of the next test.
+    # An open producer would send requests to the broker of the next test.
     with suppress(KafkaException):  # the test may have fenced it
         producer.close()

@@ -137,7 +137,7 @@ def test_a_fault_fires_and_is_reported(api: ApiClient, service: Service) -> None
     assert fired["fired"] == 2
     assert api("GET", f"/faults/{fault['fault']}").body == fired
     number = fired["requests"][0]
-    # With a limit for all commits of the service since then.
+    # The limit is large enough for all commits of the service since the fault.
     since = api("GET", f"/requests?api=OffsetCommit&after={number - 1}&limit=10000")
     first = since.body["requests"][0]
     assert (first["number"], first["errors"]) == (number, ["NOT_COORDINATOR"])

@@ -1,7 +1,7 @@
 """The examples in other languages: their own test runners, with `kohort` on the PATH.
 
-Each is copied first: what its tools build has no place in the project. They fetch their libraries,
-once on a machine.
+Each is copied first, so that its tools do not write into the project. The tools download their
+libraries once per machine.
 """
 
 import os
@@ -22,7 +22,7 @@ def needs(*programs: str) -> pytest.MarkDecorator:
 
 
 def run(folder: Path, *command: str) -> str:
-    """What it prints. It ends well, or the test fails."""
+    """Run a command that must succeed, and return its output."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, cwd=folder, env={**CLEAN_ENVIRONMENT, "PATH": path}, capture_output=True, text=True

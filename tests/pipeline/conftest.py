@@ -1,4 +1,4 @@
-"""One Spark session per worker, as it takes seven seconds to start; logs and lakes."""
+"""One Spark session per worker, because it takes seven seconds to start; logs and lakes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -110,7 +110,8 @@ class HistoryBuilder:
         return record
 
     def epoch(self, *members: Member, at: int, number: int, **fields: Any) -> Generation:
-        """Add a row of a consumer group (KIP-848); `owned` of a member: with what it revokes."""
+        """Add a row of a consumer group (KIP-848). `owned` of a member includes what it has to
+        revoke."""
         members = tuple(m if m.owned else m._replace(owned=m.assigned) for m in members)
         record = self.generation(*members, at=at, number=number, took=0, leader=None)
         self.records[-1] = record._replace(protocol="consumer", **fields)

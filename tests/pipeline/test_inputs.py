@@ -61,7 +61,7 @@ def test_shares_use_the_limit_and_every_partition_advances(
     plan = share_records(waiting, records_max)
     total = sum(count for _, count in spans.values())
     assert plan.records + plan.left == total
-    # At most one more record per partition, as each partition with records reads at least one.
+    # At most one more record per partition, because each partition with records reads at least one.
     assert min(total, records_max) <= plan.records <= min(total, records_max + len(spans))
     for at, (begin, end) in waiting.items():
         assert (at in plan.end) == (end > begin)

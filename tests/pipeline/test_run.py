@@ -90,7 +90,7 @@ def test_a_second_run_reads_only_new_records(spark: Any, offsets_log: Any, tmp_p
     assert [batch.records for batch in run_few(spark, offsets_log.path, lake)] == [12]
     assert run_few(spark, offsets_log.path, lake) == []
     append_records(offsets_log, 2)
-    # Two batches, as each may have at most seven records.
+    # Two batches, because each may have at most seven records.
     done = run_few(spark, offsets_log.path, lake, records_max=7)
     assert [(batch.batch_id, batch.records, batch.left) for batch in done] == [(1, 8, 4), (2, 4, 0)]
     read_to = {str(at): end for at, end in Lake(lake).positions.items()}

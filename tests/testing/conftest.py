@@ -89,7 +89,7 @@ NewService = Callable[..., Service]
 
 @pytest.fixture(params=["classic", "consumer"])
 def protocol(request: pytest.FixtureRequest) -> str:
-    """The group protocol, for tests of what is the same for both."""
+    """The group protocol, for tests of behavior that both protocols share."""
     return str(request.param)
 
 
@@ -106,7 +106,7 @@ def new_committer(kafka: Kafka, committer_of: NewCommitter) -> NewCommitter:
 
 @pytest.fixture
 def committer_of() -> Iterator[NewCommitter]:
-    """For brokers that a test creates itself."""
+    """`committer_of(kafka)` creates a Committer for a broker that the test has created."""
     created: list[Committer] = []
 
     def new(kafka: Kafka, **arguments: str) -> Committer:

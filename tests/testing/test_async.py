@@ -116,7 +116,7 @@ async def test_run_until_is_awaited(async_kafka: AsyncKafka) -> None:
     ],
 )
 async def test_a_wait_that_would_block_the_loop_raises(wait: Callable[[Kafka], object]) -> None:
-    """Also if it would return immediately: whether it raises must not depend on timing."""
+    """It raises even if it would return immediately, because an error must not depend on timing."""
     kafka = await asyncio.to_thread(Kafka().start)
     try:
         with pytest.raises(RuntimeError, match="would block the event loop"):

@@ -1,4 +1,4 @@
-"""What is the same for groups of the classic and of the consumer protocol (KIP-848): state, waits,
+"""Behavior that groups of the classic and of the consumer protocol (KIP-848) share: state, waits,
 history and checks, with librdkafka's consumers as members."""
 
 import pytest

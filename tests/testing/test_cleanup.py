@@ -1,4 +1,4 @@
-"""Threads and sockets of a broker: when it listens, and that it leaves none behind."""
+"""Threads and sockets of a broker: when it listens, and that none remain after it stops."""
 
 import contextlib
 import multiprocessing
@@ -20,7 +20,7 @@ from support.wire import connect, is_refused
 
 
 def open_sockets() -> set[Path]:
-    """Of this process, including those of clients."""
+    """Return the open sockets of this process, including those of clients."""
     found = set()
     for each in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -75,7 +75,7 @@ def test_a_broker_does_not_listen_before_its_data_is_open() -> None:
 
 
 def _run(is_running: Any) -> None:
-    """In a forked process, until it is killed."""
+    """Run in a forked process until it is killed."""
     is_running.set()
     signal.pause()
 
@@ -107,7 +107,7 @@ def test_a_forked_process_closes_the_sockets_of_the_broker() -> None:
 
 
 def _read_to_the_end(reader: Connection, writer: Connection) -> None:
-    """In a forked process: exit code 3 at the end of the pipe."""
+    """Exit the forked process with code 3 at the end of the pipe."""
     writer.close()
     try:
         reader.recv()
@@ -117,7 +117,7 @@ def _read_to_the_end(reader: Connection, writer: Connection) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that are forked")
 def test_a_forked_process_sees_the_end_of_a_pipe(kafka: Kafka) -> None:
-    """It has no copies of files that do not belong to the broker."""
+    """A forked process has no copies of files that do not belong to the broker."""
     forking = multiprocessing.get_context("fork")
     reader, writer = forking.Pipe(duplex=False)
     service = forking.Process(target=_read_to_the_end, args=(reader, writer))
@@ -131,7 +131,7 @@ def test_a_forked_process_sees_the_end_of_a_pipe(kafka: Kafka) -> None:
 
 
 def _check_socket(file: int) -> None:
-    """In a forked process: exit code 3 if the file is a socket."""
+    """Exit the forked process with code 3 if the file is a socket."""
     sys.exit(3 if stat.S_ISSOCK(os.fstat(file).st_mode) else 4)
 
 
@@ -149,7 +149,7 @@ def test_a_forked_process_keeps_a_server_at_the_port_of_a_stopped_broker() -> No
 
 
 def _use(kafka: Kafka) -> None:
-    """In a forked process: exit code 3 for the expected exception."""
+    """Exit the forked process with code 3 after the expected exception."""
     try:
         assert kafka.bootstrap_servers
         kafka.group("billing").state  # noqa: B018

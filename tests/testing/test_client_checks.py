@@ -88,7 +88,7 @@ def test_an_error_from_a_fault_is_no_finding(kafka: Kafka) -> None:
 def test_going_on_in_an_old_generation_is_a_finding(
     kafka: Kafka, later_s: float, is_stale: bool
 ) -> None:
-    """Unless the error may not have arrived yet."""
+    """This is not a finding if the error may not have arrived yet."""
     watch = Stopwatch(kafka)
     with owner(kafka) as one:
         rebalance(one).sync({one.member_id: [0, 1]})
@@ -202,7 +202,8 @@ def test_a_commit_of_a_foreign_partition_is_a_finding(kafka: Kafka, partition: i
 def test_a_fetch_of_a_lost_partition_is_a_finding(
     kafka: Kafka, later_s: float, has_twin: bool, is_found: bool
 ) -> None:
-    """Unless the fetch was in flight, or another client has the same client id."""
+    """This is not a finding if the fetch was in flight, or another client has the same client
+    id."""
     watch = Stopwatch(kafka)
     with owner(kafka, "one") as one, new_member(kafka, "two") as two:
         one.fetch(0, partition=1)
@@ -299,7 +300,7 @@ def test_check_raises_findings_that_are_not_ignored(kafka: Kafka) -> None:
     with owner(kafka) as one:
         one.leave()
         one.commit_offset(4)
-    with pytest.raises(ClientCheckError, match=r"clients of this test:\n  zombie commit: one-"):
+    with pytest.raises(ClientCheckError, match=r"mistakes in this test:\n  zombie commit: one-"):
         kafka.client_checks.check()
     with pytest.raises(ValueError, match="Unknown kind 'zombie'; use one of zombie commit,"):
         kafka.client_checks.ignore("zombie")

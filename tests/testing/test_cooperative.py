@@ -28,7 +28,7 @@ def test_a_member_that_revokes_and_does_not_rejoin_is_named(kafka: Kafka) -> Non
     group = kafka.group("billing")
     kafka.fake_member("billing", topics=["orders"], assignor=COOPERATIVE, client_id="one")
     group.wait_stable(members=1)
-    # Its first JoinGroup is because of the other member, its second because it has revoked.
+    # It sends its first JoinGroup because of the other member, and its second after it has revoked.
     kafka.faults.never_answer("JoinGroup", client_id="one", nth=2)
     other = kafka.fake_member("billing", topics=["orders"], assignor=COOPERATIVE, client_id="two")
     assert (group.state, group.generation, other.owned) == ("Stable", 2, [])

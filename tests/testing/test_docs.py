@@ -24,7 +24,7 @@ def test_the_programs_of_each_page_run(pytester: pytest.Pytester) -> None:
     pytester.makeini(
         "[pytest]\nasyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n"
     )
-    # A process of its own: cryptography cannot be imported twice, which security.md would cause.
+    # A separate process, because security.md would import cryptography a second time, which fails.
     result = pytester.runpytest_subprocess()
     tests = sum(each.count("def test_") for each in modules.values())
     result.assert_outcomes(passed=tests + 1)  # one of coming-from.md has two parameters

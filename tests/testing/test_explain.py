@@ -144,7 +144,7 @@ def test_a_timeline_does_not_repeat_the_name_of_an_event(kafka: Kafka) -> None:
 def poll_until_it_fetches(
     kafka: Kafka, library: str, topic: str, *, group: str | None = "billing"
 ) -> None:
-    """With another topic than `orders`, until the client has metadata of it."""
+    """For a topic other than `orders`, poll until the client has metadata of it."""
     settings = ConsumerSettings(
         group, client_id="till", auto_offset_reset="latest", creates_topics=True
     )
@@ -220,7 +220,7 @@ def test_records_in_a_topic_that_a_mistyped_name_has_created_are_named(kafka: Ka
     assert producer.flush(10) == 0
     hint = (
         "Topic order did not exist until shop requested it (auto.create.topics.enable). It has "
-        "records, a similar topic has none: did you mean orders?"
+        "records, but a similar topic has none: did you mean orders?"
     )
     assert hint in kafka.report()
     orders.produce(["one"])

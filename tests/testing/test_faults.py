@@ -33,7 +33,7 @@ LONG = {
 }
 """A ListOffsets that counts as a long request."""
 TOPICS = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}]
-"""Of an OffsetCommit."""
+"""The topics of an OffsetCommit."""
 
 
 def test_answer_rejects_requests_the_given_number_of_times(
@@ -114,7 +114,7 @@ def test_failed_long_requests_do_not_block_later_long_requests(
 
 
 def test_apply_late_overwrites_a_newer_commit(kafka: Kafka, committer: Committer) -> None:
-    """As a zombie request that was delayed in the network."""
+    """A zombie request that was delayed in the network has the same effect."""
     kafka.faults.apply_late("OffsetCommit", ms=300)
     committer.commit(1)
     committer.commit(2)

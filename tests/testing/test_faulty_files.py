@@ -1,4 +1,4 @@
-"""The disk in memory that tests hand in: what it remembers, and that it forgets the rest."""
+"""The in-memory disk of tests: what survives a crash, and that everything else is freed."""
 
 import random
 import sys
@@ -15,7 +15,7 @@ LOG = FOLDER / "0.log"
 
 @pytest.fixture
 def files() -> FaultyFiles:
-    """Its folder is durable."""
+    """A disk with a durable folder."""
     files = FaultyFiles()
     files.make_folder(FOLDER)
     files.sync_folder(FOLDER.parent)
@@ -23,7 +23,7 @@ def files() -> FaultyFiles:
 
 
 class Chance(random.Random):
-    """`is_kept`: what was written has reached the disk; cuts and names have not."""
+    """`is_kept`: written data has reached the disk, but truncations and names have not."""
 
     def __init__(self, *, is_kept: bool) -> None:
         super().__init__(0)
@@ -42,7 +42,7 @@ def known(files: FaultyFiles) -> list[bytes]:
     return [bytes(each) for each in files.image.buffers]
 
 
-# --- what no name leads to any more
+# --- buffers without a name
 
 
 @pytest.mark.parametrize("how", ["remove", "remove_folder", "replace", "rename"])
@@ -109,7 +109,7 @@ def test_only_the_last_pending_renames_to_one_name_are_kept(files: FaultyFiles) 
     assert known(files)[-1] == last
 
 
-# --- what is not synced yet
+# --- pending changes
 
 
 def test_pending_writes_are_not_copied(files: FaultyFiles) -> None:
@@ -156,7 +156,7 @@ def test_a_write_over_a_torn_one_can_be_synced(files: FaultyFiles) -> None:
     assert files.read_bytes(LOG) == b"abrn"
 
 
-# --- what it did
+# --- recorded calls
 
 
 def test_the_last_calls_are_kept_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,8 +117,8 @@ def test_a_restarted_broker_has_no_fetch_sessions(kafka: Kafka, consumer: Any, h
 
 
 def test_an_empty_poll_keeps_the_leader_epoch(kafka: Kafka, consumer: Any) -> None:
-    """kafka-python drops it for a partition without records in the response; an incremental
-    response does not contain such partitions."""
+    """If a response contains a partition without records, kafka-python drops its leader epoch. An
+    incremental response does not contain such partitions."""
     poll_until(consumer, lambda: len(incremental(kafka)) > 3)
     consumer.commit()
     (commit,) = kafka.history.requests_of("OffsetCommit")

@@ -27,7 +27,7 @@ def test_lag_is_what_a_group_has_not_committed(kafka: Kafka, library: str) -> No
         consumer.subscribe("orders")
         for left in (4, 3):
             until(lambda: consumer.poll(max_records=1), "it reads a record")
-            # It commits its position, not what it has fetched.
+            # The consumer commits its position, not what it has fetched.
             consumer.commit()
             assert (group.lag("orders"), group.lag("orders", 1)) == (left, left)
     orders.produce(["f"], partition=0)
@@ -74,7 +74,7 @@ def test_the_lag_of_a_group_is_explained(kafka: Kafka, library: str) -> None:
         lag = "Its lag is 1: orders-1 (committed offset: 1; log end offset: 2)."
         assert lag in group.explain()
         assert "no client has sent" not in group.explain()
-    assert lag in group.explain()  # still, when the group is empty
+    assert lag in group.explain()  # also when the group is empty
     group.wait_empty()
     kafka.fake_member("billing").commit("orders", 1, 2)
     assert "lag" not in group.explain()

@@ -12,7 +12,7 @@ pytest_plugins = ["pytester"]
 
 def run(pytester: pytest.Pytester, *options: str, more: str = "") -> pytest.RunResult:
     pytester.makeini(f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{more}")
-    # With `python -m pytest`, pytest takes our __main__.py for the running one.
+    # With `python -m pytest`, pytest mistakes our __main__.py for the running one.
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
     return pytester.runpytest_inprocess("-p", "no:randomly", *options, *quiet)
 
@@ -184,7 +184,7 @@ def test_a_check_after_the_test_is_a_message_without_source(pytester: pytest.Pyt
     result.stdout.fnmatch_lines(
         [
             "unknown configuration key 'num.partition' *: did you mean num.partitions?",
-            "unused fault at the end of the test",  # without source before it
+            "unused fault at the end of the test",  # without source lines before it
             "`await` is missing at",
             "*test_it.py:7: Group.wait_stable()",
             "`await` is missing at",

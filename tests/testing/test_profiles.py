@@ -1,5 +1,5 @@
-"""Brokers with the API versions of older Kafka releases: every client works with them, and
-requests that these did not know are rejected as they did."""
+"""Brokers with the API versions of older Kafka releases: every client works with them, and requests
+that the release did not support are rejected as it rejected them."""
 
 import socket
 import struct
@@ -57,7 +57,7 @@ def test_a_consumer_protocol_fake_member_needs_kafka_3_9() -> None:
 
 
 def check_versions(kafka: Kafka, profile: str) -> None:
-    """No request was newer than that Kafka release, except for the first ApiVersions."""
+    """Check that no request was newer than that Kafka release, except for the first ApiVersions."""
     highest = {api.name: api.max_version for api in PROFILES[profile].values()}
     used = {(each.api, each.version) for each in kafka.history.requests if each.errors == ()}
     assert {"JoinGroup", "OffsetCommit", "Fetch"} <= {api for api, _ in used}
@@ -71,7 +71,7 @@ def old() -> Iterator[Kafka]:
 
 
 def request(kafka: Kafka, key: int, version: int, body: bytes = b"") -> bytes:
-    """The response without its size; empty: the connection was closed."""
+    """Return the response without its size; empty if the connection was closed."""
     host, port = kafka.bootstrap_servers.split(":")
     with socket.create_connection((host, int(port)), timeout=10) as client:
         header = struct.pack(">hhih", key, version, 7, -1)

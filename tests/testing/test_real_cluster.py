@@ -330,7 +330,7 @@ def test_a_cluster_that_cannot_be_reached_ends_the_run(
 def test_a_missing_kafka_python_ends_the_run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the cluster is reached, and not once per test."""
+    """It ends before the cluster is contacted, and reports the reason once, not once per test."""
     monkeypatch.setitem(sys.modules, "kafka", None)
     result = pytester.runpytest_inprocess("--kafka-cluster", "127.0.0.1:1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -487,7 +487,7 @@ def test_a_group_whose_members_stay_is_a_warning(
 
 
 class ClockCase(unittest.TestCase):
-    """As a user of unittest would write it."""
+    """A test case as a user of unittest would write it."""
 
     def test_time(self) -> None:
         kafka = self.enterContext(kafka_for_test())

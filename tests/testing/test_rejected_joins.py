@@ -1,4 +1,4 @@
-"""Clients whose join is rejected are explained, with librdkafka's consumers."""
+"""Explanations why clients were rejected, with librdkafka's consumers."""
 
 import re
 from contextlib import closing
@@ -12,7 +12,8 @@ pytestmark = pytest.mark.clients
 
 
 def check_explained(kafka: Kafka, sentence: str, api: str = "ConsumerGroupHeartbeat") -> None:
-    """A wait that fails, `explain` and the report of the test have the sentence."""
+    """Check that the sentence is in the message of a wait, in `explain` and in the test's
+    report."""
     kafka.wait(
         lambda: any(each.errors for each in kafka.history.requests_of(api)), "a rejected join"
     )

@@ -24,7 +24,7 @@ SECURED = pytest.mark.kafka(security="SASL_SSL", users={"alice": "alice-secret"}
 
 
 def connect(kafka: Kafka) -> list[str]:
-    """Connect a client that tries again, and return the problems that it had."""
+    """Connect a client that retries, and return its errors."""
     problems: list[str] = []
     config = kafka.security.client_config("alice", library="confluent")
     quick = {"reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 10, "log_level": 0}

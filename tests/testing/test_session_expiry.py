@@ -1,6 +1,6 @@
-"""The session of a consumer of each library expires when the broker's clock is advanced. The
-consumer learns it as from Kafka, from the response to its next heartbeat. With heartbeats, no
-session expires, however far the clock is advanced."""
+"""The session of a consumer of each library expires when the broker's clock is advanced. As with
+Kafka, the consumer learns of the expiration from the response to its next heartbeat. With
+heartbeats, no session expires, however far the clock is advanced."""
 
 import re
 from contextlib import closing

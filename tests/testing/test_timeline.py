@@ -94,7 +94,7 @@ def test_a_run_is_one_page_with_failed_tests_first_and_their_reports_are_printed
         "AssertionError: assert",
         "one in generation 1: orders-0, orders-1",
         "commits orders-0 at 3",
-        "clock advanced by 5",  # and the wall time of the call
+        "clock advanced by 5",  # plus the wall time of the call
         "rebalance: member joined",
         "[fault: answered with NOT_COORDINATOR]",
         "<two>",

@@ -34,7 +34,8 @@ def test_a_topic_of_the_coordinators_can_be_neither_grown_nor_deleted(
 
 
 def test_a_topic_cannot_be_deleted_while_all_nodes_are_down(kafka: Kafka) -> None:
-    """The coordinator that must delete its offsets has no node. Without any offsets, it can."""
+    """No node runs the coordinator that must delete the topic's offsets. A topic without committed
+    offsets can be deleted."""
     orders, payments = kafka.topic("orders", partitions=1), kafka.topic("payments", partitions=1)
     with kafka.broker_down():
         payments.delete()
@@ -52,7 +53,7 @@ def test_the_mirror_cannot_be_created(kafka: Kafka) -> None:
 
 
 def test_deleted_records_are_not_read(kafka: Kafka) -> None:
-    """Not even those in a batch with a record that was not deleted."""
+    """This includes deleted records in a batch with a record that was not deleted."""
     orders = kafka.topic("orders", partitions=1)
     with Client(kafka.bootstrap_servers) as client:
         assert client.produce(batch(b"a", b"b", b"c"))["error_code"] == "none"

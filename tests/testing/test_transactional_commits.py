@@ -17,7 +17,7 @@ NewReader = Callable[..., Consumer]
 
 @pytest.fixture
 def new_reader(kafka: Kafka) -> Iterator[NewReader]:
-    """A consumer of `orders`, with two records, that has read both."""
+    """`new_reader()` returns a consumer that has read both records of `orders`."""
     kafka.topic("orders", partitions=1).produce(["a", "b"])
     created: list[Consumer] = []
 
@@ -40,7 +40,8 @@ def new_reader(kafka: Kafka) -> Iterator[NewReader]:
 
 
 def send(producer: Producer, reader: Consumer | object, offset: int) -> None:
-    """Begin a transaction with an offset of `orders`. `reader`: or its metadata."""
+    """Begin a transaction with an offset of `orders`. `reader`: the consumer, or its group
+    metadata."""
     metadata = reader.consumer_group_metadata() if isinstance(reader, Consumer) else reader
     producer.begin_transaction()
     producer.send_offsets_to_transaction([TopicPartition("orders", 0, offset)], metadata)

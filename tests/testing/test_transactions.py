@@ -419,7 +419,7 @@ def test_a_hold_that_holds_nothing_is_reported_like_an_unused_fault(
         "unused faults at the end of the test",
         "markers (transactional_id billing1): held back, fired 0",
         "    Transactional id billing1 does not exist: did you mean billing-1?",
-        "      no request has named this transactional id",
+        "      no request has mentioned this transactional id",
         "markers: held back, fired 0",
     ]
     kafka.faults.check()  # they were removed

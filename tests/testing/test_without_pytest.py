@@ -13,7 +13,7 @@ from kohort.testing import Kafka, KafkaContainer, UnusedFault
 
 
 class OrdersCase(unittest.TestCase):
-    """As a user of unittest would write it."""
+    """A test case as a user of unittest would write it."""
 
     def setUp(self) -> None:
         self.kafka = self.enterContext(Kafka())

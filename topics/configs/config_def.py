@@ -137,8 +137,8 @@ class ConfigKey:
     """A configuration key. A `nullable` key may be unset. A `read_only` key cannot change while the
     broker runs. `no_effect` is the reason why a key that is accepted and validated has no effect.
     An `at_startup` key can change in Kafka, but kohort reads it only when it starts.
-    DescribeConfigs returns an `internal` key only if it is set. A list of `repeats` may contain an
-    item twice."""
+    DescribeConfigs returns an `internal` key only if it is set. With `repeats`, a list may contain
+    an item twice."""
 
     name: str
     type: ConfigType

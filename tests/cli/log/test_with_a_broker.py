@@ -105,7 +105,7 @@ def test_dump_follows_a_log_that_is_compacted_meanwhile(tmp_path: Path) -> None:
     """The records stay in order up to the last commit, although segments roll and are replaced.
 
     The dump's output is not read while 4 MiB are written, so the dump blocks in a segment until
-    that was compacted.
+    that segment has been compacted.
     """
     data = tmp_path / "data"
     settings = config_flags(

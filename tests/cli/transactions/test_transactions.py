@@ -18,7 +18,7 @@ Tool = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Kafka]:
-    """With a committed, an open, a hanging and an uninitialized transaction."""
+    """A broker with a committed, an open, a hanging and an uninitialized transaction."""
     with Kafka() as kafka:
         kafka.topic("orders", partitions=2)
         producers = [transactional(kafka, name) for name in ("committed", "idle", "open")]
@@ -122,7 +122,7 @@ def test_the_transaction_of_an_expired_transactional_id_is_hanging(
     flags = ("find-hanging", "--topic", "orders", "--partition", "1")
     everything = ("--max-transaction-timeout", "-1")
     assert table(transactions(*flags, *everything)[1])[1:] == []
-    # It expires after it was listed.
+    # A transactional id expires after it was listed.
     cluster.faults.answer("DescribeTransactions", "TRANSACTIONAL_ID_NOT_FOUND")
     found = table(transactions(*flags, *everything)[1])
     assert [row[:3] for row in found[1:]] == [["orders", "1", "2"]]
@@ -219,7 +219,7 @@ def test_the_output_is_that_of_kafkas_transaction_tool(
 
 
 def without_durations(text: str) -> list[str]:
-    """The lines; the columns of times since a transaction began are omitted."""
+    """Return the lines without the columns for the time since a transaction began."""
     rows = table(text)
     omitted = {rows[0].index(n) for n in ("TransactionDurationMs", "Duration(min)") if n in rows[0]}
     return ["\t".join(c for i, c in enumerate(row) if i not in omitted) for row in rows]

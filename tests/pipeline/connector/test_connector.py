@@ -20,7 +20,8 @@ OFFSETS_PARTITIONS = 4
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The results of the program; in another process, as the JVM loads the jars when it starts."""
+    """The results of the program, which runs in another process, because the JVM loads the jars
+    when it starts."""
     jars = sorted(fetched_jars(HERE / "pom.xml", "spark-connector").glob("*.jar"))
     config = {
         "kohort.offsets.mirror": "offsets-log",
@@ -72,7 +73,7 @@ def test_a_stream_continues_at_its_checkpoint(found: dict[str, Any]) -> None:
 
 
 def test_the_offsets_topic_is_read_through_its_mirror(found: dict[str, Any]) -> None:
-    """The connector skips internal topics, of Kafka as well."""
+    """The connector skips internal topics, also on Kafka."""
     assert found["offsets topic"] == 0
     assert found["mirror"] > 2
     billing = b"billing".hex()

@@ -1,4 +1,4 @@
-"""Burrow's rules. The windows are modelled on its own tests (caching_test.go)."""
+"""Burrow's rules. The windows are modeled on its own tests (caching_test.go)."""
 
 import pytest
 from kohort.pipeline.diagnosis.burrow import group_status, merged, partition_status

@@ -1,4 +1,4 @@
-"""Why members left, from the log alone: each limit just missed and just reached."""
+"""Why members left, from the log alone. Each limit is tested just below and at its value."""
 
 import pytest
 from history_builder import (
@@ -326,7 +326,7 @@ def test_the_reported_silence_is_the_one_that_matches_a_timeout() -> None:
     for silence_ms, since_commit_ms, reported_ms, text in (
         (310_000, 500_000, 310_000, "did not commit for 5 min 10 s"),
         (200_000, 302_000, 302_000, "there were records to read during the last 3 min 20 s"),
-        (20_000, 500_000, 20_000, "its partitions were idle until 20.0 s before"),
+        (20_000, 500_000, 20_000, "its partitions were idle until 20.0 s earlier"),
     ):
         [exit_] = explain(idle_until(silence_ms, since_commit_ms).build()).exits
         assert exit_.silence_ms == reported_ms

@@ -50,7 +50,7 @@ def commits(group: str, *changes: Row) -> list[Row]:
     return rows
 
 
-# As by kafka-consumer-groups: without a leader epoch, in a group without members.
+# A reset by kafka-consumer-groups has no leader epoch, and the group has no members.
 RESET: Row = {"group_empty": True, "leader_epoch": None, "client_id": None}
 USUAL: list[Row] = [{}] * 20
 CASES: dict[str, tuple[list[Row], tuple[str, str | None] | None]] = {

@@ -127,7 +127,7 @@ def test_a_log_compacted_after_planning_returns_the_remaining_records(tmp_path: 
         assert {**row, "missing_before": 0} == before[row["log_offset"]]
     gaps = [after - before - 1 for before, after in zip([-1, *remaining], remaining, strict=False)]
     split_starts = {split.start for split in splits}
-    # Of a gap across two splits, the later one only counts the part on its side.
+    # If a gap spans two splits, the later split only counts its own part of the gap.
     for row, gap in zip(rows, gaps, strict=True):
         if not split_starts & set(range(row["log_offset"] - gap, row["log_offset"] + 1)):
             assert row["missing_before"] == gap

@@ -61,7 +61,7 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def consume(bootstrap: str, library: str, group: str) -> None:
-    """A member reads all records, commits and leaves."""
+    """Let a member read all records, commit and leave."""
     client = load(library)(bootstrap)
     with contextlib.closing(client):
         admin = client.admin()

@@ -45,7 +45,8 @@ def test_most_causes_are_diagnosed_correctly(with_events: bool, least: float) ->
 
 @pytest.mark.parametrize(("with_events", "least"), [(False, 0.85), (True, 0.98)])
 def test_causes_of_exits_are_diagnosed_correctly(with_events: bool, least: float) -> None:
-    """Without creations, joins and empty groups, which are more frequent and easy to diagnose."""
+    """Creations, joins and empty groups are left out, because they are frequent and easy to
+    diagnose."""
     matrix = compared()[with_events].only({cause.name for cause in EXITS})
     assert matrix.total >= 5 * WORLDS
     assert matrix.share >= least, "\n".join(matrix.lines())

@@ -175,7 +175,7 @@ def test_the_clock_advances_over_years_while_all_nodes_are_down(
 def test_the_clock_advances_over_years_without_each_heartbeat(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A silent member loses its session as before, the other one stays in its generation."""
+    """A silent member loses its session as before, and the other member stays in its generation."""
     monkeypatch.setattr("kohort.testing.clock.STOPS_MAX", 50)
     kafka.topic("orders", partitions=2)
     fake = kafka.fake_member("billing", topics=["orders"])

@@ -1,4 +1,4 @@
-"""Fake members of the consumer protocol (KIP-848), also beside a real consumer."""
+"""Fake members of the consumer protocol (KIP-848), alone and with a real consumer."""
 
 import re
 
@@ -59,7 +59,7 @@ def test_a_member_that_never_revokes_is_removed(orders: Kafka) -> None:
     orders.clock.advance(seconds=61)
     group = orders.group("billing")
     assert [each.cause for each in group.exits] == ["rebalance timeout"]
-    # It does not join again before it polls, and learns only now that it was removed.
+    # A member does not join again before it polls, so it has not learned that it was removed.
     assert (len(quick.owned), len(slow.owned), len(group.members)) == (4, 4, 1)
     slow.resume_polling()
     group.wait_stable(members=2)

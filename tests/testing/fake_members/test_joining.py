@@ -1,5 +1,5 @@
-"""`kafka.fake_member(…)` returns when the member has joined, unless something of the test or other
-members prevent that."""
+"""`kafka.fake_member(…)` returns when the member has joined, unless the test or other members
+prevent that."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def test_a_restarted_fake_member_has_joined(any_kafka: Kafka) -> None:
     any_kafka.group("billing").expire("till")
 
 
-# --- what creation waits for, and what not
+# --- what the creation of a member waits for
 
 
 def test_creation_does_not_wait_for_other_members(kafka: Kafka) -> None:
@@ -268,7 +268,7 @@ def test_a_fatal_error_from_a_fault_rejects_a_fake_member(kafka: Kafka) -> None:
 
 
 class OneReads(Assignor):
-    """As in docs/assignors.md."""
+    """The assignor in docs/assignors.md."""
 
     name = "one-reads"
     cooperative = False

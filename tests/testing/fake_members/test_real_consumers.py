@@ -89,8 +89,8 @@ def test_a_cooperative_consumer_revokes_only_what_it_loses(
     owned = fake.wait_owned(1)
     assert real.rebalance_calls[1:] == [("revoked", owned)]
     causes = [g.cause for g in kafka.group("billing").generations]
-    # The rebalance before is because of the fake member, unless kafka-python, the leader, has
-    # requested one first: it does so if it gets the metadata of the topic late.
+    # The fake member causes the previous rebalance, unless kafka-python, the leader, requested one
+    # first, because it got the metadata of the topic late.
     assert causes[-2] in ("member joined", "leader requested a new assignment")
     assert causes[-1] == "cooperative follow-up"
 

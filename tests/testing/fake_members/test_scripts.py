@@ -1,4 +1,4 @@
-"""What a fake member does on its own, and each deviation from that."""
+"""What a fake member does by default, and each deviation from that."""
 
 from typing import Any
 
