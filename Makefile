@@ -31,9 +31,9 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
-# In parallel: tests mostly wait for clients. On a machine that stalls, real clients lose their
-# sessions, so failed tests run again alone and must pass then. Spark's tests run afterwards, in two
-# processes, as a session with little data keeps one core busy.
+# Tests run in parallel, because they mostly wait for clients. On a machine that stalls, real clients
+# lose their sessions, so failed tests run again alone and must pass then. Spark's tests run
+# afterwards, in two processes, because a session with little data keeps one core busy.
 # CI runs everything; elsewhere slow tests are skipped, and those that need a JVM or another toolchain.
 QUICK = not spark$(if $(filter true,$(CI)),, and not slow and not java and not parity and not toolchain)
 SPARK = -m "spark and not cluster" tests/pipeline tests/cli/pipeline
@@ -124,8 +124,8 @@ crash: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m crash.soak --seconds $(LONG) \
 		--connections $(CONNECTIONS) --kills $(KILLS)
 
-# Clients, crashes and a nemesis on a cluster of its own, then on a `kohort serve` that is killed and paused;
-# what the clients saw must be possible.
+# Runs clients, crashes and a nemesis on a built-in cluster, then on a `kohort serve` that is killed and
+# paused, and checks that Kafka's guarantees explain everything that the clients saw.
 CHECK_SECONDS ?= 120
 CHECK_SEED ?= 1
 CHECK_PORT ?= 19092

@@ -61,7 +61,7 @@ class Group:
 def measure(setting: Setting) -> list[Cell]:
     """Return a cell per group: milliseconds by library, or the reason why they are missing."""
     groups = list(_groups(setting))
-    gc.freeze()  # collections before each measurement then skip the objects that exist now
+    gc.freeze()  # so that collections before each measurement skip existing objects
     # To skip larger groups, the time per partition is assumed not to fall with group size.
     least_ms_each: dict[tuple[str, ...], float] = {}
     for cell, group in groups:

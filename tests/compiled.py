@@ -26,7 +26,8 @@ TESTS = (
     "tests/offsets",
     "tests/parity",
     "tests/simulation",
-    # Of the test harness, what acts on compiled modules: the rest calls them as clients do.
+    # The tests of the harness that act on compiled modules directly. Other tests call them as
+    # clients do.
     "tests/testing/test_consumer_groups.py",
     "tests/testing/test_disk.py",
     "tests/testing/test_faults.py",
@@ -38,8 +39,8 @@ TESTS = (
     "tests/testing/test_transaction_faults.py",
     "tests/testing/test_transactional_commits.py",
 )
-# These call no function of a compiled module (found with a profiler), or measure time, which a
-# build without optimization says nothing about.
+# Tests that call no function of a compiled module (found with a profiler), or that measure time,
+# which is meaningless in a build without optimization.
 NOT_AFFECTED = (
     "tests/log/test_compaction_steps.py",
     *("tests/broker/test_config.py", "tests/broker/test_event_log.py"),
@@ -73,7 +74,8 @@ def passed() -> bool:
     smoke = subprocess.run([*pytest, "-x", SMOKE_TEST], cwd=ROOT, env=environment)
     if smoke.returncode != 0:
         return False
-    # Tests of real clients may fail on a busy machine: failed tests run again, as in `make test`.
+    # Tests of real clients may fail on a busy machine, so failed tests run again, as in `make
+    # test`.
     attempts = (("-n", "auto", *TESTS), ("--lf", "--lfnf", "none", *TESTS))
     return any(
         subprocess.run([*pytest, *how], cwd=ROOT, env=environment).returncode == 0

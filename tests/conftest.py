@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from support.java import fetched_jars, java
 
 # `fast` draws the same few examples in every run; `unshrunk` does not shrink failures; `deep` draws
-# many examples. There is no deadline: machines may be busy, and no test measures time.
+# many examples. There is no deadline, because machines may be busy and no test measures time.
 settings.register_profile(
     "fast",
     max_examples=50,
@@ -31,8 +31,8 @@ settings.register_profile(
 settings.register_profile("deep", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("KOHORT_HYPOTHESIS_PROFILE", "fast"))
 
-# KAFKA_KOHORT_REQUEST_CACHE=false: brokers in this process run without the request cache too (those
-# that tests start as processes read the variable themselves).
+# With KAFKA_KOHORT_REQUEST_CACHE=false, brokers in this process also run without the request cache.
+# (Brokers in other processes read the variable themselves.)
 if cache := os.environ.get("KAFKA_KOHORT_REQUEST_CACHE"):
     from kohort.broker.config.keys import BROKER_KEYS
 
@@ -43,8 +43,8 @@ if cache := os.environ.get("KAFKA_KOHORT_REQUEST_CACHE"):
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The objects of the collection of thousands of tests live until the end: the garbage collector need
-# not look at them again and again.
+# The objects that pytest creates for thousands of tests live until the end, so the garbage
+# collector need not examine them.
 gc.disable()
 
 
@@ -67,7 +67,7 @@ UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET = (
 MARKS = {
     "tests/clients/": (pytest.mark.clients, UNCLOSED_SOCKET, UNCLOSED_TLS_SOCKET),
     "tests/cli/groups/": (UNCLOSED_SOCKET,),
-    # Most attacks take seconds, and each starts a broker and a neighbour.
+    # Most attacks take seconds, and each starts a broker and a well-behaved neighbor.
     "tests/hostile/": (pytest.mark.slow,),
     "tests/kafka_tools/": (pytest.mark.java,),
 }
@@ -91,8 +91,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slow tests first, those of each worker at the beginning of its share, so that no
-    worker is left with one at the end."""
+    """Run slow tests first: each worker gets some at the beginning of its share, so that no worker
+    ends with a slow test."""
     slow: dict[Path, list[pytest.Item]] = {}
     others = []
     for item in items:

@@ -1,4 +1,5 @@
-"""What the strategies for client libraries write, and how they read what others write.
+"""The data that the strategies for client libraries write, and how they read data from other
+members.
 
 The bytes are Java's: ConsumerProtocol.serializeSubscription and serializeAssignment of Kafka 4.3,
 the user data by subscriptionUserData of each assignor after onAssignment of `OWNED`, generation 7.

@@ -98,7 +98,7 @@ class Group:
             member.stop()
 
     def remove_leader(self) -> None:
-        """With the admin API."""
+        """Remove the leader as an administrator does."""
         admin = self._clients["kafka-python"].admin()
         assert isinstance(admin, KafkaPythonAdmin)
         leaving = [MemberToRemove(member_id=self._leader_ids()[-1])]
@@ -141,7 +141,7 @@ class Group:
         ]
 
     def leaders(self) -> list[str]:
-        """Their libraries."""
+        """The libraries of the leaders."""
         return [
             next(library for library, id_ in MEMBER_IDS.items() if leader.startswith(id_))
             for leader in self._leader_ids()

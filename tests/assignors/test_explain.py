@@ -193,7 +193,8 @@ def test_balance_may_be_that_of_the_topic() -> None:
 
 
 def test_a_move_that_does_not_improve_the_balance_is_the_assignors_choice() -> None:
-    """A had no more partitions with it than B has without it, and received no others instead."""
+    """A had no more partitions before the move than B without it, and received no others
+    instead."""
     move = only_move({"A": t(0), "B": t(1, 2)}, {"A": [], "B": t(0, 1, 2)})
     assert (move.reason, move.explanation) == (Reason.ASSIGNOR_CHOICE, "scripted assigns it to B")
 

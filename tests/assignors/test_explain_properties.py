@@ -73,8 +73,8 @@ class Facts:
         self.in_rack = [name for name in self.in_rack if members[name].rack_id in racks[partition]]
 
     def improves_balance(self) -> bool:
-        """Whether the owner without it has no less than the member with it, in all or of its
-        topic, or could have kept more."""
+        """Whether the owner, without the partition, has at least as many as the member with it, of
+        all topics or of this topic, or could have kept more."""
         owner, member = self.after[self.could_keep[0]], self.after[self.member]
         return (
             len(owner) >= len(member)

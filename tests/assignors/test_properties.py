@@ -200,7 +200,7 @@ def test_a_new_member_gets_no_more_than_its_share(
 def test_no_partition_has_a_second_owner_before_the_first_has_revoked_it(
     topics: Topics, members: dict[str, Subscription]
 ) -> None:
-    """The owners are all members that claim it in the newest generation of its claims."""
+    """The owners of a partition are the members whose claims to it have the newest generation."""
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for name, member in members.items():
         data = cooperative_member_data(member)

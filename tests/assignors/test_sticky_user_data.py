@@ -78,7 +78,7 @@ def test_sticky_uses_the_user_data_and_cooperative_sticky_the_subscription() -> 
 
 
 def test_conflicting_claims_are_resolved_by_the_subscriptions_generation() -> None:
-    """As in Kafka, even if the user data has another generation."""
+    """As in Kafka, this also applies if the user data has another generation."""
     members = owning("sticky", group(a="t", b="t"), shares(a="t-0", b="t-0"), generation=5)
     members = {name: replace(member, generation_id=7) for name, member in members.items()}
     # The first member keeps it: 5 (the second claim) is less than 7 (the first subscription).

@@ -187,7 +187,8 @@ async def test_a_long_request_is_charged_until_it_has_been_decoded(reads: int) -
 
 
 def test_an_incomplete_frame_of_a_lost_connection_uses_no_memory(peer: Peer) -> None:
-    """Even while something, such as a reference cycle, keeps the connection alive."""
+    """The memory is freed even while something, such as a reference cycle, keeps the connection
+    alive."""
     peer.connection.data_received(frame(1)[:-1])
     assert peer.connection._framer.partial_bytes > 0
     peer.connection.connection_lost(None)

@@ -77,7 +77,7 @@ def test_a_start_reads_only_the_log_after_the_snapshot() -> None:
     assert harness.files.exists(SNAPSHOT)
     assert not harness.files.exists(FOLDER / temporary_name(OFFSETS_SNAPSHOT))
     again = RuntimeHarness("fsync", harness.files)
-    assert read_records(again) == 6  # of 18: those after the start of the snapshot
+    assert read_records(again) == 6  # of 18 records, those after the start of the snapshot
     assert [again.committed_offset(group_id) for group_id in GROUPS] == [3] * 6
 
 

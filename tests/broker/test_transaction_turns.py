@@ -154,8 +154,8 @@ def leave_one_producer_id(broker: BrokerHarness) -> None:
 
 
 def run_with_durable_ids(broker: BrokerHarness) -> None:
-    """Run the event loop. No id is used before it is durable, because a crash could undo its
-    allocation, but not a record with the id."""
+    """Run the event loop, and check that no id is used before it is durable. Otherwise, a crash
+    could undo the allocation of an id that a record contains."""
     topics = broker.topics
     while True:
         assert topics._next_producer_id <= topics._durable_producer_ids_end

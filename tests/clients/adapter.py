@@ -201,10 +201,10 @@ class Admin(Protocol):
 
 
 class TransactionalProducer(Protocol):
-    """It sends to partition 0, and raises the errors of its library."""
+    """A producer that sends to partition 0, and raises the errors of its library."""
 
     def start(self) -> None:
-        """Initialize it, which fences others with its transactional id."""
+        """Initialize the producer, which fences others with its transactional id."""
 
     def begin(self) -> None: ...
 

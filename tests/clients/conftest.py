@@ -22,8 +22,8 @@ MakeConsumer = Callable[..., BackgroundConsumer]
 NewGroup = Callable[..., Consumers]
 """The fixture `new_group`."""
 
-# Kafka's default minimum. Our broker allows a shorter timeout, so that a killed member is removed
-# sooner. Both are far above the heartbeat interval of the tests (200 ms).
+# Kafka's default minimum. The tests' own broker allows a shorter timeout, so that a killed member
+# is removed sooner. Both are far above the heartbeat interval of the tests (200 ms).
 SESSION_TIMEOUT_MS = 6_000 if EXTERNAL else 1_500
 # An external cluster also needs the timeouts of the consumer protocol, which are broker settings.
 BROKER_OPTIONS = (
@@ -92,7 +92,7 @@ def topic_that_stays(client: Client, partitions: int = 1, **configs: str) -> str
 
 @pytest.fixture
 def topic_name(admin: Admin) -> Iterator[str]:
-    """A new name. Topics whose names begin with it are deleted after the test."""
+    """A new topic name. Topics whose names begin with it are deleted after the test."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
     yield name
     for topic in admin.topics():

@@ -42,7 +42,7 @@ def test_rejoining_does_not_extend_the_initial_delay() -> None:
 
 
 def test_a_member_that_expires_completes_the_first_rebalance() -> None:
-    """Unlike a member that leaves (upstream's testHeartbeatExpirationShouldRemoveMember)."""
+    """A member that leaves does not (upstream's testHeartbeatExpirationShouldRemoveMember)."""
     harness = CoordinatorHarness(group_initial_rebalance_delay_ms=600_000)
     a = harness.join_dynamic(rebalance_ms=600_000)
     harness.advance(300_000)

@@ -19,10 +19,10 @@ from support.member import TOPIC, Member, rebalance
 
 FRAMES = 10_000
 SEED = 20_110_111
-# After these the schemas of all versions are loaded and the allocator has its arenas.
+# After these frames, the schemas of all versions are loaded and the allocator has its arenas.
 WARM_UP_FRAMES = 3_000
-# The frames after them have 29 MB, and each has its own connection: leaking every ninth byte, or
-# 450 bytes for each frame, exceeds this. The allocator's noise is up to 0.7 MiB.
+# The other frames have 29 MB, and each has its own connection: leaking every ninth byte, or 450
+# bytes for each frame, exceeds this. The allocator's noise is up to 0.7 MiB.
 GROWTH_BYTES_MAX = 3 << 20
 CONNECTIONS = 8
 
@@ -121,7 +121,8 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="n
 
 
 def send(broker: BrokerProcess, pieces: list[Malformed]) -> None:
-    """Each on its own connection, all open at the same time, until the broker has closed them."""
+    """Send each piece on its own connection, all at the same time. Wait until the broker has closed
+    the connections."""
     sockets = [socket.create_connection((broker.host, broker.port)) for _ in pieces]
     try:
         for connection, piece in zip(sockets, pieces, strict=True):
@@ -146,7 +147,8 @@ def drain(connection: socket.socket, piece: Malformed) -> None:
 
 
 def wait_for_iterations(client: ValidClient, count: int) -> None:
-    """Wait until the client has gone on, or failed, which the fixture reports."""
+    """Wait until the client has completed this many iterations, or failed. The fixture reports
+    failures."""
     assert poll(lambda: client.iterations >= count or client.failure is not None, TIMEOUT_SECONDS)
 
 

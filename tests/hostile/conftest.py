@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hostile.neighbour import SESSION_MS, Seen
+from hostile.neighbor import SESSION_MS, Seen
 from support.broker_process import BrokerProcess, start_broker
 from support.wire import Client
 
@@ -32,7 +32,7 @@ FULL = bool(os.environ.get("KOHORT_HOSTILE"))
 
 class Target(NamedTuple):
     """`kohort serve` in a process, attacked over the network. At the end, it must be running, its
-    neighbour must have been a member throughout, its memory must be within the limit, and it must
+    neighbor must have been a member throughout, its memory must be within the limit, and it must
     stop with exit code 0 and without a traceback."""
 
     broker: BrokerProcess
@@ -99,10 +99,10 @@ def is_closed(client: socket.socket) -> bool:
 
 
 @contextmanager
-def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
+def neighbor(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
     """A member that runs during the attack. The function ends it and returns its observations."""
     with subprocess.Popen(
-        [sys.executable, "-m", "hostile.neighbour", address, str(session_ms)],
+        [sys.executable, "-m", "hostile.neighbor", address, str(session_ms)],
         cwd=TESTS,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -120,7 +120,7 @@ def neighbour(address: str, session_ms: int) -> Iterator[Callable[[], Seen]]:
 def attack(
     tmp_path: Path, request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
 ) -> Iterator[Callable[..., Target]]:
-    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbour, and returns the Target. After
+    """`attack(*ARGS)` starts `kohort serve ARGS` and the neighbor, and returns the Target. After
     `Target.stop`, the next target has the same data. `in_memory`: without a data folder. Other
     keyword arguments are passed to start_broker."""
     data = tmp_path / "parent" / "data"
@@ -136,11 +136,11 @@ def attack(
             **kwargs: Any,
         ) -> Target:
             where = () if in_memory else ("--data-dir", data)
-            # The neighbour's group is stable at once.
+            # The neighbor's group is stable at once.
             delay = ("-o", "group.initial.rebalance.delay.ms=0")
             common = ("--port", "0", "--durability", "os", *delay, *where)
             broker = stack.enter_context(start_broker(tmp_path, *common, *args, **kwargs))
-            end = stack.enter_context(neighbour(broker.bootstrap, session_ms))
+            end = stack.enter_context(neighbor(broker.bootstrap, session_ms))
 
             def check(number: int = signal.SIGTERM) -> None:
                 checks.remove(check)

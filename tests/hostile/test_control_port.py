@@ -22,11 +22,11 @@ PAGE_HEADERS = (
     {"Host": "evil.example:9093"},
     {"Sec-Fetch-Site": "cross-site"},
 )
-# Each request would remove the neighbour or the topic.
+# Each request would remove the neighbor or the topic.
 CHANGES = (
     ("POST", "/reset", {}),
     ("POST", "/clock/advance", {"days": 1}),
-    ("POST", "/groups/neighbour/rebalance", {}),
+    ("POST", "/groups/neighbor/rebalance", {}),
     ("DELETE", "/topics/orders", {}),
 )
 # A page whose host name changed would receive the names of the topic and the group.
@@ -66,12 +66,12 @@ def test_web_pages_neither_read_nor_change_anything(target) -> None:
             for method, path, given in (*CHANGES, *(READS if is_foreign else ())):
                 status, body = control.send(method, path, given, **headers)
                 assert status == 403, (method, path, headers, body)
-                assert not any(name in body for name in (b"orders", b"neighbour"))
+                assert not any(name in body for name in (b"orders", b"neighbor"))
     assert "orders" in control("GET", "/topics")["topics"]
 
 
 def test_fake_members_live_for_years_of_the_clock(target) -> None:
-    """The clock waits for the neighbour's heartbeats; its session lasts 24 days."""
+    """The clock waits for the neighbor's heartbeats; its session lasts 24 days."""
     control = Control(target.broker.control_url())
     control("POST", "/topics/orders", partitions=1)
     fakes = [

@@ -33,7 +33,7 @@ def commits() -> GroupCommits:
 
 
 def acknowledge(target: Target, commits: GroupCommits) -> None:
-    """Commit, next to the neighbour, until all commits are acknowledged."""
+    """Commit, next to the neighbor, until all commits are acknowledged."""
     create_topic(target.broker)
     with target.client() as client:
         for _ in range(COMMITS):
@@ -119,7 +119,7 @@ def no_umask() -> Iterator[None]:
 @pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("given", [False, True], ids=["new", "given"])
 def test_other_users_neither_read_nor_change_the_data(start, commits, tmp_path, given) -> None:
-    """They may read a folder that was created for them in advance."""
+    """Other users may read a parent folder that was created for them in advance."""
     parent = tmp_path / "parent"
     data = parent / "data"
     if given:

@@ -61,7 +61,7 @@ KINDS = ("complete", "abandoned")
 
 @pytest.mark.parametrize("kinds", [[each] for each in KINDS] if FULL else [KINDS], ids="-".join)
 def test_as_many_handshakes_as_possible(attack, kinds):
-    """Abandoned handshakes need no work of the client, which sends a prepared message."""
+    """The client does no work for its abandoned handshakes: it sends a prepared message."""
     # If each handshake took as much memory as a connection (50 KB), this would be exceeded.
     target = attack(*TWO_LISTENERS, rss_mib_max=160)
     address, tls = target.listener("SSL"), target.client_context()
@@ -98,7 +98,7 @@ def test_idle_clients_with_tls(attack):
 
 
 def test_a_large_request_is_handled_although_its_client_disconnects(attack):
-    """Its client gets no response (acks=0)."""
+    """The client gets no response (acks=0)."""
     target = attack(*TWO_LISTENERS)
     records = batch(b"x" * 700_000)
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]

@@ -1,7 +1,7 @@
 """Groups of the consumer protocol (KIP-848) whose members outlive the broker: `create` them with
 one broker, and `resume` their members with another one on the same folder.
 
-`writer` is the first part of the names of the groups.
+The names of the groups begin with `writer`.
 """
 
 from collections.abc import Mapping
@@ -170,7 +170,7 @@ def _resume_member(address: str, group: str, found: dict[str, Any]) -> Any:
 
 
 def _member(address: str, group: str, found: dict[str, Any]) -> Member:
-    """Return a member that is described, as its client knows it."""
+    """Return a described member as its client knows it."""
     member = Member(address, group, found["member_id"], instance_id=found["instance_id"])
     member.epoch = found["member_epoch"]
     return member

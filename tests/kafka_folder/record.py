@@ -346,7 +346,7 @@ def add_configs(address: str) -> None:
 
 
 def acl_filter(name: str | None) -> dict[str, Any]:
-    """The filter for all ACLs of a resource; None: of all."""
+    """Return the filter for all ACLs of a resource; None: of all resources."""
     return {
         "resource_type_filter": AclResourceType.ANY,
         "resource_name_filter": name,
@@ -359,8 +359,8 @@ def acl_filter(name: str | None) -> dict[str, Any]:
 
 
 def security_state(address: str) -> dict[str, Any]:
-    """Return the users, ACLs, quotas and configurations that a broker describes, in an order of
-    their own."""
+    """Return the users, ACLs, quotas and configurations that a broker describes, each in a fixed
+    order."""
     resources = [
         {
             "resource_type": kind,

@@ -122,7 +122,7 @@ def move_to_kafka(kohort_data: Path, kafka: KafkaFolder, topics: dict[str, int])
 
 
 def offset_by_topic_id(address: str, group_id: str) -> int:
-    """Return the offset of orders-0 as clients see it that identify topics by their ids."""
+    """Return the offset of orders-0, as returned to clients that identify topics by id."""
     (topic,) = call(address, "Metadata", 12, {"topics": [{"name": "orders"}]})["topics"]
     asked = {"topic_id": UUID(topic["topic_id"]), "partition_indexes": (0,)}
     group = {"group_id": group_id, "topics": (asked,), "member_epoch": -1}

@@ -49,7 +49,7 @@ class RecordedClock(SystemClock):
 
 @contextlib.contextmanager
 def serving(data: Path, clock: Clock | None = None) -> Iterator[str]:
-    """By default the open transactions of the folder have not timed out yet."""
+    """By default, the open transactions of the folder have not timed out yet."""
     clock = clock or RecordedClock(data)
     with BrokerThread(SETTINGS, data_dir=data, durability="fsync", clock=clock) as broker:
         yield broker.bootstrap
@@ -104,7 +104,7 @@ def test_consumer_group_responds_to_the_classic_protocol_like_kafka(
 def test_consumer_groups_have_kafkas_epochs_members_and_assignments(
     kafka_data: Path, kafka_responses: dict[str, Any]
 ) -> None:
-    """Also after a restart, and after a compaction of all segments."""
+    """This also holds after a restart, and after a compaction of all segments."""
     for compacts in (False, False, True):
         if compacts:
             compacted = kohort("log", "compact", kafka_data)
@@ -313,7 +313,8 @@ def test_live_copy_with_truncated_batch_and_preallocated_index_is_imported(
 
 
 def test_derived_files_are_deleted_if_kafka_has_written_to_the_folder(kafka_data: Path) -> None:
-    """At the first import, and whenever Kafka has written its recovery checkpoint again."""
+    """This happens at the first import, and whenever Kafka has written its recovery checkpoint
+    again."""
     (kafka_data / "orders-0" / "some.derived").write_bytes(b"outdated")
     with serving(kafka_data):
         assert list(kafka_data.glob("*/*.derived")) == []

@@ -11,8 +11,8 @@ import org.apache.kafka.common.quota.*;
 import org.apache.kafka.common.resource.*;
 
 /**
- * Calls every method of Kafka's Admin, and prints a line with the result of each: java AdminMethods.java HOST:PORT. What differs between two
- * brokers is replaced. The last lines name the methods that were not called.
+ * Calls every method of Kafka's Admin, and prints a line with each result: java AdminMethods.java HOST:PORT.
+ * Values that differ between two brokers are replaced. The last lines name the methods that were not called.
  */
 public class AdminMethods {
     interface Call { Object call() throws Exception; }

@@ -1,5 +1,5 @@
-"""kafka-consumer-groups: reset offsets, delete. What it lists and describes:
-tests/cli/groups/test_as_kafkas_tool.py."""
+"""kafka-consumer-groups: reset offsets, delete. tests/cli/groups/test_as_kafkas_tool.py tests what
+it lists and describes."""
 
 from collections.abc import Callable
 from pathlib import Path

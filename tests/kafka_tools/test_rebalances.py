@@ -85,7 +85,7 @@ def members(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> Members:
-    """Members of either protocol."""
+    """Members of one protocol or the other."""
     config = tmp_path / "consumer.properties"
     config.write_text("heartbeat.interval.ms=300\n")
 
@@ -93,7 +93,7 @@ def members(
         return ("--session-timeout", session_ms, "--command-config", config)
 
     def modern(session_ms: int) -> Args:
-        """The group has the session timeout."""
+        """Set the session timeout, which is a config of the group."""
         configs = {"consumer.session.timeout.ms": str(session_ms)}
         admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         admin.alter_configs([ConfigResource("GROUP", group, configs)])

@@ -1,5 +1,5 @@
-"""kafka-transactions ends transactions. What it lists and describes:
-tests/cli/transactions/test_transactions.py."""
+"""kafka-transactions ends transactions. tests/cli/transactions/test_transactions.py tests what it
+lists and describes."""
 
 import uuid
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def transactional_id() -> str:
 
 @pytest.fixture
 def producer(bootstrap: str, topic: str, transactional_id: str) -> Iterator[TransactionalProducer]:
-    """With an open transaction whose only record is at offset 0 of partition 0."""
+    """A producer with an open transaction, whose only record is at offset 0 of partition 0."""
     producer = Librdkafka(bootstrap).transactional_producer(transactional_id, 60_000)
     producer.start()
     producer.begin()

@@ -1,5 +1,5 @@
-"""The brokers on which stories are played, with the same listeners and users, and what stories ask
-them: through kafka-python's admin client, which both answer."""
+"""The brokers on which stories are played, with the same listeners and users. Stories inspect both
+through kafka-python's admin client."""
 
 import contextlib
 import tempfile
@@ -54,7 +54,7 @@ class Cluster:
         self._ca_file = ca_file
         self._other_authority = tempfile.TemporaryDirectory()
         self.other_ca_file = CertificateAuthority(Path(self._other_authority.name)).ca_file
-        """Of an authority that has not issued the broker's certificate."""
+        """The certificate of an authority that did not issue the broker's certificate."""
         self._lock = threading.Lock()  # kafka-python's admin client belongs to one thread
         self._cluster = RealCluster(servers)
         self._admin: KafkaAdminClient = self._cluster.admin
@@ -79,7 +79,7 @@ class Cluster:
             self._cluster.create_topic(name, partitions, {})
 
     def allow(self, prefix: str) -> None:
-        """Allow the user everything on topics and groups whose names begin like this."""
+        """Allow the user all operations on topics and groups with this prefix."""
         acls = [
             ACL(
                 f"User:{USER}",
@@ -92,7 +92,7 @@ class Cluster:
         ]
         with self._lock:
             self._admin.create_acls(acls)
-            # In Kafka the authorizer applies them later.
+            # Kafka's authorizer applies them with a delay.
             assert poll(lambda: all(map(self._is_applied, acls)), TIMEOUT_SECONDS)
 
     def _is_applied(self, acl: ACL) -> bool:
@@ -100,7 +100,7 @@ class Cluster:
         return bool(found)
 
     def wait_members(self, group: str, count: int) -> None:
-        """Wait until the group is stable with this many members."""
+        """Wait until the group is stable with this number of members."""
 
         def is_stable() -> bool:
             with self._lock:
@@ -133,8 +133,8 @@ class Cluster:
         return next(str(each["group_type"]) for each in listed if each["group_id"] == group)
 
     def warm_up(self) -> None:
-        """Wait until Kafka has created and loaded the topics of its coordinators. Producer id 0 is
-        used: some libraries take it for none."""
+        """Wait until Kafka has created and loaded the topics of its coordinators. Use up producer
+        id 0, because some libraries treat it as no id."""
         for number in range(OFFSETS_PARTITIONS):
             self.offsets(f"group {number}")
         quiet = {"log_level": 0}  # librdkafka logs that it waits

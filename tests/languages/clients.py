@@ -1,6 +1,6 @@
 """The clients: library, version, and how their drivers are built and started.
 
-What is built is kept in the cache of support.builds until sources or pinned versions change.
+Builds are kept in the cache of support.builds until sources or pinned versions change.
 """
 
 import json
@@ -24,8 +24,8 @@ class Missing(Exception):
 
 
 class Difference(NamedTuple):
-    """`what` the client does otherwise, on Kafka too; the story must fail, and `failure` must be in
-    its error or traceback."""
+    """`what`: how the client's behavior differs, on Kafka too. The story must fail, and `failure`
+    must be in its error or traceback."""
 
     what: str
     failure: str
@@ -59,7 +59,7 @@ def contents(folder: Path, *patterns: str) -> list[bytes]:
     return [part for file in files for part in (str(file.name).encode(), file.read_bytes())]
 
 
-# --- Python: a virtual environment per version, as old ones exclude new ones
+# --- Python: a virtual environment per version, because versions of a library exclude each other
 
 
 def python(library: str, version: str, module: str, *others: str, **differs: Difference) -> Client:
@@ -198,7 +198,7 @@ def c() -> Client:
 
 
 def installed(library: str) -> str | None:
-    """The version of a library with headers on this machine; None if it has none."""
+    """Return the version of a library that is installed with its headers, or None."""
     if shutil.which("pkg-config") is None:
         return None
     command = ["pkg-config", "--modversion", library]

@@ -1,9 +1,10 @@
-"""A driver: a program in any language that operates one client library as its input says.
+"""A driver: a program in any language that controls one client library by commands from its input.
 
-Each line of its input is a command in JSON: `{"n": 7, "do": "commit", "id": "a", …}`. For each the
-driver writes a line: `{"n": 7, …}` with the result, `{"n": 7, "error": "…"}` with what the library
-reports, or `{"n": 7, "unsupported": "…"}` if the library lacks it. Commands run concurrently,
-except those of one consumer or producer (`id`). The driver ends at the end of its input.
+Each line of its input is a command in JSON: `{"n": 7, "do": "commit", "id": "a", …}`. For each
+command the driver writes a line: `{"n": 7, …}` with the result, `{"n": 7, "error": "…"}` with the
+library's error, or `{"n": 7, "unsupported": "…"}` if the library lacks the feature. Commands run
+concurrently, except those of one consumer or producer (`id`). The driver ends at the end of its
+input.
 
     subscribe   id, group, topics or pattern, session_ms, heartbeat_ms; instance, cooperative,
                 consumer_protocol, read_committed
@@ -16,11 +17,11 @@ except those of one consumer or producer (`id`). The driver ends at the end of i
     describe    group. Result: `groups`, the names of all; `state`; `members`, their number;
                 `offsets`: [[topic, partition, offset]]
 
-Commands that connect have `servers`, and `security` if there is any: protocol, mechanism, user,
-password, ca (a PEM file).
+Commands that connect contain `servers` and, unless it is PLAINTEXT, `security`: protocol,
+mechanism, user, password, ca (a PEM file).
 
-A consumer polls without commands, commits nothing by itself, starts at the earliest offset without
-a committed one, and looks for new topics every half a second. Its events:
+A consumer polls without commands, commits nothing on its own, starts at the earliest offset if no
+offset is committed, and looks for new topics every half second. Its events:
 
     {"id": "a", "event": "assignment", "partitions": [["t", 0]]}    all that it owns now
     {"id": "a", "event": "record", "topic": "t", "partition": 0, "offset": 3, "value": "…"}
@@ -40,18 +41,18 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-# For the slowest library on a busy machine.
+# Long enough for the slowest library on a busy machine.
 TIMEOUT_SECONDS = 30.0
 
 Event = dict[str, Any]
 
 
 class Unsupported(Exception):
-    """The library lacks it."""
+    """The library lacks the feature."""
 
 
 class ClientError(Exception):
-    """What the library reports."""
+    """The error that the library reports."""
 
 
 class Partition(NamedTuple):
@@ -144,21 +145,21 @@ class Driver:
                 self.changed.wait(left)
 
     def log(self) -> str:
-        """The end of its standard error."""
+        """The end of the driver's standard error."""
         with contextlib.suppress(ValueError):  # closed
             self.errors.seek(0)
             return self.errors.read()[-3000:]
         return ""
 
     def pause(self) -> None:
-        """Stop the process without its knowledge, heartbeats included."""
+        """Suspend the process, including its heartbeats."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Kill it: sessions that are still open end with the broker."""
+        """Kill the driver. Sessions that are still open end with the broker."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
@@ -182,7 +183,7 @@ class Member:
 
     @property
     def assignments(self) -> list[set[Partition]]:
-        """All that it has had, in order."""
+        """All assignments so far, in order."""
         return [
             {Partition(*each) for each in event["partitions"]}
             for event in list(self._events)
@@ -216,7 +217,7 @@ class Member:
             raise AssertionError(f"{error}\nassignments {had}, errors {errors}") from None
 
     def wait_count(self, count: int, seconds: float = TIMEOUT_SECONDS) -> set[Partition]:
-        """Wait until it owns that many partitions; returns them."""
+        """Wait until the member owns this number of partitions, and return them."""
         self.wait(lambda: len(self.partitions) == count, f"{count} partitions", seconds)
         return self.partitions
 

@@ -1,4 +1,4 @@
-"""Plays all stories with a client; those of one client run concurrently.
+"""Plays all stories with a client. The stories of one client run concurrently.
 
     PYTHONPATH=tests python -m languages.play [--broker kafka] [--record] [CLIENT [STORY …]]
 
@@ -73,7 +73,7 @@ def play(client: Client, cluster: Cluster, names: Iterable[str] = STORIES) -> di
 
 @contextlib.contextmanager
 def broker(name: str, folder: Path) -> Iterator[Cluster]:
-    """`kohort` in this process, or `kafka` in one of its own."""
+    """`kohort` in this process, or `kafka` in a separate process."""
     if name == "kohort":
         with kohort_in_process() as cluster:
             yield cluster
@@ -117,7 +117,7 @@ def recorded(file: Path = RESULTS) -> dict[str, dict[str, str]]:
 
 
 def versions() -> list[str]:
-    """kohort and the toolchains."""
+    """The versions of kohort and of the toolchains."""
     found = [f"kohort {kohort.__version__}", f"Python {platform.python_version()}"]
     for name, *command in TOOLCHAINS:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -126,7 +126,7 @@ def versions() -> list[str]:
 
 
 def record(played: Mapping[str, dict[str, str]]) -> None:
-    """Write the outcomes; those of clients that were not played remain."""
+    """Write the outcomes, and keep those of clients that were not played."""
     known = {**(recorded() if RESULTS.exists() else {}), **played}
     results = {
         "date": date.today().isoformat(),

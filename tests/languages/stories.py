@@ -1,7 +1,8 @@
-"""The stories. Each is played with every client, on kohort and on Kafka, and knows neither.
+"""The stories. Each is played with every client, on kohort and on Kafka, and does not depend on
+either.
 
 A story raises AssertionError if something else happens, ClientError if the library reports an error
-that the story does not expect, and Unsupported if the library lacks what it needs.
+that the story does not expect, and Unsupported if the library lacks a feature that the story needs.
 """
 
 import re
@@ -17,16 +18,16 @@ STORIES: dict[str, Story] = {}
 """Name -> story, in the order of the columns of docs/compatibility.md. Their first docstring line
 describes the column there."""
 
-# Nobody's session expires in these stories, except that of the member that is to lose it.
+# No session expires in these stories, except where a story is about its expiration.
 LONG_SESSION_MS = 30_000
 SHORT_SESSION_MS = 2_000
 HEARTBEAT_MS = 200
-# For something that a client is known not to do: ten times as long as it takes others.
+# The wait for something that a client is known not to do: ten times as long as other clients need.
 UNEXPECTED_SECONDS = 5.0
 
 
 class Stage:
-    """What a story has: a driver, a cluster, and names of its own."""
+    """What a story uses: a driver, a cluster, and names that no other story uses."""
 
     def __init__(
         self,
@@ -41,13 +42,14 @@ class Stage:
         """Starts another process of the same client."""
         self.cluster = cluster
         self.last_seconds = UNEXPECTED_SECONDS if differs else TIMEOUT_SECONDS
-        """For what a client that differs does not do."""
+        """How long to wait for the last step of a story, which a client that differs does not
+        do."""
         self.prefix = f"s{uuid.uuid4().hex[:10]}"
         self.group = f"{self.prefix}-group"
         self.members: list[Member] = []
 
     def close(self) -> None:
-        """Close members that are still open, without waiting for it."""
+        """Close members that are still open, without waiting until they are closed."""
         for member in self.members:
             if not member.is_closed and member.driver is self.driver and self.driver.is_running():
                 self.driver.send("close", id=member.name)
@@ -96,12 +98,12 @@ def all_of(topic: str, count: int) -> set[Partition]:
 
 
 def wait_shared(members: Iterable[Member], partitions: set[Partition]) -> None:
-    """Wait until the members own the partitions, each as many as the others and none together."""
+    """Wait until each partition has one owner, and all members own the same number."""
     members = list(members)
     for member in members:
         member.wait_count(len(partitions) // len(members))
     for member in members:
-        # The first ones may have had that many before the last rebalance.
+        # The first members may have owned this number before the last rebalance.
         member.wait(
             lambda: sorted(p for m in members for p in m.partitions) == sorted(partitions),
             f"its share of {len(partitions)} partitions",
@@ -109,8 +111,8 @@ def wait_shared(members: Iterable[Member], partitions: set[Partition]) -> None:
 
 
 def refused(call: Callable[[], object], *reasons: str) -> None:
-    """The library reports one of the errors, in whatever form: only letters and digits are
-    compared."""
+    """Check that the library reports one of the errors. Only letters and digits are compared,
+    because libraries format errors differently."""
     text = ""
     try:
         call()
@@ -124,14 +126,14 @@ def _letters(text: str) -> str:
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
-# What the libraries say.
+# The libraries' messages for these errors.
 UNKNOWN_MEMBER = (
     *("unknown member", "commit failed", "not known in the current generation"),
     *("not the active member", "coordinator is not aware of this member"),
 )
 FENCED_INSTANCE = (
     *("fenced instance", "group.instance.id"),
-    # aiokafka commits without the instance id: Kafka does not know the member any more.
+    # aiokafka commits without the instance id, so Kafka reports an unknown member.
     "CommitFailedError: ('Commit cannot be completed since the group has already",
 )
 FENCED_PRODUCER = (
@@ -142,7 +144,8 @@ FENCED_PRODUCER = (
     "error code = 90",
 )
 NOT_AUTHORIZED = ("authorization failed", "not authorized")
-# Some only report that they are not connected; what is different from before is the password.
+# Some libraries report only that they are not connected. The story changes nothing but the
+# password.
 NOT_AUTHENTICATED = (
     "authentication",
     "no brokers available",
@@ -202,7 +205,7 @@ def _restarts_static(stage: Stage, **protocol: bool) -> None:
     again = stage.member(topic, instance="one", **protocol)
     again.wait_count(2, stage.last_seconds)
     assert again.partitions == owned, f"{again.partitions} instead of {owned}"
-    # A rebalance would have reached it by now: commits are refused during one.
+    # A rebalance would have reached it by now, and commits are rejected during a rebalance.
     second.commit(min(second.partitions), 0)
     assert len(second.assignments) == seen, second.assignments
 
@@ -287,8 +290,8 @@ def fenced(stage: Stage) -> None:
 def cooperative(stage: Stage) -> None:
     """In a cooperative rebalance the first member keeps half of its partitions (KIP-429)."""
     topic = stage.topic(4)
-    # krafka loses its partitions, on Kafka too, if one of its heartbeats comes right after a
-    # rebalance but is of the generation before: ILLEGAL_GENERATION. That is rare if it sends few.
+    # krafka loses its partitions, on Kafka too, if a heartbeat with the previous generation arrives
+    # right after a rebalance (ILLEGAL_GENERATION). This is rare if it sends few heartbeats.
     first = stage.member(topic, cooperative=True, heartbeat_ms=1_000)
     first.wait_count(4)
     second = stage.member(topic, cooperative=True)

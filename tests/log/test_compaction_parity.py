@@ -1,4 +1,4 @@
-"""Parity of compaction: kohort and Kafka make the same files, batches and records of a log.
+"""Parity of compaction: kohort and Kafka turn a log into the same files, batches and records.
 
 Kafka's results are recorded in vectors/compaction.json and compared in every run. With a Java
 runtime Kafka runs again; KOHORT_PARITY_RECORD=1 then writes the vectors.

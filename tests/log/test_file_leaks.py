@@ -82,7 +82,7 @@ def test_a_log_that_cannot_be_truncated(folder: Path) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_log_that_is_closed_before_it_is_synced(folder: Path, fails: bool) -> None:
-    """As the log of a topic whose creation is undone during a flush."""
+    """This happens to the log of a topic whose creation is undone during a flush."""
     log = Log.open(folder, FailingFiles(*["sync_folder"] * fails), LogConfig(sync_at_open=False))
     log.append(batch(2))
     log.close()
@@ -123,7 +123,7 @@ def test_a_snapshot_on_a_full_disk(folder: Path) -> None:
 
 
 def test_an_abandoned_snapshot_still_serves_the_groups_in_it(folder: Path) -> None:
-    """Groups that were evicted from memory while it was written."""
+    """The groups were evicted from memory while the snapshot was written."""
     table = OffsetsTable(lambda _: None)
     for group_id in ("f", "g", "h"):
         table.put(OffsetCommitRecord(group_id, "orders", 0, encode_commit_value(7, -1, "", 1)))

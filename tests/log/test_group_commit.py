@@ -80,7 +80,8 @@ def test_with_durability_os_a_failed_sync_is_reported_to_its_callback() -> None:
 
 @pytest.mark.parametrize("durability", ["fsync", "os"])
 def test_appends_to_a_log_that_is_closed_during_the_flush_fail(durability: Durability) -> None:
-    """The log of a topic whose creation is undone, or one that is truncated when it is reopened."""
+    """A log is closed when the creation of its topic is undone, or when it is reopened and
+    truncated."""
     broker = new_broker(durability)
     failing, closed = broker.logs["a-0"], broker.logs["b-0"]
     broker.append("a-0", "undone")

@@ -29,7 +29,7 @@ def test_tasks_beyond_the_limit_wait_in_order_and_do_not_use_the_loop() -> None:
         *("a begins", "b begins", "a ends", "b ends"),
         *("c begins", "d begins", "c ends", "d ends"),
     ]
-    # Two for each, and one in which each of the others begins to wait.
+    # Two slices for each task, and one more for each of the two tasks that have to wait.
     assert slices == 10
     scheduler.spawn(worker(limit, ran, "e"), eager=True)
     assert ran[-1] == "e begins"

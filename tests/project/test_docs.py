@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 LANDING = (ROOT / "docs" / "index.md").read_text()
 MISSING = (ROOT / "docs" / "not-implemented.md").read_text()
-# Packages with another name than their modules.
+# Packages whose names differ from their modules'.
 IMPORTS = {"kafka-python": "kafka"}
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
@@ -170,9 +170,9 @@ def test_every_api_of_kafka_is_implemented_or_listed_as_missing() -> None:
 
 
 def test_keys_without_effect_are_those_that_no_code_reads() -> None:
-    """A key counts as read if its name, or the name of the topic key that it is the default of, is
-    quoted outside of the declarations, is a field of TopicSettings or ConsumerGroupConfig, or a
-    bound of such a field."""
+    """A key counts as read if its name, or the name of the topic key whose default it sets, is
+    quoted outside of the declarations, is a field of TopicSettings or ConsumerGroupConfig, or
+    bounds such a field."""
     declared = {
         ROOT / "broker" / "config" / "keys.py",
         ROOT / "topics" / "configs" / "topic_keys.py",

@@ -25,8 +25,9 @@ API_NAMES = {api.name for api in APIS}
 
 FUNCTION_LINES_MAX = 50  # one screen
 
-# Packages that serve requests, and their modules whose patterns match other text: the operator's
-# configuration, names of files in the data folder, the broker's own lines, our own paths.
+# Packages that serve requests, and their modules whose patterns match only trusted text: the
+# operator's configuration, file names in the data folder, the broker's own lines, the project's
+# paths.
 SEE_CLIENT_DATA = ("broker", "control_api", "coordinator", "log", "offsets", "protocol", "topics")
 SEE_OTHER_TEXT = {
     "broker/config/listeners.py",
@@ -76,7 +77,8 @@ def backtracks(pattern: Any) -> bool:
 
 
 def used_patterns(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The function that each literal pattern is passed to, or the method called on it."""
+    """Yield each literal pattern with the function that it is passed to, or the method called on
+    it."""
     named = {}
     for node in ast.walk(tree):
         match node:
@@ -128,7 +130,7 @@ def test_every_module_has_a_docstring() -> None:
 
 
 def test_the_docstring_of_a_package_names_its_modules() -> None:
-    """Except broker/handlers, which has one file per API key and their shared modules."""
+    """broker/handlers is an exception: it has one file per API key, and shared modules."""
     unnamed = []
     for folder in {path.parent for path in shipped()} - {ROOT, ROOT / "broker" / "handlers"}:
         says = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
@@ -182,7 +184,7 @@ def test_modules_imported_everywhere_import_no_library(module: str) -> None:
 
 
 def test_the_makefile_runs_the_tests_that_use_spark() -> None:
-    """They are in the folders of its variable SPARK."""
+    """The tests that use Spark are in the folders of the Makefile's variable SPARK."""
     (variable,) = re.findall(r"^SPARK = .*", (ROOT / "Makefile").read_text(), re.MULTILINE)
     folders = [ROOT / name for name in variable.split() if name.startswith("tests/")]
     using = [

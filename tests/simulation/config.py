@@ -15,9 +15,9 @@ from kohort.protocol.consumer_protocol import decode_subscribed_topics
 from kohort.topics.configs.effective import ConsumerGroupConfig
 
 _HOUR_MS = 3_600_000
-# Every third seed has groups in which consumers of both protocols start (KIP-848). How much longer
-# these may take: regular expressions are resolved every ten seconds, and clients that could not
-# convert a classic group start again after ten seconds.
+# Every third seed has groups in which consumers of both protocols start (KIP-848). The extra time
+# that such groups may take: regular expressions are resolved every ten seconds, and clients that
+# could not convert a classic group start again after ten seconds.
 MIXED_SEEDS = 3
 NEW_PROTOCOL_EXTRA_MS = 30_000
 # offsets.retention.minutes and the check interval. With the first two, much expires while faults

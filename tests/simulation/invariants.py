@@ -5,10 +5,10 @@ I2  Generations only grow while a coordinator is loaded; an assigned one survive
 I3  An acknowledged commit survives any crash; no commit appears that was not requested (models.py).
 I4  Replaying the log gives the live durable state.
 I5  Each request gets exactly one response, except those to which Kafka never responds. After faults
-    stop, every group is stable within SimulationConfig.settle_max_ms, and stays so.
-I6  An old generation, and a member that was fenced, left or expired, never gets a success.
-I7  No deadline without its member; a group's counters equal its contents (support/coordinator.py).
-I8  Only the leader of a group's partition coordinates the group; other nodes respond with an error.
+stop, every group becomes stable within SimulationConfig.settle_max_ms, and stays stable. I6  An old
+generation, and a member that was fenced, left or expired, never gets a success. I7  No deadline
+without its member; a group's counters equal its contents (support/coordinator.py). I8  Only the
+leader of a group's partition coordinates the group; other nodes respond with an error.
     A request that waits at a coordinator that lost its partition gets a response before the next
     coordinator is loaded. Leader epochs grow, in the log too (models.py).
 I9  Groups and offsets expire only by Kafka's rules, and in the end all do (models.py). The offsets

@@ -1,11 +1,11 @@
 """The invariants of groups in which both protocols are used, as far as they follow from responses.
 
 I1  Within an epoch a partition has one owner.
-I2  The epochs of a group grow until it is deleted or, empty, replaced by a group of the other
+I2  The epochs of a group grow until it is deleted, or empty and replaced by a group of the other
     protocol; so do the epochs that one member receives.
 I5  A member that has to revoke partitions has some, or it would be removed for no reason.
 I6  An older epoch commits nothing that another member has owned since; a classic member's
-    older generation, and a member that has left, never get a success.
+    older generation, and a member that has left, always get an error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class KnownEpochs(NamedTuple):
     group: StatedEpochs
     epoch: int  # the newest that the member received; -1: none
     has_left: bool
-    owners: dict[int, tuple[int, str]]  # partition -> since which epoch it has which owner
+    owners: dict[int, tuple[int, str]]  # partition -> since which epoch, owner
 
 
 @dataclass
@@ -97,7 +97,8 @@ class MixedInvariants:
             self._seen[group_id] = Seen(number, group is None or not group.members)
 
     def loaded(self, coordinator: Coordinator, group_ids: list[str]) -> None:
-        """Start with what responses have stated, which is durable; what was observed may not be."""
+        """Start with what responses have stated, because the log may lack what was only
+        observed."""
         for group_id in group_ids:
             self._seen.pop(group_id, None)
             stated = self._stated.get(group_id)

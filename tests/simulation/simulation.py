@@ -4,7 +4,7 @@ clients, and faults, all driven by one seed.
     Simulation(seed).run()       raises Violation if an invariant is violated; see trace_lines()
 
 A run has three phases. Faults happen; then they stop, and every group must become stable within a
-bound and stay so; then all clients stop, and every group and offset must expire.
+bound and stay stable; then all clients stop, and every group and offset must expire.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Seeds that once found a bug, by the situation in which it showed."""
+"""Seeds that once revealed a bug, by the situation in which the bug occurs."""
 
 import pytest
 from simulation.simulation import report, run_seed

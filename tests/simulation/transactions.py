@@ -2,7 +2,7 @@
 timeouts, moved partitions, failing disks, and crashes.
 
 read_committed never returns a record of an open or aborted transaction; a committed one is visible
-as a whole, with its offset. In the end nothing is open.
+as a whole, with its offset. In the end, no transaction is open.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What tests build: the project's wheel and source distribution, and things that outlive the test
-run (`~/.cache/kohort`)."""
+"""Builds that tests need: the project's wheel and source distribution, and builds that outlive the
+test run (`~/.cache/kohort`)."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ def shared_folder(name: str) -> Path:
 
 
 def cached(name: str, key: Iterable[bytes | str], build: Callable[[Path], None]) -> Path:
-    """Return the folder `name-HASH`, HASH being that of `key`. If it is missing, `build(folder)`
+    """Return the folder `name-HASH`, with the hash of `key`. If it is missing, `build(folder)`
     fills a new one, which gets its name when it is complete; parallel test processes wait."""
     digest = hashlib.sha256()
     for part in key:

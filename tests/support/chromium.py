@@ -54,7 +54,7 @@ def opened(page: Path, profile: Path, width: int = 1240) -> Iterator["Browser"]:
     ):
         try:
             browser = Browser(to_browser, from_browser)
-            # A window is never narrower than 500 pixels; a view may be.
+            # A window is at least 500 pixels wide, but a viewport may be narrower.
             view = {"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
             browser.call("Emulation.setDeviceMetricsOverride", **view)
             browser.show(page)

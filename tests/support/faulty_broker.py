@@ -198,7 +198,7 @@ def older(response: Any) -> None:
 
 
 def out_of_range(response: Any) -> None:
-    """Refuse to fetch. A response may be about several partitions: one is enough."""
+    """Reject a fetch. If the response contains several partitions, one of them fails."""
     for part in partitions_of(response)[:1]:
         part.error_code, part.records = ErrorCode.offset_out_of_range, b""
 
@@ -321,7 +321,7 @@ def nobody_owns_anything(_broker: OwnBroker, patch: pytest.MonkeyPatch) -> None:
 
 
 def rewind_often(broker: OwnBroker, _patch: pytest.MonkeyPatch) -> None:
-    """Members read the committed offset after a rebalance only, so there are many."""
+    """Rewind often, because members read the committed offset only after a rebalance."""
     hooks = broker._kafka._host.interception.hooks
     hooks.append(FaultyApi("OffsetFetch", 1, with_response(rewind)))
     hooks.append(FaultyApi("Heartbeat", 2, let_rejoin))

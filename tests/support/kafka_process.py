@@ -59,8 +59,8 @@ class KafkaFolder:
     def running(
         self, settings: Mapping[str, str] | None = None, *, ends_well: bool = True
     ) -> Iterator[str]:
-        """HOST:PORT of a broker on the folder. It is stopped, or killed if `ends_well` is false,
-        at the end."""
+        """Yield HOST:PORT of a broker on the folder. At the end, it is stopped or, if `ends_well`
+        is false, killed."""
         port, controller_port, self.sasl_port, self.tls_port = free_ports(4)
         sasl = self._sasl_properties(port, controller_port) if self._users else {}
         properties = self._properties({**sasl, **(settings or {})}, port, controller_port)

@@ -96,7 +96,7 @@ class Member(Client):
 
 
 def rebalance(*members: Member) -> Member:
-    """Let these join. Returns the leader, which has not synced yet."""
+    """Let these members join. Return the leader, which has not synced yet."""
     first, *others = members
     if others and first.generation < 0:
         # The first rebalance of a group does not wait; others wait for all members with an id.

@@ -25,7 +25,7 @@ GROUP = "g"
 
 
 def anomalies(*steps: Operation | tuple[Operation, ...]) -> set[str]:
-    """Names of what is found in a history. The operations of a tuple are concurrent."""
+    """Return the names of the anomalies in a history. The operations of a tuple are concurrent."""
     events = count(1)
     operations: list[Operation] = []
     for step in steps:
@@ -137,7 +137,7 @@ def _of(member: str, outcome: Outcome = "ok") -> dict[str, Any]:
 
 
 def assigned(member: str, generation: int, *partitions: int, leader: str = "") -> Assigned:
-    """With a leader: in a classic group."""
+    """An assignment; with a leader, in a classic group."""
     return Assigned(**_of(member), generation=generation, partitions=partitions, leader=leader)
 
 
@@ -191,5 +191,5 @@ def read(metadata: str = "", offset: int = -1) -> ReadCommitted:
 
 
 def delivered(next_position: int) -> Poll:
-    """A member of the group has got this far."""
+    """A poll with which a member of the group reached this offset."""
     return poll(next_position=next_position, group=GROUP, mode="subscribe")

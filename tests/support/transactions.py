@@ -1,5 +1,5 @@
-"""Transactions on a BrokerHarness: three nodes, a producer, a read_committed consumer, and a story
-that they tell of three transactions."""
+"""Transactions on a BrokerHarness: three nodes, a producer, a read_committed consumer, and a
+sequence of three transactions."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -349,7 +349,7 @@ class Story:
         self._check_new_transaction(broker)
 
     def check_transactions(self, broker: BrokerHarness) -> None:
-        """Every transaction is decided, and visible wholly or not at all."""
+        """Check that every transaction is decided, and visible entirely or not at all."""
         broker.advance(TIMEOUT_MS)
         broker.run_loop()
         broker.advance(1_000)
@@ -376,7 +376,8 @@ class Story:
         assert offset == last_visible
 
     def _check_new_transaction(self, broker: BrokerHarness) -> None:
-        """The producer's successor works, and another id has another producer id."""
+        """Check that the producer's successor works, and that another transactional id gets another
+        producer id."""
         ids = [self.producer.producer_id]
         for transactional_id in ("billing-1", "another"):
             successor = Producer(broker, transactional_id, version=self.producer.version)

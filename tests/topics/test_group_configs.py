@@ -67,8 +67,8 @@ def test_a_change_that_cannot_be_written_has_no_effect() -> None:
 def test_values_are_capped_if_the_bounds_of_the_broker_change(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The stored values are described, as upstream (GroupConfig.evaluate); those of the broker are
-    described as they are in effect."""
+    """As in upstream's GroupConfig.evaluate, a group's values are described as they were stored.
+    The broker's values are described as they are in effect."""
     broker = BrokerHarness()
     changes = ((SESSION, SET, "60000"), (HEARTBEAT, SET, "15000"), (ASSIGNMENT, SET, "15000"))
     incremental_alter_configs(broker, GROUP, "g", *changes)

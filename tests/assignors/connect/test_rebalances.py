@@ -173,7 +173,7 @@ def test_work_that_should_have_been_revoked_counts_as_running() -> None:
 
 
 def test_the_delay_ends_when_the_lost_work_is_running_again() -> None:
-    """Even if the previous rebalance revoked work, which would start a delay."""
+    """The delay ends even if the previous rebalance revoked work, which would start a delay."""
     group = Workers({"a": 8})
     group.join("w1", "w2")
     group.settle()

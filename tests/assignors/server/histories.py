@@ -162,7 +162,8 @@ class _Draw:
         return self.topics()
 
     def heartbeat(self, member_id: str) -> dict[str, Any]:
-        """The member, often with another subscription; static members may have restarted."""
+        """Return the member, often with another subscription. A static member may have
+        restarted."""
         step = self.members.pop(member_id)
         if step["instance"] is not None and self.chance.random() < 0.4:
             member_id = self.member_id()
@@ -194,7 +195,7 @@ class _Draw:
         regex = None
         if self.chance.random() < 0.2:
             split = self.chance.randint(0, len(topics))
-            regex = sorted(topics[max(0, split - 1) :])  # one may be in both
+            regex = sorted(topics[max(0, split - 1) :])  # one topic may be in both
             topics = topics[:split]
         step = {"join": member_id, "topics": topics, "regex": regex, "instance": instance}
         return step | ({"assign": True} if self.chance.random() < 0.8 else {})

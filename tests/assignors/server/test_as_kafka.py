@@ -23,7 +23,7 @@ SUBTLE = (
     1374, 1505, 1770, 2115, 2198, 2679, 2831, 2898, 2957,
 )  # fmt: skip
 RECORDED = 120
-RECORDED_BYTES_MAX = 2_000  # of the other histories with their records: the file stays small
+RECORDED_BYTES_MAX = 2_000  # per history other than SUBTLE, so that the file stays small
 GROUPS = int(os.environ.get("KOHORT_PARITY_GROUPS", "250"))
 
 

@@ -35,7 +35,7 @@ def test_a_replaced_static_member_is_left_out() -> None:
 def test_a_subscription_has_the_larger_set_first() -> None:
     # Within each set by hash: a to p fill the buckets 1 to 0 of 16.
     assert subscription_order(["b", "a", "b"]) == ("a", "b")
-    # The order is that of a table with all names, whose hash codes are not needed, however.
+    # The table has room for all names, but only the names that exist are hashed.
     names = [f"t-{number}" for number in range(100)]
     ordered = [name for name in subscription_order(names, ["r-1"]) if name in ("t-7", "t-5", "r-1")]
     existing = {"t-5", "t-7", "r-1"}.__contains__

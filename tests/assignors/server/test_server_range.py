@@ -31,7 +31,7 @@ def test_static_members_come_first_by_instance_id() -> None:
 
 
 def test_members_of_a_homogeneous_group_share_what_the_first_one_subscribes_to() -> None:
-    """Kafka may find out later that the other one subscribes to nothing."""
+    """Kafka may learn only later that the second one subscribes to nothing."""
     topic = Topic(UUID(int=2), 5)
     members = {"a": Member(("t",)), "b": Member(())}
     targets = assign_range(members, {"t": topic}, True)

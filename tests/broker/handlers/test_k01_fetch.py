@@ -202,7 +202,7 @@ def test_bytes_cut_off_by_a_limit_count_as_available(broker: BrokerHarness) -> N
     limit = 2 * SIZE + 5
     asked = broker.send_fetch("orders", {0: 0}, min_bytes=limit, partition_max_bytes=limit)
     assert len(asked.response.responses[0].partitions[0].records) == 2 * SIZE
-    # The limit fits the last two batches.
+    # The last two batches have fewer bytes than the limit.
     asked = broker.send_fetch("orders", {0: 1}, min_bytes=limit, partition_max_bytes=limit)
     assert not asked.is_done
 
@@ -299,8 +299,8 @@ def test_a_long_fetch_whose_deadline_passes_between_slices_responds_once(
 def test_a_long_fetch_whose_client_disconnects_between_slices_does_not_wait(
     broker: BrokerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its wait would never be cancelled, and its partitions would count towards the limit of
-    partitions that are waited for. The request is completed, because it may count as long."""
+    """Nothing would cancel the wait, and the partitions of the fetch would still count towards
+    PARKED_PARTITIONS_MAX. The request is completed, because it may count as a long request."""
     monkeypatch.setattr("kohort.broker.handlers.k01_fetch.PARTITIONS_PER_STEP", 1)
     count = FIRST_STEPS_MAX + 1
     broker.create_topic("wide", count)

@@ -18,7 +18,7 @@ def test_a_topic_recreated_during_the_request_has_no_offset(version: int) -> Non
     partitions = [{"partition_index": 0, "committed_offset": 5}]
     topics = [
         {"topic_id": topic.id, "name": topic.name, "partitions": partitions}
-        # So many topics are looked up in slices.
+        # This many topics are looked up in slices.
         for topic in [old, *[others] * FIRST_STEPS_MAX]
     ]
     pending = broker.send("OffsetCommit", version, group_id="g", topics=topics)

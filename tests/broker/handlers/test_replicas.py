@@ -139,7 +139,8 @@ def test_the_last_in_sync_replica_becomes_the_next_leader(broker: BrokerHarness)
 
 
 def eligible(broker: BrokerHarness, topic: str) -> tuple[Any, ...]:
-    """The leader, its epoch, and the replicas that are in sync, eligible, or last known as it."""
+    """The leader and its epoch, then the in-sync, the eligible and the last known eligible
+    replicas."""
     (found,) = broker.call(
         "DescribeTopicPartitions",
         topics=({"name": topic},),
@@ -424,8 +425,8 @@ def test_a_partition_is_not_reassigned_to_a_stopped_node(broker: BrokerHarness) 
 
 
 def errors(broker: BrokerHarness, epoch: int) -> list[E]:
-    """Fetch (old and new consumers), ListOffsets, OffsetForLeaderEpoch with a leader epoch, and
-    DescribeProducers, DeleteRecords, WriteTxnMarkers."""
+    """Return the errors of Fetch (old and new consumers), ListOffsets, OffsetForLeaderEpoch with a
+    leader epoch, and DescribeProducers, DeleteRecords, WriteTxnMarkers."""
     fetched = [
         broker.fetch("u", 0, 0, version=version, max_wait_ms=0, current_leader_epoch=epoch)
         for version in (10, 12)

@@ -130,7 +130,7 @@ def test_decisions_are_those_of_a_look_at_every_acl(
 @given(st.lists(acls, max_size=6))
 def test_any_resource_is_allowed_if_one_can_be_allowed(created: list[Acl]) -> None:
     """A name is allowed if an ACL for the name or a prefix is not outweighed by ACLs that deny it.
-    The names of this test are enough to find such a name."""
+    If any name is allowed, one of `names` is."""
     created = [each for each in created if each.host == "*" and each.principal != "User:bob"]
     authorizer, who = Authorizer(stored(*created)), client()
     names = [*NAMES, *(f"{each.resource_name}-{uuid4()}" for each in created)]

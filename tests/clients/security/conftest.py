@@ -1,4 +1,4 @@
-"""New clients of each library, which request the brokers."""
+"""New clients of each library, which request the list of brokers."""
 
 import asyncio
 import contextlib
@@ -176,8 +176,8 @@ class Messages(logging.Handler):
 def connect(
     library: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> Iterator[Callable[[Config], None]]:
-    """`connect(config)` lets a new client of the library request the brokers. It raises Refused
-    with the client's exception and log messages."""
+    """`connect(config)` lets a new client of the library request the list of brokers. It raises
+    Refused with the client's exception and log messages."""
     for name in LOGGERS:
         caplog.set_level(logging.INFO, name)  # the command line disables kafka-python's messages
     caplog.set_level(logging.INFO, "kohort")

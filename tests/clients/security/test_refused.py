@@ -178,7 +178,7 @@ def test_an_invalid_token(kafka: Kafka, refused: Any, library: Any) -> None:
         "java": 'SaslAuthenticationException: {"status":"invalid_token"}',
     }
     logs = '({"status":"invalid_token"})'
-    if library == "aiokafka":  # aiokafka takes the error for the end of the exchange
+    if library == "aiokafka":  # aiokafka mistakes the error for the end of the exchange
         logs = "(Unexpected Kafka request of type METADATA during SASL authentication.)"
     config = with_invalid_token(kafka.security, library=library, listener="SASL_SSL")
     refused(kafka, config, sees, f"Failed authentication with /127.0.0.1 {logs}")

@@ -59,7 +59,7 @@ ROWS: dict[str, tuple[Before, Now, After | None]] = {
         Now(11, {1}),
         After(UNREVOKED, 10, 10, {1: 9}, {2: 10}),
     ),
-    "stable, the target loses a partition that the member does not own any more": (
+    "stable, the target loses a partition that the member no longer owns": (
         Before(STABLE, 10, {1: 9, 2: 10}),
         Now(11, {1}, reported={1}),
         After(STABLE, 11, 10, {1: 9}),

@@ -90,7 +90,7 @@ def test_new_topics_are_matched_again_after_ten_seconds(harness: CoordinatorHarn
 def test_new_topics_are_matched_if_the_topics_version_went_back(
     harness: CoordinatorHarness,
 ) -> None:
-    """As in a folder of Kafka, whose versions are offsets of its metadata."""
+    """This happens with a folder of Kafka, which stores metadata offsets as versions."""
     harness.consumer_join("a", regex="ord.*")
     harness.advance(0)
     harness.consumer("a", 1)

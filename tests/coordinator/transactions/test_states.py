@@ -66,7 +66,7 @@ def end(harness: TransactionHarness, version: int, *, commit: bool, back: int = 
 
 REQUESTS: dict[str, Send] = {
     "init": lambda h, _v: h.init(),
-    "init of a stranger": lambda h, _v: h.init(expected_id=7, expected_epoch=0),
+    "init of another producer": lambda h, _v: h.init(expected_id=7, expected_epoch=0),
     "init of the producer": lambda h, _v: h.init(
         expected_id=h.metadata.producer_id, expected_epoch=h.metadata.producer_epoch
     ),
@@ -77,14 +77,14 @@ REQUESTS: dict[str, Send] = {
     "add with a newer epoch": lambda h, v: h.add(
         BILLS, client_version=v, producer_epoch=h.metadata.producer_epoch + 1
     ),
-    "add of a stranger": lambda h, v: h.add(BILLS, client_version=v, producer_id=7),
+    "add of another producer": lambda h, v: h.add(BILLS, client_version=v, producer_id=7),
     "verify": lambda h, v: h.add(ORDERS, client_version=v, verify_only=True),
     "commit": lambda h, v: end(h, v, commit=True),
     "abort": lambda h, v: end(h, v, commit=False),
     "commit with the previous epoch": lambda h, v: end(h, v, commit=True, back=1),
     "abort with the previous epoch": lambda h, v: end(h, v, commit=False, back=1),
     "commit with a newer epoch": lambda h, v: end(h, v, commit=True, back=-1),
-    "commit of a stranger": lambda h, v: h.end(commit=True, client_version=v, producer_id=7),
+    "commit of another producer": lambda h, v: h.end(commit=True, client_version=v, producer_id=7),
 }
 
 ANY_VERSION: dict[str, dict[TransactionState, Row]] = {
@@ -93,7 +93,7 @@ ANY_VERSION: dict[str, dict[TransactionState, Row]] = {
         S.ONGOING: Row(E.concurrent_transactions, S.PREPARE_ABORT, 1),
         **CONCURRENT,
     },
-    "init of a stranger": {**unchanged(E.producer_fenced), **CONCURRENT},
+    "init of another producer": {**unchanged(E.producer_fenced), **CONCURRENT},
     "init of the producer": {
         **{state: Row(E.none, S.EMPTY, 1) for state in IDLE},
         S.ONGOING: Row(E.concurrent_transactions, S.PREPARE_ABORT, 1),
@@ -102,7 +102,7 @@ ANY_VERSION: dict[str, dict[TransactionState, Row]] = {
     "add": {**{state: Row(E.none, S.ONGOING) for state in (*IDLE, S.ONGOING)}, **CONCURRENT},
     "add with an older epoch": {**unchanged(E.producer_fenced), **CONCURRENT},
     "add with a newer epoch": {**unchanged(E.producer_fenced), **CONCURRENT},
-    "add of a stranger": {**unchanged(E.invalid_producer_id_mapping), **CONCURRENT},
+    "add of another producer": {**unchanged(E.invalid_producer_id_mapping), **CONCURRENT},
     "verify": {**unchanged(E.none), **CONCURRENT},
 }
 INVALID = {state: Row(E.invalid_txn_state, state) for state in STATES}
@@ -122,7 +122,7 @@ V1: dict[str, dict[TransactionState, Row]] = {
     "commit with the previous epoch": unchanged(E.producer_fenced),
     "abort with the previous epoch": unchanged(E.producer_fenced),
     "commit with a newer epoch": unchanged(E.producer_fenced),
-    "commit of a stranger": unchanged(E.invalid_producer_id_mapping),
+    "commit of another producer": unchanged(E.invalid_producer_id_mapping),
 }
 # The epoch changes with the Prepare state, so a request with the current epoch is not a retry, but
 # belongs to the next transaction. No error is final before the markers are written.
@@ -149,7 +149,7 @@ V2: dict[str, dict[TransactionState, Row]] = {
         S.COMPLETE_ABORT: Row(E.none, S.COMPLETE_ABORT),
     },
     "commit with a newer epoch": {**unchanged(E.producer_fenced), **CONCURRENT},
-    "commit of a stranger": {**unchanged(E.invalid_producer_id_mapping), **CONCURRENT},
+    "commit of another producer": {**unchanged(E.invalid_producer_id_mapping), **CONCURRENT},
 }
 
 

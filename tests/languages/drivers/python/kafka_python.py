@@ -1,4 +1,4 @@
-"""The driver of kafka-python, of both 2.0 and 3.0."""
+"""The driver of kafka-python 2.0 and 3.0."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from protocol import Command, Events, Library, Unsupported, run
 
 TIMEOUT_SECONDS = 20
 IS_OLD = kafka.__version__.startswith(("1.", "2."))
-# 3.0 joins its group in poll(), and joins again if a poll ends meanwhile, on Kafka too.
+# 3.0 joins its group in poll(), and joins again if a poll ends before it has joined, on Kafka too.
 POLL_MS, JOINING_POLL_MS_MAX = 200, 4_000
 
 
@@ -22,7 +22,7 @@ def config(command: Command, **more: Any) -> dict[str, Any]:
         **more,
     }
     if IS_OLD:
-        # The time of a connection, login included; 2 s are short on a busy machine.
+        # The time to connect and log in. 2 s are too short on a busy machine.
         given["api_version_auto_timeout_ms"] = 10_000
     security = command.get("security")
     if security is None:
@@ -89,8 +89,8 @@ class Member(ConsumerRebalanceListener):
     def poll(self) -> None:
         coordinator = self._consumer._coordinator
         if not IS_OLD and coordinator.rejoining:
-            # 3.0 forgets a join that new metadata has caused if a poll ends meanwhile, on Kafka
-            # too: neither does it own partitions then, nor send heartbeats.
+            # If a poll ends during a join that new metadata caused, 3.0 forgets the join, on Kafka
+            # too. It then neither owns partitions nor sends heartbeats.
             coordinator.request_rejoin()
         if self._consumer.assignment():
             self._poll_ms = POLL_MS

@@ -1,5 +1,5 @@
-"""What the drivers in Python share: commands on standard input, events on standard output (see
-tests/languages/driver.py). Each consumer and producer has its own thread, which polls it and
+"""The code that the drivers in Python share: commands on standard input, events on standard output
+(see tests/languages/driver.py). Each consumer and producer has its own thread, which polls it and
 carries out its commands between two polls."""
 
 import json
@@ -13,7 +13,7 @@ Command = dict[str, Any]
 
 
 class Unsupported(Exception):
-    """The library lacks it."""
+    """The library lacks the feature."""
 
 
 _output = threading.Lock()
@@ -26,7 +26,7 @@ def _write(event: dict[str, Any]) -> None:
 
 
 class Events:
-    """Of one member."""
+    """The events of one member."""
 
     def __init__(self, member: str) -> None:
         self._id = member
@@ -43,17 +43,17 @@ class Events:
 
 
 class Library:
-    """What a driver implements."""
+    """The interface of a driver."""
 
     def subscribe(self, command: Command, events: Events) -> Any:
-        """A member: poll(), commit(topic, partition, offset), close()."""
+        """Return a member: poll(), commit(topic, partition, offset), close()."""
         raise NotImplementedError
 
     def produce(self, command: Command) -> None:
         raise NotImplementedError
 
     def producer(self, command: Command) -> Any:
-        """A transactional producer: begin(), send(topic, partition, values), end(commit)."""
+        """Return a transactional producer: begin(), send(topic, partition, values), end(commit)."""
         raise NotImplementedError
 
     def describe(self, command: Command) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A member of a group that behaves well while the broker is attacked: `python -m hostile.neighbour
+"""A member of a group that behaves well while the broker is attacked: `python -m hostile.neighbor
 HOST:PORT [SESSION_MS]` prints `ready`, sends heartbeats until its standard input ends, and prints
 its observations.
 
@@ -25,7 +25,7 @@ class Seen(NamedTuple):
 
 
 def main(address: str, session_ms: int = SESSION_MS) -> None:
-    with only_member(address, "neighbour", group="neighbour", session_ms=session_ms) as member:
+    with only_member(address, "neighbor", group="neighbor", session_ms=session_ms) as member:
         print("ready", flush=True)
         heartbeats, worst, errors = 0, 0.0, dict[str, int]()
         is_over = False
