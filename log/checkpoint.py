@@ -33,7 +33,8 @@ class OffsetCheckpoint:
     count, then `topic partition offset` per line.
 
     Kafka writes checkpoints once a minute, but here each change is durable on return. Thread-safe.
-    Constructor and setters raise OSError, and `get` then returns the previous offsets.
+    The constructor and the setters raise OSError. After a failed change, `get` returns the previous
+    offsets.
     """
 
     def __init__(self, path: Path, files: Files) -> None:

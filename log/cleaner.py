@@ -133,7 +133,7 @@ class OffsetMap:
     def __init__(self, bytes_max: int) -> None:
         self.newest: dict[bytes, int] = {}
         self.latest_offset = -1
-        """The last offset of the section that was read completely. Later records are retained."""
+        """The offset up to which all keys were added. Records after this offset are retained."""
         self._bytes_left = bytes_max
 
     @property

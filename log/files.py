@@ -231,7 +231,7 @@ class DiskFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        # Two threads may open a segment at once, and its segment keeps one of the files.
+        # If two threads open a segment at once, the segment keeps only one of the files.
         if self._fd >= 0:
             os.close(self._fd)
 

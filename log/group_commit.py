@@ -173,8 +173,8 @@ class GroupCommit:
                 else:
                     without_sync[log] = pending
         self._syncing = to_sync
-        # First, because a callback that undoes a topic's creation may close other logs of this
-        # flush.
+        # Report failures first, because a callback that undoes a topic's creation may close other
+        # logs of this flush.
         for pending, failure in failed:
             _call(pending.callbacks, failure)
         if to_sync:
@@ -192,7 +192,7 @@ class GroupCommit:
                     pending.appended.append(log.append_built(batch))
             pending.end_offset = log.end_offset
         except OSError:
-            # All callbacks of this log fail, so remove all of its batches.
+            # All callbacks of this log get the error, so remove all of its batches.
             log.truncate_to(end_offset)
             raise
 

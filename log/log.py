@@ -134,7 +134,7 @@ class Log:
         try:
             must_sync |= config.sync_at_open
             log._load(0, sync=must_sync and not read_only)
-            # The process may have ended before it had synced the name of a new file.
+            # The previous process may have ended before it synced the name of a new file.
             log._folder_dirty = bool(log._segments) and not (must_sync or read_only)
             if write_ahead is not None:
                 write_ahead.restore(log)
@@ -358,7 +358,7 @@ class Log:
                     self.files.sync_folder(self.folder)
                     self.files.sync_folder(self.folder.parent)
             except OSError as error:
-                self._folder_dirty |= folder_dirty  # without its name, a file is lost
+                self._folder_dirty |= folder_dirty  # a file is lost if its name was not synced
                 self.failed = error
                 raise
             finally:
@@ -469,9 +469,9 @@ class Log:
                 self.producers.on_batch(header, batch)
 
     def write_manifest(self) -> None:
-        """Write the segment manifest for the next open, unless the log has producers. The next open
-        does not read the batches that a manifest covers, and would not restore the producers'
-        state. Raises OSError."""
+        """Write the segment manifest for the next open, unless the log has producers, because the
+        next open does not read the batches that a manifest covers, and would not restore the
+        producers' state. Raises OSError."""
         # Durability is unknown during a sync and after a failed one.
         if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:
@@ -560,8 +560,8 @@ class Log:
     def max_timestamp(
         self, decompressions: ConcurrencyLimit
     ) -> CooperativeTask[tuple[int, int] | None]:
-        """Return (offset, timestamp) of the first record with the maximum timestamp, which is -1 if
-        no record has a timestamp, or None without records. Raises InvalidRecord like
+        """Return (offset, timestamp) of the first record with the maximum timestamp, or None if
+        there are no records. The timestamp is -1 if no record has one. Raises InvalidRecord like
         offset_for_timestamp."""
         timestamp = max((segment.max_timestamp for segment in self._segments), default=-1)
         return self._first_since(timestamp, 0, decompressions)
@@ -570,7 +570,7 @@ class Log:
         self, timestamp: int, start_offset: int, decompressions: ConcurrencyLimit
     ) -> CooperativeTask[tuple[int, int] | None]:
         offset = start_offset
-        # Found by offset again after each segment, because a segment may have been replaced.
+        # The next segment is found by its offset, because compaction may have replaced segments.
         while segment := next(
             (s for s in self._segments if s.end_offset > offset and s.max_timestamp >= timestamp),
             None,

@@ -33,7 +33,7 @@ from .producer_state import ProducerStates
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch. Two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Maximum size of a message in a format from before Kafka 0.11 that exceeds a chunk.
+# Maximum size of messages that are recognized as formats from before Kafka 0.11.
 OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 # Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more than
 # copying.

@@ -5,7 +5,7 @@ Otherwise, it covers all bytes, but is valid only until the machine reboots.
 
 The file is disposable (cache_files.py). It is removed before any bytes that it covers change, and
 by the next open if it is invalid or does not match the segments. Appends leave it valid.
-It only proves that the batches were valid when they were scanned, so readers verify checksums.
+It proves only that the batches were valid when they were scanned, so readers verify checksums.
 """
 
 from __future__ import annotations
