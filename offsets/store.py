@@ -74,7 +74,7 @@ class OffsetsStore(CoordinatorTopic):
             for each in encoded:
                 try:
                     token = self._group_commit.append(log, [each], now_ms, bytes_max)
-                except RecordsTooLarge:  # a single record may exceed the limit
+                except RecordsTooLarge:  # a single tombstone is allowed to exceed the limit
                     token = self._group_commit.append(log, [each], now_ms)
             return token
 
