@@ -64,9 +64,9 @@ HOSTS_MAX: Final = 1_000
 """Host names whose addresses are cached. Other names are looked up again."""
 
 REGEX_BYTES_MAX: Final = 4096
-"""Bytes of a client's regular expression, and of all in a client metrics subscription. Parsing
-and compiling this many takes up to 0.1 s on the event loop, and 32 KB would take a second. Kafka
-has no such limit."""
+"""Bytes of a client's regular expression, and of all expressions of a client metrics subscription
+together. Parsing and compiling this many takes up to 0.1 s on the event loop, and 32 KB would take
+a second. Kafka has no such limit."""
 
 RECORD_HEADERS_MAX: Final = 100_000
 """Headers of one validated record. Validating this many takes 50 ms; producers add a handful. Above

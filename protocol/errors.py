@@ -12,7 +12,7 @@ What Kafka 4.3 does, observed with raw frames:
     version that is not served, including Produce v0         closes
     ApiVersions in an unknown version, including -1          responds in v0, error 35, listing only
                                                              ApiVersions itself
-      ... with a malformed header (v2 for all above 2)       closes
+      ... with a malformed header (v2 above version 2)       closes
       ... with a malformed body                              responds
     malformed body, null in a non-nullable field             closes
     bytes after the end of the body                          ignored, responds
