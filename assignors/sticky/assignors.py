@@ -60,8 +60,8 @@ class CooperativeStickyAssignor(Assignor):
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         claims = {name: cooperative_member_data(member) for name, member in members.items()}
-        # Claims are resolved by the generation in the subscription, but v1 members send theirs in
-        # the user data, where Kafka ignores it, so Kafka accepts stale claims and assigns
+        # Claims are resolved by the generation in the subscription. Members of version 1 send it in
+        # the user data, where Kafka ignores it. Kafka therefore accepts stale claims, and assigns
         # partitions twice.
         members = {name: _dated(member, claims[name]) for name, member in members.items()}
         target = _target(topics, members, claims)
