@@ -198,9 +198,9 @@ class Broker:
 
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
         """Connect a client of this process to a node, without a socket. The client is authorized
-        for everything. The connection writes to `transport`. Pass requests to its `data_received`,
-        but never from within a call of `transport.write`. Raises ConnectionRefusedError if the node
-        is down."""
+        for everything. The connection writes to `transport`. Pass requests to the connection's
+        `data_received`, but never from within a call of `transport.write`. Raises
+        ConnectionRefusedError if the node is down."""
         return next(iter(self._servers[node_id].values())).attach(transport)
 
     @property

@@ -161,9 +161,9 @@ KOHORT: Final = (
     _text(
         "kohort.events",
         "on",
-        "Whether events are written to the data folder's `events` folder. `on` includes "
-        "rebalances and member changes with their causes, and aborted transactions. `all` adds "
-        "accepted commits and all transaction changes. Disabled with durability `none`.",
+        "The events that are written to the data folder's `events` folder. `on` means rebalances "
+        "and member changes with their causes, and aborted transactions. `all` adds accepted "
+        "commits and all transaction changes. `off` and durability `none` disable the event log.",
         one_of("off", "on", "all"),
     ),
     _int(
@@ -177,8 +177,8 @@ KOHORT: Final = (
         0,
         "Maximum number of committed offsets in memory, across all groups. 0 and durability `none` "
         "mean no limit. An offset takes about 120 bytes in a group with ten offsets and 360 bytes "
-        "in a group with one offset, plus its metadata. Other offsets are read on demand from "
-        "files next to the log, and take 210 bytes per group.",
+        "in a group with one offset, plus its metadata. Offsets beyond this number are read on "
+        "demand from files next to the log, and take 210 bytes of memory per group.",
         at_least(0),
     ),
     _text(
@@ -247,7 +247,11 @@ NETWORK: Final = (
         dynamic=True,
         at_startup=True,
     ),
-    _list("controller.listener.names", ("CONTROLLER",), "Listeners that kohort ignores."),
+    _list(
+        "controller.listener.names",
+        ("CONTROLLER",),
+        "The listeners of controllers, which kohort ignores.",
+    ),
     _int("socket.request.max.bytes", 104857600, "Largest request in bytes.", at_least(1)),
     _int(
         "telemetry.max.bytes",
@@ -280,8 +284,8 @@ NETWORK: Final = (
         "max.connections",
         INT_MAX,
         "Maximum number of connections per node. A listener can have a lower limit. At the limit, "
-        "only `inter.broker.listener.name` accepts connections. Each new connection closes the "
-        "least recently used connection of another listener.",
+        "only the listener `inter.broker.listener.name` accepts connections, each of which closes "
+        "the least recently used connection of another listener.",
         at_least(0),
         dynamic=True,
     ),
@@ -304,7 +308,8 @@ NETWORK: Final = (
         "max.connection.creation.rate",
         INT_MAX,
         "Maximum number of new connections per second on each node. A listener can have a lower "
-        "limit. Further connections are accepted later. Limits for single addresses are quotas.",
+        "limit. Further connections are accepted later. The limit of an address is its quota "
+        "`connection_creation_rate`.",
         at_least(0),
         dynamic=True,
     ),
@@ -319,7 +324,7 @@ NETWORK: Final = (
 IDENTITY: Final = (
     _int("node.id", 1, "The node's id.", at_least(0)),
     _int("broker.id", -1, "Older name of `node.id`.", ANY),
-    _text("broker.rack", None, "The rack in Metadata and DescribeCluster."),
+    _text("broker.rack", None, "The node's rack, which Metadata and DescribeCluster return."),
 )
 
 STORAGE: Final = (
@@ -332,7 +337,7 @@ STORAGE: Final = (
     _list(
         "cordoned.log.dirs",
         (),
-        "Data folders in which no new partitions are placed (KIP-1066), or `*`.",
+        "Data folders in which no new partitions are placed (KIP-1066), or `*` for all.",
         dynamic=True,
     ),
     _topic_default("log.segment.bytes"),

@@ -63,9 +63,9 @@ def parse_listeners(
     endpoints: Sequence[str], ignored: Sequence[str], protocol_map: str, nodes: int, where: str
 ) -> tuple[Listener, ...]:
     """Parse the client listeners, of which there must be at least one. `ignored` contains the names
-    of controller listeners. `nodes` listen on consecutive ports; 0 if the addresses are only
-    advertised. `where` names the key and its origin in errors. Names are in upper case, as in
-    Kafka. Raises ConfigError."""
+    of controller listeners. `nodes` is the number of nodes, which listen on consecutive ports, or 0
+    if the addresses are only advertised. `where` names the key and its origin in errors. Names are
+    in upper case, as in Kafka. Raises ConfigError."""
     protocols = _parse_protocols(protocol_map)
     parsed = [
         _parse_endpoint(endpoint.strip(), protocols, ignored, where) for endpoint in endpoints
