@@ -397,7 +397,7 @@ class Connection(asyncio.BufferedProtocol):
         decoding.add_done_callback(partial(self._decoded, context))
 
     def end_long(self, context: RequestContext) -> None:
-        """Let another long request begin, unless the request is not long, or has already ended."""
+        """If the request is long and has not ended yet, end it, so that another one can begin."""
         if context.is_long:
             context.is_long = False
             self._budgets.long_requests.end()
@@ -442,8 +442,8 @@ class Connection(asyncio.BufferedProtocol):
             self.abort()
 
     def _close_because(self, error: ProtocolError) -> None:
-        """Close after the pending responses. As in Kafka, no error response is sent; after an
-        invalid size, the stream could not be parsed."""
+        """Close after the pending responses, without an error response, as in Kafka. (After an
+        invalid size, the rest of the stream cannot be parsed.)"""
         if self._error is not None:
             return
         self._error = error

@@ -1,5 +1,5 @@
-"""When connections use the event loop: all send their responses once per iteration, and busy ones
-take turns."""
+"""Schedules connections on the event loop. All connections send their responses once per iteration,
+and busy connections take turns."""
 
 from collections import deque
 from collections.abc import Callable

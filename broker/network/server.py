@@ -92,7 +92,7 @@ class Server:
 
     async def listen(self, tls: ServerTls | None = None) -> None:
         """Start accepting connections, with TLS if `tls` is given. Raises OSError."""
-        assert self._listeners, "bind comes first"
+        assert self._listeners, "call bind first"
         self._tls = tls
         for listener in self._listeners:
             listener.listen(BACKLOG)
