@@ -108,9 +108,9 @@ class CoordinatorRuntime:
         return self._store.partition_of(group_id)
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
-        """Decide `command` and call `respond(request, result)` once, now or later, or never if a
-        later request of the same member supersedes this one, or the member is removed while its
-        SyncGroup waits. Return the ticket for `forget`, or 0 if the partition is not active and
+        """Decide `command` and call `respond(request, result)` once, now or later. It is not called
+        if a later request of the same member supersedes this one, or if the member is removed while
+        its SyncGroup waits. Return the ticket for `forget`, or 0 if the partition is not active and
         `respond` was called with the error."""
         partition = self._store.partition_of(command.group_id)
         context = self.contexts.get(partition)
@@ -229,7 +229,7 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # The earlier replies wait for a flush that has begun. Collect for the next flush.
+                # The earlier replies wait for a flush that has begun, and these for the next one.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._on_flushed, context, context.coordinator, waiting)
@@ -515,7 +515,7 @@ class CoordinatorRuntime:
         )
         lost = self._reset(context, log_failed=False)
         partition_of = self._store.partition_of
-        # A ListGroups request only waits for a flush.
+        # ListGroups does not fail, because it waits only for a flush.
         tickets = [
             ticket
             for ticket, (command, _, _) in self._waiting.items()
@@ -684,4 +684,4 @@ class CoordinatorRuntime:
             if context.state is CoordinatorState.LOADING:
                 self._fail(context, error)
             if context.state is not CoordinatorState.FAILED:
-                raise  # otherwise, it is logged, and other partitions continue to load
+                raise  # otherwise, `_fail` has logged it, and other partitions continue to load

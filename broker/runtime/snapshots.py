@@ -75,7 +75,8 @@ class Snapshots:
         assert log is not None
         context.snapshot_ms = self._clock.now_ms()
         if coordinator.pending_offsets and not context.offsets.has_spill_file:
-            return None  # incomplete with open transactions: it would only replace a spill file
+            # With open transactions, a snapshot is incomplete. It could only replace a spill file.
+            return None
         try:
             metadata = _group_metadata(coordinator)
             writer = self._store.begin_snapshot(log, context.offsets, metadata)
@@ -100,7 +101,7 @@ class Snapshots:
             self._fail(context, error)
             return
         if not is_complete:
-            self._abandon(context)  # removed, but evicted groups are read from it
+            self._abandon(context)  # evicted groups can still be read from the removed file
             return
         assert context.log is not None
         # The snapshot may contain records that are not durable yet.

@@ -209,7 +209,7 @@ class MarkerWriter:
     def write_to(
         self, topic: str, index: int, producer: BatchProducer, marker: EndMarker, written: Written
     ) -> None:
-        """Write a marker to one partition. An unexpected exception is UNKNOWN_SERVER_ERROR."""
+        """Write a marker to one partition. Unexpected exceptions become UNKNOWN_SERVER_ERROR."""
         partition = self._topics.partition(topic, index)
         error: ErrorCode | None = ErrorCode.unknown_topic_or_partition
         try:

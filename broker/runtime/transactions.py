@@ -308,7 +308,7 @@ class TransactionRuntime:
 
         def write_all() -> CooperativeTask[None]:
             for place, markers in enumerate(outcome.markers):
-                if place:  # only a loaded log has several prepared transactions
+                if place:  # there are several transactions only after a log was loaded
                     yield None
                 self._write_markers(context, coordinator, markers, partial(reply, outcome.reply))
 
@@ -455,7 +455,8 @@ class TransactionRuntime:
                 exc_info=None if is_expected else error,
             )
         if not is_expected:
-            context.log = None  # has not failed: the next attempt must not truncate it
+            # The log itself has not failed, so the next attempt must not truncate it.
+            context.log = None
         context.coordinator = self._new_coordinator()
         context.state = CoordinatorState.FAILED
         context.cancel_timers()
