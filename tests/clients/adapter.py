@@ -6,7 +6,7 @@ are about the library's own behavior. A comment mentions each workaround for a b
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class Partition(NamedTuple):
@@ -82,7 +82,6 @@ class ConsumerSettings:
     max_poll_interval_ms: int = 300_000
     metadata_max_age_ms: int = 300
     fetch_max_wait_ms: int = 100
-    creates_topics: bool = False
     assignors: tuple[str, ...] = ()
     """The assignors by Kafka's names, the preferred one first; (): the library's default."""
     strategies: tuple[Any, ...] = ()
@@ -226,7 +225,8 @@ class Client:
     name: str
     codecs: tuple[str, ...]
     # Whether the library's consumers request the creation of topics that they look up.
-    creates_topics: Literal["always", "if configured", "never"] = "if configured"
+    # (kafka-python 3.0 does so even without allow_auto_create_topics.)
+    creates_topics = True
     consumer_type: Callable[..., Consumer]
     admin_type: Callable[..., Admin]
     producer_type: Callable[..., TransactionalProducer]

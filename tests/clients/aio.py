@@ -218,7 +218,6 @@ def _check(code: int) -> None:
 class AioKafka(Client):
     name = "aiokafka"
     codecs = ("gzip", "snappy", "lz4", "zstd")
-    creates_topics = "always"
     consumer_type = AioConsumer
     admin_type = AioAdmin
     producer_type = AioTransactionalProducer

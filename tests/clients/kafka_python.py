@@ -76,10 +76,7 @@ class KafkaPythonConsumer(PythonConsumer):
         self._joins = settings.group_id is not None
         self._given_poll_ms = settings.poll_ms
         self._joining_poll_ms = JOINING_POLL_MS
-        self._consumer = KafkaConsumer(
-            **settings.python_options(bootstrap, ASSIGNORS),
-            allow_auto_create_topics=settings.creates_topics,
-        )
+        self._consumer = KafkaConsumer(**settings.python_options(bootstrap, ASSIGNORS))
 
     def call(self, method: str, *args: Any, **options: Any) -> Any:
         return getattr(self._consumer, method)(*args, **options)

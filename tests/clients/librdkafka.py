@@ -78,7 +78,6 @@ class LibrdkafkaConsumer(Consumer):
             "max.poll.interval.ms": settings.max_poll_interval_ms,
             "fetch.wait.max.ms": settings.fetch_max_wait_ms,
             "topic.metadata.refresh.interval.ms": settings.metadata_max_age_ms,
-            "allow.auto.create.topics": settings.creates_topics,
         }
         if settings.client_id is not None:
             options["client.id"] = settings.client_id
@@ -320,7 +319,7 @@ class Librdkafka(Client):
     consumer_type: Callable[..., Consumer] = LibrdkafkaConsumer
     admin_type = LibrdkafkaAdmin
     producer_type = LibrdkafkaTransactionalProducer
-    creates_topics = "never"  # allow.auto.create.topics has no effect in 2.16
+    creates_topics = False  # allow.auto.create.topics has no effect in 2.16
 
     def produce(
         self,

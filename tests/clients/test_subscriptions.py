@@ -46,7 +46,7 @@ def test_a_waiting_consumer_is_assigned_a_topic_that_is_created_later(
 ) -> None:
     consumers = Consumers(consumer(group))
     consumers.all[0].subscribe(topic_name)
-    if client.creates_topics == "always":
+    if client.creates_topics:
         consumers.until(lambda: topic_name in admin.topics(), "the consumer itself has created it")
         admin.add_partitions(topic_name, 3)
     else:
@@ -57,12 +57,12 @@ def test_a_waiting_consumer_is_assigned_a_topic_that_is_created_later(
     consumers.until_values(f"record {number}".encode() for number in range(30))
 
 
-def test_a_consumer_that_may_create_topics_creates_its_own(
+def test_a_consumer_creates_the_topic_that_it_subscribes_to(
     client: Client, consumer: MakeConsumer, group: str, topic_name: str, admin: Admin
 ) -> None:
-    if client.creates_topics == "never":
+    if not client.creates_topics:
         pytest.skip(f"{client.name}'s consumers do not create topics")
-    consumers = Consumers(consumer(group, creates_topics=True))
+    consumers = Consumers(consumer(group))
     consumers.all[0].subscribe(topic_name)
     consumers.until_shared(partitions_of(topic_name, 1), [1])
     assert topic_name in admin.topics()

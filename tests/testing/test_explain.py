@@ -145,9 +145,7 @@ def poll_until_it_fetches(
     kafka: Kafka, library: str, topic: str, *, group: str | None = "billing"
 ) -> None:
     """For a topic other than `orders`, poll until the client has metadata of it."""
-    settings = ConsumerSettings(
-        group, client_id="till", auto_offset_reset="latest", creates_topics=True
-    )
+    settings = ConsumerSettings(group, client_id="till", auto_offset_reset="latest")
     with (
         closing(load(library)(kafka.bootstrap_servers)) as client,
         closing(client.consumer(settings)) as consumer,
