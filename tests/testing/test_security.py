@@ -113,7 +113,8 @@ def test_an_explanation_names_what_a_client_may_not_do(kafka: Kafka) -> None:
         }
     )
     consumer.subscribe(["orders"])
-    consumer.poll(0.5)
+    denied = kafka.wait_request("FindCoordinator", group="billing")
+    kafka.wait(lambda: denied.errors)
     with pytest.raises(BarrierTimeout) as timeout:
         kafka.group("billing").wait_stable(members=1, timeout=0.1)
     consumer.close()
