@@ -241,6 +241,7 @@ def topic_id(folder: Path) -> str:
 def test_leader_epochs_are_greater_than_all_of_kafka(kafka_data: Path) -> None:
     with serving(kafka_data) as address:
         topics = call(address, "Metadata", 12, {"topics": None})["topics"]
+    assert topics
     for topic in topics:
         for partition in topic["partitions"]:
             name = f"{topic['name']}-{partition['partition_index']}"

@@ -108,6 +108,7 @@ def test_zeros_at_the_end_are_truncated_silently(caplog: pytest.LogCaptureFixtur
     Log.open(FOLDER, files)
     assert not caplog.messages
     assert files.list(FOLDER) == [FIRST.name]
+    assert files.read_bytes(FIRST) == batch(0, 2)
 
 
 def test_segments_behind_a_corrupt_one_are_renamed() -> None:

@@ -48,12 +48,15 @@ def test_a_topic_and_its_broker_are_returned_in_every_version(version: int) -> N
 def test_every_leader_is_one_of_the_brokers_while_a_node_stops() -> None:
     broker = BrokerHarness(nodes=3)
     broker.create_topic("orders", 6)
+    steps = 0
     for _ in broker.cluster.node_stopping(2):
+        steps += 1
         response = metadata(broker, "orders")
         leaders = {p.leader_id: p.error_code for p in response.topics[0].partitions}
         assert {each.node_id for each in response.brokers} == {1, 3}
         assert leaders.pop(-1, ErrorCode.leader_not_available) is ErrorCode.leader_not_available
         assert leaders == {1: ErrorCode.none, 3: ErrorCode.none}
+    assert steps == 2  # it led two of the partitions
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 12])

@@ -53,7 +53,8 @@ def test_records_stay_in_their_partitions(broker: BrokerHarness, version: int) -
 
 
 def test_validate_only_creates_nothing(broker: BrokerHarness) -> None:
-    grow(broker, ("orders", 5, None), validate_only=True)
+    (valid,) = grow(broker, ("orders", 5, None), validate_only=True)
+    assert valid.error_code is ErrorCode.none
     assert count(broker) == 2
 
 

@@ -173,11 +173,11 @@ def test_errors_of_broker_keys_come_in_kafkas_order(
 
 
 @pytest.mark.parametrize("key", ["num.partitions", "listeners", "nope"])
-def test_deleting_a_broker_key_that_is_not_set_changes_nothing(
-    broker: BrokerHarness, key: str
-) -> None:
+def test_deleting_a_broker_key_that_is_not_set_is_accepted(broker: BrokerHarness, key: str) -> None:
     for name in ("1", ""):
         assert not incremental_alter_configs(broker, BROKER, name, (key, DELETE, None)).error_code
+    # Any change of the cluster-level configuration stores min.insync.replicas (KIP-966).
+    assert broker.configs.dynamic == {"1": {}, "": {IN_SYNC: "1"}}
 
 
 @pytest.mark.parametrize(

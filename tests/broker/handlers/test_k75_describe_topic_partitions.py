@@ -50,8 +50,9 @@ def test_a_partition_is_described_completely(broker: BrokerHarness) -> None:
 
 
 def test_eligible_leader_lists_are_empty_and_not_null(broker: BrokerHarness) -> None:
-    for partition in describe(broker, "bills").topics[0].partitions:
-        assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
+    partitions = describe(broker, "bills").topics[0].partitions
+    lists = [(each.eligible_leader_replicas, each.last_known_elr) for each in partitions]
+    assert lists == [((), ())] * 2
 
 
 @pytest.mark.parametrize("names", [(), ("orders", "bills"), ("bills", "orders", "bills")])

@@ -1,6 +1,5 @@
 """`kohort pipeline` without Spark: status, compact, and errors of run."""
 
-import contextlib
 import json
 import os
 import signal
@@ -156,8 +155,11 @@ def test_flags_are_checked_before_slow_imports(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setitem(sys.modules, "kohort.cli.pipeline.run", None)  # not importable
-    with contextlib.suppress(SystemExit):
-        main(["pipeline", "run", *flags, "--lake", "lake"])
+    try:
+        code: object = main(["pipeline", "run", *flags, "--lake", "lake"])
+    except SystemExit as ended:  # from argparse
+        code = ended.code
+    assert code == 2
     assert message in capsys.readouterr().err
 
 

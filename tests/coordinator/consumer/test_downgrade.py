@@ -18,8 +18,15 @@ def with_mixed_group(**config: object) -> CoordinatorHarness:
     return harness
 
 
-@pytest.mark.parametrize("how", ["heartbeat", "leave", "session"])
-def test_the_group_is_classic_after_its_last_consumer_has_left(how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "cause"),
+    [
+        ("heartbeat", Cause.LEFT_CLEANLY),
+        ("leave", Cause.LEFT_CLEANLY),
+        ("session", Cause.SESSION_TIMEOUT),
+    ],
+)
+def test_the_group_is_classic_after_its_last_consumer_has_left(how: str, cause: Cause) -> None:
     harness = with_mixed_group()
     if how == "heartbeat":
         harness.consumer("c", -1)
@@ -32,7 +39,7 @@ def test_the_group_is_classic_after_its_last_consumer_has_left(how: str) -> None
     assert not harness.coordinator.consumer_groups
     assert (harness.state, harness.group.generation) == (State.PREPARING_REBALANCE, 3)
     assert harness.heartbeat("a", 3) is E.rebalance_in_progress
-    assert harness.causes()[-1] != Cause.MEMBER_JOINED.value
+    assert harness.causes()[-1] == cause.value
     ticket = harness.join("a", protocols=consumer_protocols())
     harness.advance(0)
     joined = harness.results[ticket]
