@@ -166,7 +166,7 @@ def _records(batch: bytes, header: BatchHeader) -> list[Record]:
     """Return the records of a batch. For a corrupt batch, return a record with a value that no
     client has sent, so that the analysis reports it."""
     if _is_intact(batch):
-        with suppress(InvalidRecord):
+        with suppress(InvalidRecord):  # its records are corrupt
             return list(records(batch))
     return [Record(header.base_offset, 0, None, b"(corrupt batch)")]
 

@@ -244,7 +244,7 @@ class _CleanerRun:
             self._discard(cleaned)
             raise
         finally:
-            with suppress(OSError):
+            with suppress(OSError):  # on success, the file was synced
                 cleaned.close()
         self.sizes[0] += sum(segment.size for segment in group)
         self.sizes[1] += cleaned.size
@@ -254,7 +254,7 @@ class _CleanerRun:
         # If the log was reopened in the meantime, reopening has handled the file. The file may then
         # be the only copy of its records, if a disk error has interrupted a committed swap.
         if not self._log.closed and self._log.load_count == self._load_count:
-            with suppress(OSError):
+            with suppress(OSError):  # opening the log removes it
                 self._log.files.remove(cleaned.path)
 
     def _write(self, cleaned: Segment, group: Sequence[Segment]) -> CooperativeTask[None]:

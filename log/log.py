@@ -392,7 +392,7 @@ class Log:
         """
         with self._syncing:
             for segment in self._segments:
-                with suppress(OSError):
+                with suppress(OSError):  # nothing in these files counts that was not synced
                     segment.close()
             self.failed = None
             durable_offset, synced_offset = self.synced_offset, self._synced_offset
@@ -496,7 +496,7 @@ class Log:
         self.closed = True
         with self._syncing:
             for segment in self._segments:
-                with suppress(OSError):
+                with suppress(OSError):  # the file is deleted below
                     segment.close()
             self._segments = []
             self.end_offset = self._synced_offset = self._written_ahead_offset = 0

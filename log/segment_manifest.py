@@ -75,7 +75,7 @@ def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict
         if all(map(_matches_file, segments)):
             return {segment.base_offset: segment for segment in segments}
     except (ValueError, struct_error):
-        pass
+        pass  # invalid
     files.remove(path)
     # Without a sync, the file could reappear after a crash and match new data.
     files.sync_folder(folder)

@@ -244,7 +244,7 @@ class RecordedRequest:
                     return int(producer_id), int(getattr(parent, epoch_name))
         if self.api == "Produce":
             for _, _, each in self.by_partition(self.message):
-                with suppress(struct.error):
+                with suppress(struct.error):  # the client sent no batch
                     header = read_header(each.records or b"")
                     if header.producer_id != NO_PRODUCER_ID:
                         return header.producer_id, header.producer_epoch

@@ -115,7 +115,7 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionAbortedError:
-                continue
+                continue  # the client has disconnected
             except OSError as error:
                 _log.error("Cannot accept connections: %s", error)
                 self._pause_accepting()

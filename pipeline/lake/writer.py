@@ -234,5 +234,5 @@ def _is_table(path: Path) -> bool:
 def _batch_folders(lake: Path) -> Iterator[tuple[str, int, Path]]:
     for table in filter(_is_table, sorted(lake.iterdir())):
         for folder in table.glob("batch_id=*"):
-            with suppress(ValueError):
+            with suppress(ValueError):  # not one of our folders
                 yield table.name, int(folder.name.removeprefix("batch_id=")), folder

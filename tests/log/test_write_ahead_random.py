@@ -95,7 +95,7 @@ class Chaos:
                 return
             # As the runtime does, fail pending appends and recover the log.
             broker.group_commit.fail_pending(log, error)
-            with suppress(OSError):
+            with suppress(OSError):  # the disk still fails
                 log.reopen()
                 self.unknown[name].clear()
 

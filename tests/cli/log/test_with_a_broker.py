@@ -35,7 +35,7 @@ pytestmark = pytest.mark.clients
 def commit(broker: BrokerProcess, group: str, offsets: range) -> None:
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     try:
-        with suppress(TopicAlreadyExistsError):
+        with suppress(TopicAlreadyExistsError):  # the test commits again
             admin.create_topics(["orders"])
         for offset in offsets:
             partition = TopicPartition("orders", 0)
