@@ -27,7 +27,7 @@ def conditions(host: BrokerHost) -> Iterator[str]:
     if emptied:
         yield (
             f"The test has advanced the clock, and all records of {', '.join(emptied)} have been "
-            "deleted: the topic config retention.ms is 7 days by default."
+            "deleted: set the topic config retention.ms to -1 (default: 7 days)."
         )
     frozen = [each.kind for each in changes if each.kind != "advanced"]
     if frozen[-1:] == ["frozen"]:

@@ -6,6 +6,7 @@ for a transaction, and fenced producers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from itertools import starmap
 
 from ...broker.handlers.k02_list_offsets import LATEST
@@ -17,7 +18,7 @@ from ...topics.topic import Partition
 from ..group_view import ClassicView, ConsumerView
 from ..lifecycle import BrokerHost
 from ..recorded_request import RecordedRequest, TopicPartition
-from ..timeline.timeline import join_partitions
+from ..timeline.timeline import format_duration, join_partitions
 from .conditions import conditions
 from .failed_connections import failed_connections
 from .rejected_joins import profile_problem, rejected_joins
@@ -57,8 +58,8 @@ def hints(
     problem = profile_problem(host.config)
     prepared = [] if missing or insecure else list(_only_prepared(requests, problem))
     early = [] if at_end else _left_early(requests, topics)
-    transactions = transaction_hints(host, requests)
-    reasons = [*insecure, *rejected, *missing, *at_end, *prepared, *early, *transactions]
+    waiting = [*transaction_hints(host, requests), *_throttled(requests, host.clock.now_ms())]
+    reasons = [*insecure, *rejected, *missing, *at_end, *prepared, *early, *waiting]
     return [*conditions(host), *named, *reasons]
 
 
@@ -171,6 +172,22 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
                 f"fetched or produced. {remedy}"
             )
             yield " ".join(filter(None, (sentence, profile_problem if has_group else "")))
+
+
+def _throttled(requests: Sequence[RecordedRequest], now_ms: int) -> Iterator[str]:
+    """Yield a sentence for each client whose next request waits for a throttle time."""
+    # The broker reads nothing else from the connection, so it is in the connection's last response.
+    last = {each.connection: each for each in requests if each.response_at_ms is not None}
+    longest: dict[str | None, tuple[int, str]] = {}
+    for each in last.values():
+        throttle_time = getattr(each.response, "throttle_time", timedelta())
+        until_ms = (each.response_at_ms or 0) + throttle_time // timedelta(milliseconds=1)
+        if until_ms > now_ms:
+            why = "a fault of this test" if each.faults else "its quota"
+            other = longest.get(each.client_id, (0, ""))
+            longest[each.client_id] = max(other, (until_ms - now_ms, why))
+    for client_id, (ms, why) in longest.items():
+        yield f"Client {client_id} is throttled for another {format_duration(ms)} by {why}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from confluent_kafka import Producer
-from kohort.testing import Kafka
+from kohort.testing import BarrierTimeout, Kafka
 
 TILL = {"client-id": "till-1"}
 
@@ -37,6 +37,29 @@ def test_a_producer_above_its_quota_is_throttled_until_it_is_removed(kafka: Kafk
     kafka.security.set_quotas(TILL, {"producer_byte_rate": None})
     assert kafka.security.quotas(TILL) == {}
     assert throttle_times(kafka) == []
+
+
+@pytest.mark.clients
+def test_a_wait_names_the_client_that_is_throttled(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.clock.freeze()
+    kafka.security.set_quotas(TILL, {"producer_byte_rate": 1000})
+    throttle_times(kafka)
+    with pytest.raises(BarrierTimeout, match=r"Client till-1 is throttled for another .* by its q"):
+        kafka.wait(lambda: False, "another order", timeout=0.01)
+    assert "throttled" in kafka.report()
+    kafka.clock.advance(minutes=1)
+    assert "throttled" not in kafka.report()
+
+
+@pytest.mark.clients
+def test_a_throttled_client_of_a_fault_is_named(kafka: Kafka) -> None:
+    kafka.topic("orders", partitions=1)
+    kafka.clock.freeze()
+    kafka.faults.throttle("Produce", ms=20)
+    throttle_times(kafka)
+    with pytest.raises(BarrierTimeout, match=r"Client till-1 is throttled .* 20 ms by a fault of"):
+        kafka.wait(lambda: False, "another order", timeout=0.01)
 
 
 @pytest.mark.clients
