@@ -116,6 +116,9 @@ class RealKafka(Kafka):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}")
         skip(f"kafka.{name}")
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self._servers}>"
+
     def __exit__(self, *_: object) -> None:
         self.stop()
 
@@ -160,7 +163,8 @@ class RealKafka(Kafka):
         self, name: str, partitions: int | None = None, config: Config | None = None
     ) -> "RealTopic":
         if name in self._topics_before:
-            raise ValueError(_existed_before(f"topic {name}"))
+            hint = "an earlier test may have created it without kafka.topic"
+            raise ValueError(_existed_before(f"topic {name}", hint))
         topic = RealTopic(self.cluster, name)
         if name in self.cluster.topics():
             check_partitions(name, topic.partitions, partitions)
@@ -182,7 +186,8 @@ class RealKafka(Kafka):
     def add_group(self, group_id: str) -> None:
         """Register a group that the test names."""
         if group_id in self._groups_before:
-            raise ValueError(_existed_before(f"group {group_id}"))
+            hint = "a consumer of an earlier test may still be open"
+            raise ValueError(_existed_before(f"group {group_id}", hint))
         self._groups_of_test.add(group_id)
 
     @property
@@ -204,10 +209,10 @@ class RealKafka(Kafka):
             raise timed_out(timeout, description)
 
 
-def _existed_before(what: str) -> str:
+def _existed_before(what: str, hint: str) -> str:
     return (
         f"{what} existed before the test, and would be deleted at the end of the test: delete it, "
-        "or use another name (an earlier test may have left a client open)"
+        f"or use another name ({hint})"
     )
 
 
