@@ -236,8 +236,10 @@ class Cluster:
         """Call the callback of each deleted topic whose offsets all partitions have removed. As in
         Kafka, a client does not wait for partitions without a leader: the next leader cleans up
         before it serves requests."""
-        if not self._topics.nodes.up:
-            return  # no client waits, and after a crash, a new topic would have the offsets
+        offsets_topic = self._topics.get(OFFSETS_TOPIC)
+        partitions = () if offsets_topic is None else offsets_topic.partitions
+        if partitions and not self._topics.nodes.up:
+            return  # no client waits, and after a crash a new topic could inherit the old offsets
         while self._cleaning_up:
             count, cleaned_up = self._cleaning_up[0]
             if not all(node.coordinators.has_cleaned_up(count) for node in self.nodes.values()):
@@ -246,6 +248,4 @@ class Cluster:
             cleaned_up()
         # The names are kept while a partition that cannot be loaded, or has no leader, may contain
         # offsets for the topics.
-        offsets_topic = self._topics.get(OFFSETS_TOPIC)
-        partitions = () if offsets_topic is None else offsets_topic.partitions
         self._topics.forget_deleted_names(self.deleted_topics.release(partitions))
