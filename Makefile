@@ -143,7 +143,7 @@ hostile: $(STAMP)
 mutants: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m support.mutation_testing --only "$(ONLY)" --layer "$(LAYER)"
 
-# Figures of the code's structure: files, lines, imports, the files on the paths of requests.
+# Statistics about the code's structure: files, lines, imports, the files on the paths of requests.
 ROOT ?= .
 structure: $(STAMP)
 	@$(BIN)/python tests/project/structure.py $(ROOT)

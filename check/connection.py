@@ -162,7 +162,7 @@ class Connection:
             while True:
                 size = int.from_bytes(await self._reader.readexactly(4))
                 if not 4 <= size <= FRAME_BYTES_MAX:
-                    raise DecodeError(f"a response of {size} bytes")
+                    raise DecodeError(f"size {size} is out of range")
                 frame = await self._reader.readexactly(size)
                 number = int.from_bytes(frame[:4])
                 decode, response = self._pending[number]

@@ -196,7 +196,8 @@ async def serve(config: BrokerConfig) -> None:
     except CorruptRegistry as error:
         raise UserError(
             f"the data in {data_dir} cannot be read ({error}): "
-            f"`kohort log repair {data_dir}` keeps the valid part; or choose another --data-dir."
+            f"run `kohort log repair {data_dir}`, which keeps the valid part, or choose another "
+            "--data-dir."
         ) from error
     except (LogError, UndecodableRegistryRecord) as error:
         raise UserError(

@@ -32,8 +32,8 @@ def difference(
     scenario: Scenario, kafka: Transcript, other: Transcript, name: str, *, strict: bool = True
 ) -> str | None:
     """Return the first difference outside the hidden fields, with the steps before it. `name`: the
-    other broker's name; KOHORT may lack fields. Unless `strict`, fields that clients do not read
-    are not compared."""
+    other broker's name; KOHORT may lack the fields in `kohort_lacks`. Unless `strict`, fields that
+    clients do not read are not compared."""
     if name == KOHORT:
         kafka = without(kafka, scenario.kohort_lacks)
     if not strict:

@@ -234,7 +234,7 @@ class SchemaRegistry:
         return version
 
     def _delete(self, subject: str, versions: list[int]) -> None:
-        """Delete versions permanently if `permanent=true`, otherwise softly."""
+        """Delete versions permanently if `permanent=true`; otherwise, soft-delete them."""
         referenced = {each for schema in self._live_schemas() for each in schema.referenced()}
         for version in versions:
             if (subject, version) in referenced:

@@ -41,7 +41,7 @@ class OffsetsStore(CoordinatorTopic):
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
         """Add `records` to the next flush of a log, in one batch unless all are tombstones, and
-        return a token of that flush. Raises RecordsTooLarge, and then adds no record."""
+        return a token of that flush. Raises RecordsTooLarge without adding a record."""
         if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
             _reject_too_large(records, log.config.max_message_bytes)
         # Encode first, because a record that cannot be encoded must not leave half a batch.
@@ -84,8 +84,8 @@ class OffsetsStore(CoordinatorTopic):
         """Attach the snapshot to the empty `table`. Return the start offset of the replay, and the
         records to apply, batch by batch.
 
-        Raises OSError. The iterator also raises LogError and UndecodableRecord; the partition must
-        then not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch, call
+        Raises OSError. The iterator also raises LogError and UndecodableRecord; in that case, the
+        partition must not be served (upstream: CoordinatorLoaderImpl). After a CorruptBatch, call
         `invalidate`.
         """
         snapshot = open_snapshot(log.folder, log.files, log.start_offset, log.end_offset)

@@ -46,7 +46,7 @@ COMMITS: Final = CommitTable(
     ["prev_offset"],
     1_000,
 )
-# Up to this span, minutes are too coarse, and single commits are read quickly.
+# Up to this span, minutes are too coarse, and individual commits are read quickly.
 COMMITS_SPAN_MAX_MS: Final = 20 * 60_000
 
 # Samples are read from this long before the first point. Usually they are 15 or 30 s apart.

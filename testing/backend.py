@@ -27,7 +27,8 @@ _CORRELATION_ID = b"kohr"
 # An ApiVersions request, version 0, without a client id, as a frame.
 _API_VERSIONS = b"\0\0\0\x0a" + b"\0\x12\0\0" + _CORRELATION_ID + b"\xff\xff"
 
-# Arguments of Kafka() that do not matter on a real cluster. It checks `nodes` when it starts.
+# Arguments of Kafka() that do not matter on a real cluster. RealKafka checks `nodes` when it
+# starts.
 _IRRELEVANT = ("loop", "port", "preset", "nodes")
 
 

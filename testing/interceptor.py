@@ -8,8 +8,8 @@ A hook returns False to pass on the request, or True to take it over. A hook tha
     hold      to mute the connection until `resume` (pass on the request) or `handle` (handle it)
     respond   to respond with another message instead of handling the request
     abort     to close the connection
-In either case, the hook may set `on_response`. The response is then withheld until the hook calls
-`send`, which sends the response, or other bytes instead.
+With either return value, the hook may set `on_response`. The response is then withheld until the
+hook calls `send`, which sends the response, or other bytes instead.
 
 Outside the harness, a broker has an interceptor only for its request log (`--log-level debug`).
 """
@@ -210,7 +210,7 @@ class Interception:
 
 class BrokerInterceptor:
     """The interceptor of one broker. It implements Interceptor of broker/network/request.py.
-    `is_stale` returns True after the broker was replaced or has crashed."""
+    `is_stale` returns True once the broker has been replaced or has crashed."""
 
     def __init__(self, interception: Interception, is_stale: Callable[[], bool]) -> None:
         self._interception = interception

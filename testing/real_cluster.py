@@ -50,7 +50,7 @@ SKIPPED = "which only a kohort broker has"
 
 
 def skip(what: str, why: str = SKIPPED) -> NoReturn:
-    """Skip the current test, of pytest or unittest, with a reason."""
+    """Skip the current pytest or unittest test with a reason."""
     raise SkipTest(f"the test uses {what}, {why}")
 
 
@@ -80,7 +80,7 @@ class _Turn:
 _turn = _Turn()
 
 
-# Attributes that do not use the host under their own name, which _NoHost would report.
+# Attributes that skip the test themselves. Otherwise, the reason would name what they use.
 _SKIPPED_OF_KAFKA = frozenset({"fake_member", "security", "transactions", "wait_request"})
 
 
@@ -130,7 +130,7 @@ class RealKafka(Kafka):
             closing.callback(self.cluster.close)
             if (brokers := self.cluster.broker_count()) < self._nodes:
                 has = f"{brokers} broker{'s' * (brokers != 1)}"
-                skip(f"Kafka(nodes={self._nodes})", f"and the cluster has {has}")
+                skip(f"Kafka(nodes={self._nodes})", f"but the cluster has {has}")
             self.client_checks = RealClientChecks(self._host)
             self._topics_before = self.cluster.topics()
             self._groups_before = self.cluster.groups()

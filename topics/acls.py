@@ -121,7 +121,7 @@ CLUSTER: Final = Resource(AclResourceType.CLUSTER, CLUSTER_NAME)
 
 
 class Acl(NamedTuple):
-    """Allows or denies an operation to a principal from a host, on the resources that match a
+    """Allows or denies a principal an operation from a host, on the resources that match a
     pattern."""
 
     resource_type: AclResourceType

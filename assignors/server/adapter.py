@@ -83,7 +83,7 @@ def _generation(member: Subscription) -> int:
     return -1 if member.generation_id is None else member.generation_id
 
 
-# Client-side assignors have the name `range`, too.
+# There is also a client-side assignor named `range`.
 SERVER_SIDE: Final = tuple(
     ServerSideAssignor("server-range" if name == "range" else name, assign)
     for name, assign in SERVER_ASSIGNORS.items()

@@ -165,7 +165,7 @@ class TransactionRuntime:
             outcome = context.coordinator.handle(command, now)
             self._append(context, outcome, now)
         except Exception:
-            reply(FAILED_WRITE_ERROR)  # a request that has waited is not handled by its connection
+            reply(FAILED_WRITE_ERROR)  # after a wait, no connection responds
             raise
         self._reply_once_durable(context, outcome, reply)
 

@@ -100,7 +100,7 @@ class _Context(ssl.SSLContext):
 
 class ServerTls:
     """The TLS configuration of a listener. `folder` contains the broker's own authority; `now_ms`
-    is the broker's clock. If a test sets this clock past the end of the broker's own certificate,
+    is the broker's clock. If a test sets it past the expiry of the broker's own certificate,
     clients get a certificate that has also expired by the system clock."""
 
     def __init__(
@@ -143,7 +143,7 @@ class ServerTls:
         if not self._is_own:
             raise ConfigError(
                 f"the certificate of listener {self._listener.name} is configured: remove the "
-                "ssl.keystore keys, so that the broker uses one that can expire."
+                "ssl.keystore keys, so that the broker uses its own certificate."
             )
         self._expires_ms = None
         until = datetime.now(UTC) - timedelta(days=1)

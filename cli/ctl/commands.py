@@ -116,7 +116,7 @@ COMMANDS: Final = (
     Command("release", "DELETE", "/holds/{hold}", "release the requests of a hold"),
     Command("transactions", "GET", "/transactions", "all transactions"),
     Command("transaction", "GET", _TRANSACTION, "state, producer, partitions, and what the "
-            "transaction waits for"),
+            "transaction is waiting for"),
     Command("wait-transaction", "POST", f"{_TRANSACTION}/wait",
             "wait until a transaction is open, committed or aborted", "until --timeout"),
     Command("abort-transaction", "POST", f"{_TRANSACTION}/abort",

@@ -113,7 +113,7 @@ def _impact(log: PartitionLog, lost: Record, before: Record | None) -> str:
         return NO_OLDER_RECORD.get(kind, "it is lost, because no older record exists.")
     if lost.value is None:
         return "it was deleted, and its previous value is valid again."
-    # The kind of a value that cannot be decoded differs.
+    # If a value cannot be decoded, `kind` is UNDECODABLE instead of the key's kind.
     value = older.value
     if older.kind == kind == "OffsetCommit":
         content = decode_content(log, lost, is_control=False)

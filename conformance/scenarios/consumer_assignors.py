@@ -20,7 +20,7 @@ async def the_assignor_of_the_majority_is_used(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("assignor: on a tie, the one of the member that sends the heartbeat")
+@consumer_scenario("assignor: on a tie, the one requested by the member that sends the heartbeat")
 async def two_consumers_name_different_assignors(s: Script) -> None:
     """Older target assignments make the results of the two assignors differ."""
     a = await s.consumer("A", "unknown", server_assignor="range").joined()
@@ -32,7 +32,7 @@ async def two_consumers_name_different_assignors(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("assignor: the second one, while each is requested once")
+@consumer_scenario("assignor: the one requested second, as long as each is requested once")
 async def a_consumer_names_an_assignor_before_another(s: Script) -> None:
     a = s.consumer("A", "shipments", server_assignor="uniform")
     b = s.consumer("B", "payments", "shipments", server_assignor="range")
@@ -193,7 +193,7 @@ async def a_static_consumer_returns_within_the_interval(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("interval: once it is disabled, the next heartbeat assigns")
+@consumer_scenario("interval: once it is disabled, the next heartbeat triggers an assignment")
 async def the_interval_ends_when_it_is_configured(s: Script) -> None:
     await s.configure(assignment_interval_ms="15000")
     a, _ = await s.consumers("A", "B")

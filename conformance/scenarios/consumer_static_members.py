@@ -46,7 +46,7 @@ async def a_static_consumer_returns_with_another_subscription(s: Script) -> None
     await s.describe_consumers()
 
 
-@consumer_scenario("static: returns with other values of other fields")
+@consumer_scenario("static: returns with another rack, rebalance timeout and assignor")
 async def a_static_consumer_returns_with_other_fields(s: Script) -> None:
     a = await s.consumer("A", instance="i1", rack_id="r1", rebalance_ms=30_000).joined()
     await a.leave(-2)
@@ -177,7 +177,7 @@ async def static_consumers_are_assigned_by_instance_id(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("static: an instance id that was changed stays with the member")
+@consumer_scenario("static: a member that changes its instance id also keeps the old one")
 async def a_consumer_changes_its_instance_id(s: Script) -> None:
     a, b = s.consumer("A", instance="i1"), s.consumer("B")
     await b.join()

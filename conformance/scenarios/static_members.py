@@ -125,7 +125,7 @@ async def requests_with_mismatching_ids(s: Script) -> None:
     await s.describe()
 
 
-@scenario("a silent static member stays in the rebalance, and its sync is due")
+@scenario("a silent static member stays in the rebalance, and its sync is overdue")
 async def a_silent_static_member_stays_in_the_rebalance(s: Script) -> None:
     _, b = await s.stable("A", "B", instances=I1, rebalance_ms=2000)
     await b.join(protocols=(("range", b"new"),))

@@ -142,7 +142,7 @@ def deadline_expired(decision: Decision, timer: DeadlineKey, due_ms: int) -> Non
     try:
         remove_members(decision, group, {timer.member_id: cause})
     except ApiError:
-        # As in Kafka, the member stays, and has no session before its next heartbeat.
+        # As in Kafka, the member stays, and has no session until its next heartbeat.
         decision.discard()
 
 

@@ -1,4 +1,4 @@
-"""The fixture of the how-tos: the service of the example in the folder `billing`."""
+"""The fixture for the how-tos, which starts the service from the `billing` example."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -2,8 +2,8 @@
 
 An offset goes far ahead if its pace (records per second since the previous commit) is more than ten
 times the 99th percentile for the group and topic. `state_delta` counts paces by powers of two. The
-pace is per second, because a member that takes over a partition, or returns, may commit at once
-everything that was read since the last commit.
+pace is per second, because one commit of a member that takes over a partition, or returns, may
+cover all records since the previous commit.
 """
 
 from typing import Any, Final

@@ -264,7 +264,7 @@ def _is_overtaken(log_offset: Ints, key: Ints, at: Ints) -> Bools:
 
 
 def _last_of_each_producer(rows: pa.Table, key: Ints) -> pa.Table:
-    """Return a producer's last commit of each partition; `rows` in log order."""
+    """Return each producer's last commit of each partition; `rows` in log order."""
     producer = ints(rows["producer_id"])
     order = np.lexsort((ints(rows["log_offset"]), producer, key))
     last = order[Runs(key[order], producer[order]).last]

@@ -33,7 +33,7 @@ class DescribedClassicGroup:
         if self.state != "Stable":
             return False
         owned = {partition for each in self._members for partition in _owned(each)}
-        # Partitions that were not assigned are revoked, and the group rebalances again (KIP-429).
+        # Owned but unassigned partitions are revoked, and the group rebalances again (KIP-429).
         return owned <= {partition for each in self._members for partition in _assigned(each)}
 
     def settled_owner(self, partition: TopicPartition) -> Member | None:

@@ -170,7 +170,7 @@ def test_balance_is_explained_by_both_counts() -> None:
 
 
 def test_balance_is_explained_by_what_the_owner_could_have_kept() -> None:
-    """A had 4 partitions; one moved to B, which has 3 now, the other to C."""
+    """A had 4 partitions; one moved to B, which now has 3, and one to C."""
     before = {"A": t(0, 1, 2, 3), "B": [("u", 0), ("u", 1)]}
     after = {"A": t(0, 1), "B": [*t(2), ("u", 0), ("u", 1)], "C": t(3)}
     first, second = moves(

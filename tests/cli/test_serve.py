@@ -337,7 +337,7 @@ def test_the_broker_stops_when_its_data_folder_is_removed_or_moved(
         assert left == ([".lock"] if what == "recreated" else []), "the new folder is left alone"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="to root every folder is writable")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write to every folder")
 def test_a_data_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o500)
     done = kohort("serve", "--port", "0", "--data-dir", "data", cwd=tmp_path)
@@ -382,7 +382,7 @@ def test_a_damaged_registry_and_its_topics_are_left_alone(tmp_path: Path) -> Non
         "kohort serve: the data in data cannot be read (the topic registry is corrupt, and the "
         f"topics after the corruption would be lost: __kohort_topics-0/{log.name}: checksum "
     )
-    assert "`kohort log repair data` keeps the valid part" in done.stderr
+    assert "`kohort log repair data`, which keeps the valid part" in done.stderr
     assert done.stderr.count("\n") == 1
     assert log.read_bytes() == damaged
     assert {path.name for path in data.iterdir()} == {
@@ -460,7 +460,7 @@ def test_requests_cause_no_garbage_collection_of_all_objects() -> None:
     assert oldest_generation("serve.collect_garbage_rarely(asyncio.new_event_loop())") == 1
 
 
-# Allocates 4 MiB, joined from parts, a hundred times; prints the page faults that this took.
+# Allocates 4 MiB, joined from parts, a hundred times; prints the page faults that this caused.
 ALLOCATIONS = """
 import resource
 from kohort.cli import serve

@@ -1,5 +1,5 @@
-"""Topics, and the offsets topic, are created because a client uses them: at once or, as in Kafka,
-before the client retries."""
+"""Topics, and the offsets topic, are created when a client first uses them: immediately or, as in
+Kafka, before the client retries."""
 
 from collections.abc import Callable, Iterator
 

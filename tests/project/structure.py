@@ -1,4 +1,4 @@
-"""Figures of the code's structure: files, lines, imports, and the paths of requests.
+"""Statistics about the code's structure: files, lines, imports, and the paths of requests.
 
     python tests/project/structure.py [ROOT]      # as a table; `make structure`
 

@@ -75,7 +75,7 @@ def mixed_group(harness: CoordinatorHarness, instance: str | None = None) -> Non
 def rejoin(
     harness: CoordinatorHarness, member_id: str, owned: Owned | None = None, **more: object
 ) -> JoinResult:
-    """Send JoinGroup of a member of a mixed group, which gets its response immediately."""
+    """Send a JoinGroup for a member of a mixed group, which gets a response immediately."""
     protocols = more.pop("protocols", None) or consumer_protocols(owned=owned)
     ticket = harness.join(member_id, protocols=protocols, **more)  # type: ignore[arg-type]
     result = harness.results[ticket]

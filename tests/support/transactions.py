@@ -44,7 +44,7 @@ class ClusterHarness(BrokerHarness):
         self.steps = 0
 
     def place_of(self, topic: str) -> tuple[str, int]:
-        """The partition of the story in this topic."""
+        """The partition of this topic that the Story uses."""
         if topic == OFFSETS_TOPIC:
             return topic, self.node.coordinators.partition_of(GROUP)
         if topic == TRANSACTION_TOPIC:

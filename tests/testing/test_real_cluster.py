@@ -292,7 +292,7 @@ def test_tests_that_need_the_harness_are_skipped_with_a_reason(
     for what in ("clock", "history", "crash", "security", "transactions", "wait_request"):
         result.stdout.fnmatch_lines([f"SKIPPED*the test uses kafka.{what}, {ending}"])
     result.stdout.fnmatch_lines([f"SKIPPED*the test uses broker internals, {ending}"])
-    too_small = "the test uses Kafka(nodes=2), and the cluster has 1 broker"
+    too_small = "the test uses Kafka(nodes=2), but the cluster has 1 broker"
     result.stdout.fnmatch_lines([f"1 × {too_small}", f"SKIPPED*{too_small}"])
     # The line of the test that used it; the first line of the test if a fixture did.
     for name, line in (("kafka.clock", "kafka.clock.freeze"), ("Kafka(config*)", "kafka(config")):
@@ -565,7 +565,7 @@ def test_a_cluster_with_enough_brokers_is_used(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(VARIABLE, elsewhere.bootstrap_servers)
         with kafka_for_test(nodes=2) as kafka:
             assert kafka.topic("orders", partitions=1).records() == []
-        with pytest.raises(unittest.SkipTest, match=r"nodes=3\), and the cluster has 2 brokers"):
+        with pytest.raises(unittest.SkipTest, match=r"nodes=3\), but the cluster has 2 brokers"):
             kafka_for_test(nodes=3).start()
 
 

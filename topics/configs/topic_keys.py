@@ -135,7 +135,7 @@ TOPIC_KEYS: Final = config_def(
             "min.insync.replicas",
             1,
             at_least(1),
-            "In-sync replicas without which Produce with acks=all is rejected.",
+            "Minimum number of in-sync replicas for Produce with acks=all.",
         ),
         _text(
             "compression.type",

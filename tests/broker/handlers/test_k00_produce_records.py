@@ -122,7 +122,7 @@ def test_a_batch_may_be_decompressed_up_to_a_multiple_of_max_message_bytes(
 def test_a_batch_whose_topic_is_deleted_during_its_validation_is_rejected(
     broker: BrokerHarness, is_recreated: bool
 ) -> None:
-    """A second log would write to the folder, and overwrite records of the new topic."""
+    """Otherwise, a second log would write to the folder and overwrite records of the new topic."""
     topic = broker.create_topic("table", cleanup_policy="compact")
     decompressions = broker.cluster.decompressions
     while decompressions.begin_now():

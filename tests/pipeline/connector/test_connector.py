@@ -73,7 +73,7 @@ def test_a_stream_continues_at_its_checkpoint(found: dict[str, Any]) -> None:
 
 
 def test_the_offsets_topic_is_read_through_its_mirror(found: dict[str, Any]) -> None:
-    """The connector skips internal topics, also on Kafka."""
+    """The connector skips internal topics, on Kafka as well."""
     assert found["offsets topic"] == 0
     assert found["mirror"] > 2
     billing = b"billing".hex()
