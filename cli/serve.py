@@ -272,7 +272,7 @@ def start_error(error: OSError | UnicodeError, listeners: Sequence[Listener], no
     _, host, port, _ = listeners[0]
     if isinstance(error, UnicodeError):  # from the encoding of a host, such as `a..b`
         hosts = ", ".join(dict.fromkeys(each.host for each in listeners))
-        return f"{hosts} is not a valid address ({error}): choose another --host."
+        return f"{hosts} is not a valid address: choose another --host."
     # E.g. below /proc, where permissions do not show that creation fails.
     if error.filename is not None:
         return _not_writable(Path(error.filename), error.strerror or str(error))

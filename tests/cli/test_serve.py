@@ -263,8 +263,7 @@ USER_ERRORS = {
     "--data-dir=": "--data-dir is empty: name a folder, or omit the flag.",
     "--host 192.0.2.1 --durability none": "192.0.2.1 is not an address of this machine: "
     "choose another --host.",
-    "--host a..b --durability none": "a..b is not a valid address (encoding with 'idna' codec "
-    "failed (UnicodeError: label empty or too long)): choose another --host.",
+    "--host a..b --durability none": "a..b is not a valid address: choose another --host.",
     "--config none.properties": "cannot read the properties file none.properties: "
     "No such file or directory.",
 }
