@@ -66,9 +66,10 @@ def get_member(
     """Return the member with these ids. Raises ApiError if it does not exist, and fences the old
     member id of a static member that was replaced."""
     if instance_id is None:
-        if member_id not in group.members:
+        member = group.members.get(member_id)
+        if member is None:
             raise unknown_member(group.group_id, member_id)
-        return group.members[member_id]
+        return member
     member = group.static_member(instance_id)
     if member is None:
         message = f"Instance id {instance_id} is unknown."
