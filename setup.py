@@ -16,7 +16,7 @@ COMPILED = {
     "broker": "gather",
     "broker/network": "connection outbox request request_cache",
     "broker/runtime": "context runtime snapshots",
-    "coordinator": "commands coordinator deadlines decision offsets outcome",
+    "coordinator": "commands coordinator deadlines decision offset_cleanup offsets outcome",
     "coordinator/classic": "group join members rebalance states",
     "coordinator/consumer": "heartbeat",
     "broker/handlers": "k08_offset_commit k09_offset_fetch k11_join_group k12_heartbeat "

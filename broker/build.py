@@ -28,8 +28,9 @@ from ..protocol.errors import ErrorCode
 from ..protocol.primitives import uuid_text
 from ..topics.configs.effective import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from ..topics.registry import TopicRegistry, TopicsView
+from ..topics.registry import TopicRegistry
 from ..topics.topic import Nodes, Partition
+from ..topics.topics_view import TopicsView
 from .client_telemetry import ClientTelemetry
 from .cluster import Address, Cluster, Node
 from .config.broker_config import BrokerConfig

@@ -18,8 +18,9 @@ from ..log.group_commit import GroupCommit
 from ..protocol.budgets import DECOMPRESSIONS_MAX, ConcurrencyLimit
 from ..topics.configs.effective import Configs
 from ..topics.names import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from ..topics.registry import TopicRegistry, TopicsView
+from ..topics.registry import TopicRegistry
 from ..topics.topic import NO_LEADER, Partition, Topic
+from ..topics.topics_view import TopicsView
 from .client_telemetry import ClientTelemetry
 from .config.broker_config import BrokerConfig
 from .event_loop.scheduler import Scheduler

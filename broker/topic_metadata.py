@@ -16,8 +16,8 @@ from ..coordinator.commands import TopicFilter
 from ..coordinator.outcome import RegexMatcher
 from ..log.tasks import CooperativeTask, at_once, in_thread
 from ..topics.configs.regexes import compile_regex, regex_options
-from ..topics.registry import TopicsView
 from ..topics.topic import Topic
+from ..topics.topics_view import TopicsView
 
 # Topics and groups are hashed as in hash4j, which Kafka uses: little-endian numbers, strings as
 # UTF-16 followed by the number of their characters (upstream: Utils.computeTopicHash).

@@ -82,16 +82,14 @@ from .decision import (
     group_deleted,
     group_event,
 )
+from .offset_cleanup import Sweep, delete_offsets_of_topics, expire_offsets
 from .offsets import (
-    Sweep,
     commit_accepted,
     commit_events,
     decide_commit,
     decide_delete_offsets,
     decide_fetch,
     decide_transactional_commit,
-    delete_offsets_of_topics,
-    expire_offsets,
 )
 from .other_groups import OtherGroups
 from .outcome import NOTHING, WARNING, EventType, GroupEvent, Outcome, RegexQuery, reply

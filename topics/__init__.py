@@ -1,7 +1,8 @@
 """Topics: the registry, partitions on the log, produce and fetch, configuration.
 
-registry.py        the topic registry, and a read-only view for request handlers
+registry.py        the topic registry
 registry_log.py    the registry's records and its log
+topics_view.py     the topics that clients see: the registry's and the mirror of the offsets topic
 topic.py           a topic, its partitions, and the nodes that lead the partitions
 names.py           valid and reserved topic names
 configs/           configuration of topics, groups and client metrics

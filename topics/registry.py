@@ -1,4 +1,4 @@
-"""The topic registry, and the view of it that clients see.
+"""The topic registry.
 
 The registry's log is the source of truth. `_apply` makes every state change, both live and on
 replay; only failed writes are undone elsewhere. Changes are appended and applied synchronously,
@@ -17,11 +17,10 @@ from ..log.checkpoint import PartitionCheckpoints
 from ..log.errors import LogError, LogFailed
 from ..log.files import Files
 from ..log.group_commit import GroupCommit, OnDurable
-from ..protocol.errors import ApiError, ErrorCode
 from .acls import Acl
 from .configs.effective import Configs, TopicSettings, internal_topic
 from .kafka_import import import_kafka_folder
-from .names import OFFSETS_TOPIC, REGISTRY_TOPIC, collision_key
+from .names import REGISTRY_TOPIC, collision_key
 from .registry_log import (
     AclDeletedRecord,
     AclRecord,
@@ -562,69 +561,3 @@ def _assignment(topic: Topic) -> Assignment:
     """Return the replicas of every partition, including nodes that do not exist at present."""
     stored = topic.assignment
     return (*stored, *(each.replicas for each in topic.partitions[len(stored) :]))
-
-
-class TopicsView:
-    """The topics that clients can read: the registry's topics and the mirror.
-
-    The mirror is the offsets topic under a second, non-internal name, for readers that ignore
-    internal topics, such as Spark's Kafka connector. The mirror shares the logs. It is not in the
-    registry, and is therefore read-only. Without a `mirror_name`, there is no mirror.
-    """
-
-    __slots__ = ("_mirror", "_mirror_name", "_topics")
-
-    def __init__(self, topics: TopicRegistry, mirror_name: str = "") -> None:
-        self._topics = topics
-        self._mirror_name = mirror_name
-        self._mirror: Topic | None = None
-
-    @property
-    def mirror(self) -> Topic | None:
-        """The mirror, or None if it is disabled or if the offsets topic does not exist yet."""
-        offsets_topic = self._topics.get(OFFSETS_TOPIC) if self._mirror_name else None
-        if offsets_topic is None:
-            return None
-        # After a reload, the registry holds a new object for the offsets topic.
-        if self._mirror is None or self._mirror.partitions is not offsets_topic.partitions:
-            # Stable across restarts, because consumers treat a different id as a different topic.
-            id_ = uuid.uuid5(offsets_topic.id, self._mirror_name)
-            self._mirror = Topic(self._mirror_name, id_, self._topics.configs)
-            self._mirror.partitions = offsets_topic.partitions
-        self._mirror.overrides = offsets_topic.overrides
-        return self._mirror
-
-    @property
-    def version(self) -> int:
-        return self._topics.version
-
-    @property
-    def created_version(self) -> int:
-        return self._topics.created_version
-
-    def __iter__(self) -> Iterator[Topic]:
-        yield from self._topics
-        if (mirror := self.mirror) is not None:
-            yield mirror
-
-    def get(self, name: str) -> Topic | None:
-        topic = self._topics.get(name)
-        if topic is None and self._mirror_name and name == self._mirror_name:
-            return self.mirror
-        return topic
-
-    def by_id(self, id_: uuid.UUID | None) -> Topic | None:
-        topic = self._topics.by_id(id_)
-        if topic is None and (mirror := self.mirror) is not None and mirror.id == id_:
-            return mirror
-        return topic
-
-    def partition(self, name: str, index: int) -> Partition | None:
-        topic = self.get(name)
-        return None if topic is None else topic.partition(index)
-
-    def check_new_topic(self, name: str) -> None:
-        """Raise ApiError if `name` is the mirror, which cannot be created separately."""
-        if self._mirror_name and name == self._mirror_name:
-            message = f"Topic '{name}' is the mirror of {OFFSETS_TOPIC}."
-            raise ApiError(ErrorCode.invalid_topic_exception, message)

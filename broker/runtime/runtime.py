@@ -20,7 +20,7 @@ from ...coordinator.commands import (
     error_result,
 )
 from ...coordinator.coordinator import Coordinator
-from ...coordinator.offsets import ReadGroup, Sweep
+from ...coordinator.offset_cleanup import ReadGroup, Sweep
 from ...coordinator.outcome import Outcome, RegexQuery, Reply
 from ...log.batch import BatchProducer
 from ...log.errors import CorruptBatch, LogError, RecordsTooLarge

@@ -16,7 +16,7 @@ from kohort.broker.runtime import loader
 from kohort.broker.runtime.context import CoordinatorState
 from kohort.broker.runtime.loader import EAGER_RECORDS
 from kohort.coordinator.commands import OffsetFetch
-from kohort.coordinator.offsets import SLICE_TOMBSTONES
+from kohort.coordinator.offset_cleanup import SLICE_TOMBSTONES
 from kohort.log.records import records
 from kohort.offsets.record_codec import decode_record
 from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTombstone

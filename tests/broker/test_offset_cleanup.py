@@ -12,7 +12,7 @@ from kohort.broker.cluster import Cluster
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.runtime.context import CoordinatorState
 from kohort.broker.runtime.runtime import RETRY_FAILED_MS
-from kohort.coordinator.offsets import SLICE_TOMBSTONES
+from kohort.coordinator.offset_cleanup import SLICE_TOMBSTONES
 from kohort.offsets.records import OffsetTombstone
 from kohort.offsets.table import OffsetsTable
 from kohort.protocol.errors import ErrorCode

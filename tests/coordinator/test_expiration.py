@@ -1,10 +1,10 @@
-"""Expiration of offsets and groups: the table in coordinator/offsets.py, and the tombstones."""
+"""Expiration of offsets and groups: the rules of offset_cleanup.py, and the tombstones."""
 
 from typing import Any
 
 import pytest
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.offsets import SLICE_TOMBSTONES
+from kohort.coordinator.offset_cleanup import SLICE_TOMBSTONES
 from kohort.coordinator.outcome import EventType
 from kohort.offsets.causes import Cause
 from kohort.offsets.record_codec import encode_commit_value

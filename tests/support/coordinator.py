@@ -34,7 +34,7 @@ from kohort.coordinator.consumer.group import ConsumerGroup, MemberState
 from kohort.coordinator.coordinator import Coordinator
 from kohort.coordinator.deadlines import MEMBER_DEADLINES, DeadlineKey
 from kohort.coordinator.decision import GroupConfig, PartitionState, TopicMetadata
-from kohort.coordinator.offsets import ReadGroup, Sweep
+from kohort.coordinator.offset_cleanup import ReadGroup, Sweep
 from kohort.coordinator.outcome import (
     EventType,
     GroupEvent,

@@ -32,8 +32,9 @@ from kohort.offsets.coordinator_topic import partition_for
 from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.topics.configs.effective import Configs
 from kohort.topics.names import OFFSETS_TOPIC
-from kohort.topics.registry import TopicRegistry, TopicsView
+from kohort.topics.registry import TopicRegistry
 from kohort.topics.topic import Nodes, Partition
+from kohort.topics.topics_view import TopicsView
 from support.coordinator import new_coordinator
 from support.runtime import new_runtime, no_time, run_now
 
