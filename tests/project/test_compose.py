@@ -5,12 +5,14 @@ The images are not built; only the names in the Dockerfile are checked.
 
 import contextlib
 import json
+import queue
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import yaml
@@ -158,21 +160,24 @@ def test_the_services_work_together_as_processes(tmp_path: Path) -> None:
 
 
 def counted_lines(consumers: list[Any], enough: int) -> set[int]:
-    """The numbers of counted lines, from all consumers."""
-    import queue
-    import threading
-
+    """The numbers of counted lines, from all consumers, which are ended after `enough`."""
     printed: queue.Queue[str] = queue.Queue()
-    for consumer in consumers:
-        reader = threading.Thread(
-            target=lambda out: [printed.put(line) for line in out],
-            daemon=True,
-            args=(consumer.stdout,),
-        )
+
+    def read(output: IO[str]) -> None:
+        for line in output:
+            printed.put(line)
+
+    readers = [threading.Thread(target=read, args=(each.stdout,)) for each in consumers]
+    for reader in readers:
         reader.start()
     lines: set[int] = set()
-    while len(lines) < enough:
-        event = json.loads(printed.get(timeout=TIMEOUT_SECONDS))
-        if event["event"] == "counted":
-            lines.add(event["line"])
+    try:
+        while len(lines) < enough:
+            event = json.loads(printed.get(timeout=TIMEOUT_SECONDS))
+            if event["event"] == "counted":
+                lines.add(event["line"])
+    finally:  # before the pipes are closed, which fails a thread that reads
+        for consumer, reader in zip(consumers, readers, strict=True):
+            consumer.kill()
+            reader.join()
     return lines
