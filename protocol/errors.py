@@ -22,7 +22,28 @@ What Kafka 4.3 does, observed with raw frames:
     valid requests before a malformed one                    responds to them, then closes
 """
 
-from kio.schema.errors import ErrorCode as ErrorCode
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def _without_hypothesis() -> Iterator[None]:
+    """Hide hypothesis from kio, which otherwise imports it and registers strategies for its types.
+    With hypothesis installed, that takes as long as importing all of kohort."""
+    names = "hypothesis", "hypothesis.strategies"
+    loaded = {name: sys.modules[name] for name in names if name in sys.modules}
+    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type]  # None: cannot be imported
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
+        sys.modules.update(loaded)
+
+
+with _without_hypothesis():  # the first import of kio
+    from kio.schema.errors import ErrorCode as ErrorCode
 
 
 class ApiError(Exception):

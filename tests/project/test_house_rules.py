@@ -6,6 +6,7 @@ import re._constants
 import re._parser
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +182,22 @@ def test_modules_imported_everywhere_import_no_library(module: str) -> None:
     probe = f"import sys, {module}; print({{{heavy}}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("set()\n", "")
+
+
+@pytest.mark.parametrize("before", ["", "hypothesis.strategies, "])
+def test_the_harness_imports_no_hypothesis_and_leaves_it_usable(before: str) -> None:
+    """kio would import it, which takes as long as importing all of kohort."""
+    pytest.importorskip("hypothesis")
+    probe = f"""
+        import sys, {before}kohort.testing.kafka
+        print("hypothesis" in sys.modules)
+        import hypothesis.strategies
+        hypothesis.strategies.integers()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(probe)], capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == (f"{bool(before)}\n", "")
 
 
 def test_the_makefile_runs_the_tests_that_use_spark() -> None:
