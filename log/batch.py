@@ -176,9 +176,10 @@ def check_crc(buffer: bytes, position: int, size: int) -> None:
 
 
 def check(buffer: bytes, position: int, end: int) -> BatchHeader:
-    """Return the header of the valid batch that begins at `position` and ends by `end`. Raises
-    CorruptBatch if the batch is cut short or has a wrong magic or checksum, and InvalidRecord for a
-    negative offset delta or count. A compacted batch may have fewer records than offsets."""
+    """Return the header of the valid batch that begins at `position` and ends at or before `end`.
+    Raises CorruptBatch if the batch is cut short or has a wrong magic or checksum, and
+    InvalidRecord for a negative offset delta or count. A compacted batch may have fewer records
+    than offsets."""
     check_crc(buffer, position, check_extent(buffer, position, end))
     header = read_header(buffer, position)
     if header.last_offset_delta < 0 or header.count < 0:

@@ -4,9 +4,10 @@ segments.derived    segment metadata for opening the log (segment_manifest.py)
 offsets.derived     a partition's committed offsets and groups (offsets/snapshot.py)
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
-Every file is verified when it is read, and may be deleted at any time. Without it, the log is read.
-`*.derived` files must be durably removed before bytes that they cover are truncated or replaced.
-For example, compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
+Every file is verified when it is read, and may be deleted at any time. If it is missing, the log is
+read instead. `*.derived` files must be durably removed before bytes that they cover are truncated
+or replaced. For example, compaction removes tombstones, and a stale cache would resurrect the
+deleted offsets.
 
 `*.derived` files are written under a temporary name (`segments.new.derived`), then renamed.
 """
@@ -54,7 +55,8 @@ def remove_cache_files(folder: Path, files: Files) -> CooperativeTask[None]:
 
 
 def create_empty(path: Path, files: Files) -> File:
-    """Replace the file at `path` with an empty file. Existing file handles keep the old file."""
+    """Replace the file at `path` with an empty file. Existing file handles still refer to the old
+    file."""
     if files.exists(path):
         files.remove(path)
     return files.open(path, create=True)
@@ -66,7 +68,8 @@ def temporary_name(name: str) -> str:
 
 
 def create_unpublished(folder: Path, files: Files, name: str) -> File:
-    """Create a new version of the file `name`, replacing one left by a crash. Raises OSError."""
+    """Create a new version of the file `name` under its temporary name, replacing any earlier
+    attempt. Raises OSError."""
     return create_empty(folder / temporary_name(name), files)
 
 

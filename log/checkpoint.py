@@ -32,9 +32,9 @@ class OffsetCheckpoint:
     """A checkpoint file with one offset per partition, in Kafka's text format: version (0), entry
     count, then `topic partition offset` per line.
 
-    Kafka writes checkpoints once a minute, but here each change is durable on return. Thread-safe.
-    The constructor and the setters raise OSError. After a failed change, `get` returns the previous
-    offsets.
+    Kafka writes checkpoints once a minute. Here, each change is durable when the method returns.
+    Thread-safe. The constructor and the setters raise OSError. After a failed change, `get` returns
+    the previous offsets.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -132,8 +132,8 @@ def new_cluster_id() -> str:
 
 def cluster_id_of(folder: Path, files: Files, node_id: int) -> str:
     """Return the cluster id in `meta.properties`. A missing file is created with a new id. Raises
-    LogError if an existing file contains no valid id, because to clients, a new id would mean a
-    new cluster."""
+    LogError if an existing file contains no valid id, because clients would treat a broker with a
+    new id as another cluster."""
     path = folder / _META_PROPERTIES
     if files.exists(path):
         return _parse_cluster_id(files.read_bytes(path))

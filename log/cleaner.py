@@ -41,7 +41,7 @@ from .segment import OFFSET_SPAN_MAX, Segment, segment_number
 from .segment_swap import CLEANED, SWAP
 from .tasks import CooperativeTask, in_thread
 
-# Step limits, in batch bytes or in records. Processing that much takes about 300 µs.
+# Limits of a step, in bytes of batches and in records. A step takes about 300 µs.
 STEP_BYTES: Final = 16 * 1024
 STEP_RECORDS: Final = 128
 # Fixed cost of a batch, expressed in record bytes.
@@ -91,7 +91,7 @@ def clean(
     run = _CleanerRun(log, first_uncleanable, config, on_read)
     newest = yield from run.build_offset_map(first_dirty)
     if newest.latest_offset < first_dirty:
-        return CleaningResult(first_dirty, 0, 0, 0, 0)  # only an open transaction is left
+        return CleaningResult(first_dirty, 0, 0, 0, 0)  # an open transaction blocks the rest
     run.filter.newest = newest
     end_offset = newest.latest_offset + 1
     for group in group_segments(log, end_offset, first_uncleanable, config.segment_bytes):
@@ -251,8 +251,8 @@ class _CleanerRun:
         yield from log.finish_swap()
 
     def _discard(self, cleaned: Segment) -> None:
-        # If the log was reopened in the meantime, reopening has handled the file. The file may then
-        # be the only copy of its records, if a disk error has interrupted a committed swap.
+        # If the log was reopened during the run, reopening has removed the file or completed the
+        # swap. If a disk error interrupted the swap, the file may be the only copy of its records.
         if not self._log.closed and self._log.load_count == self._load_count:
             with suppress(OSError):  # opening the log removes it
                 self._log.files.remove(cleaned.path)
@@ -440,7 +440,7 @@ def _decompressed(header: BatchHeader, batch: bytes) -> CooperativeTask[bytes]:
     if not header.codec:
         return stored
     data = memoryview(stored)
-    # A small batch may contain megabytes.
+    # A small compressed batch may contain megabytes of records.
     few = decompress_few(header.codec, data) if len(stored) < IN_THREAD_BYTES else None
     if few is not None:
         return few
@@ -457,7 +457,7 @@ def _rebuild_batch(
     else:
         times = [header.base_timestamp + record.timestamp_delta for record in kept]
     base = times[0] if horizon_ms is None else horizon_ms
-    # Records are copied only in `pack`, because a record may take 100 MB.
+    # Only `pack`, which may run in a thread, copies records, because a record may take 100 MB.
     stored = memoryview(payload)
     parts: list[bytes | memoryview] = []
     size = 0

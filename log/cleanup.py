@@ -15,7 +15,7 @@ from .segment import segment_number
 def retention_offset(
     log: Log, *, retention_ms: int, retention_bytes: int, durable_offset: int, now_ms: int
 ) -> int:
-    """Return the new log start offset according to retention. -1 disables a limit. Only whole
+    """Return the log start offset that the retention limits require (-1: no limit). Only whole
     segments are deleted. If the active segment has also expired, the log end offset is returned,
     and the caller must roll first. Segments without timestamps never expire by age."""
     segments = log.segments

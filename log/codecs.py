@@ -100,9 +100,9 @@ def with_decompressed(
     limit: ConcurrencyLimit,
     use: Callable[[bytes], CooperativeTask[T]],
 ) -> CooperativeTask[T]:
-    """Run the task `use` with the decompressed records of a batch (any codec, also 0), and return
-    its result. Records that exceed INLINE_BYTES_MAX are decompressed in a thread, and count towards
-    the limit until the end of `use`. Raises InvalidRecord like `decompress`."""
+    """Run the task `use` with the decompressed records of a batch (any codec, including 0), and
+    return its result. Records that exceed INLINE_BYTES_MAX are decompressed in a thread; `limit`
+    then includes the operation until the end of `use`. Raises InvalidRecord like `decompress`."""
     few = decompress_few(codec, data) if codec else bytes(data)
     if few is not None:
         return (yield from use(few))
@@ -156,7 +156,8 @@ def _snappy_block(data: bytes, bytes_max: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[bytes, bytearray], int], name: str, data: bytes, bytes_max: int
 ) -> bytes:
-    """Decompress data that may lack its decompressed size, growing the buffer until it fits."""
+    """Decompress data that may not state its decompressed size, growing the buffer until it is
+    large enough."""
     import cramjam
 
     size_max = min(bytes_max, max(64 * 1024, 8 * len(data)))

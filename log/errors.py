@@ -10,7 +10,8 @@ _log = logging.getLogger("kohort.log")
 
 
 class LogError(Exception):
-    """The content of a log is invalid, or it was used incorrectly. Disk failures are OSErrors."""
+    """The content of a log is invalid, or the log was used incorrectly. Disk failures are
+    OSErrors."""
 
 
 class CorruptBatch(LogError):

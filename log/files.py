@@ -134,8 +134,9 @@ def _is_removed(fd: int) -> bool:
 
 
 class DiskFile:
-    """A file on disk. `preallocate_bytes` of zeros are kept allocated beyond the end, so that a
-    sync need not update the file size. Closing or, after a crash, recovery truncates the zeros."""
+    """A file on disk. An append that needs more space also allocates `preallocate_bytes` of zeros,
+    so that most syncs need not update the file size. `close` truncates the zeros; after a crash,
+    recovery does."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -376,8 +377,8 @@ def lock_folder(
     try:
         lock = files.lock(path)
     except (BlockingIOError, PermissionError) as error:
-        # POSIX allows EACCES for a held lock. Unlike that error, the one for an unwritable folder
-        # includes a filename.
+        # POSIX allows EACCES for a held lock. Only the EACCES for an unwritable folder includes a
+        # filename.
         if isinstance(error, PermissionError) and error.filename is not None:
             raise
         raise FolderInUse(f"{folder} is in use by {_holder(path, files)}. {remedy}") from None

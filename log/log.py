@@ -124,9 +124,9 @@ class Log:
         write_ahead: WriteAheadSource | None = None,
     ) -> Log:
         """Recover the log in `folder`. The first append creates a missing folder. Records below
-        `start_offset` were deleted (`delete_before`). Batches from `truncate_to` on are removed. A
-        sync of the batches from `rewrite_from` on has failed. Raises OSError, LogError,
-        UnsupportedMagic."""
+        `start_offset` were deleted (`delete_before`). Batches from `truncate_to` on are removed.
+        Batches from `rewrite_from` on, whose sync has failed, are written again. Raises OSError,
+        LogError, UnsupportedMagic."""
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
@@ -225,7 +225,8 @@ class Log:
 
     def append(self, batch: bytes, now_ms: int = 0) -> int:
         """Append a batch, which must begin at `end_offset`, and return its base offset. The
-        checksum is not verified. `now_ms` is for the expiration of its producer.
+        checksum is not verified. `now_ms` is the time from which the expiration of its producer is
+        counted.
 
         After an OSError, nothing was appended. The call may be retried, unless a sync failed or the
         partial write could not be truncated: the log is then `failed` and raises LogFailed.
@@ -363,7 +364,7 @@ class Log:
                 raise
             finally:
                 if self.closed:
-                    self.close()  # the files opened here
+                    self.close()  # also closes files that this sync has opened
             synced_offset = end_offset if up_to is None else min(up_to, end_offset)
             self._synced_offset = max(self._synced_offset, synced_offset)
 
@@ -392,7 +393,7 @@ class Log:
         """
         with self._syncing:
             for segment in self._segments:
-                with suppress(OSError):  # nothing in these files counts that was not synced
+                with suppress(OSError):  # the unsynced bytes are discarded anyway
                     segment.close()
             self.failed = None
             durable_offset, synced_offset = self.synced_offset, self._synced_offset
@@ -472,7 +473,7 @@ class Log:
         """Write the segment manifest for the next open, unless the log has producers, because the
         next open does not read the batches that a manifest covers, and would not restore the
         producers' state. Raises OSError."""
-        # Durability is unknown during a sync and after a failed one.
+        # Durability is unknown during a sync and after a failed sync.
         if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:
                 synced = self.config.sync_at_open
@@ -561,8 +562,8 @@ class Log:
         self, decompressions: ConcurrencyLimit
     ) -> CooperativeTask[tuple[int, int] | None]:
         """Return (offset, timestamp) of the first record with the maximum timestamp, or None if
-        there are no records. The timestamp is -1 if no record has one. Raises InvalidRecord like
-        offset_for_timestamp."""
+        there are no records. The timestamp is -1 if no record has a timestamp. Raises InvalidRecord
+        like offset_for_timestamp."""
         timestamp = max((segment.max_timestamp for segment in self._segments), default=-1)
         return self._first_since(timestamp, 0, decompressions)
 

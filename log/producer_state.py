@@ -21,13 +21,13 @@ from .tasks import CooperativeTask
 BATCHES_REMEMBERED: Final = 5
 SEQUENCE_MAX: Final = 2**31 - 1
 # Maximum number of verifications in progress (1.5 MB). The maximum is reached only if partitions
-# cannot be added to transactions. The oldest verifications are then forgotten, and their clients
-# must abort.
+# cannot be added to transactions. Then the oldest verifications are dropped, and their clients must
+# abort.
 VERIFYING_MAX: Final = 10_000
 # Maximum number of ended transactions whose markers are not yet visible to readers. Older
 # transactions are merged, and become visible together.
 UNDECIDED_MAX: Final = 1_000
-# Since this version of the transaction protocol, markers carry a new epoch (KIP-890).
+# Since this version of the transaction protocol, markers have a new epoch (KIP-890).
 EPOCH_BUMP_VERSION: Final = 2
 NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
@@ -44,7 +44,7 @@ _HEADER_COST_BYTES = 4 * 1024
 
 class EndMarker(NamedTuple):
     """The record of a control batch that ends a transaction. `kind` is ABORT, COMMIT or another
-    number. `transaction_version` comes from the request to write the marker, if it is known, and is
+    number. `transaction_version`, 0 if unknown, comes from the request to write the marker and is
     not stored."""
 
     kind: int
@@ -98,8 +98,8 @@ class AbortedTransaction(NamedTuple):
 
 class Verification:
     """The verification of a producer whose first batches arrived before the partition was part of
-    its transaction. Contains the epoch and the lowest sequence number of these batches. If `adds`,
-    the produce requests add the partition (KIP-890).
+    its transaction. Contains the epoch and the lowest sequence number of these batches. If `adds`
+    is true, the Produce requests add the partition (KIP-890).
 
     The batches may be appended only while this is the producer's current verification, because a
     marker that is written in the meantime ends the transaction. Upstream: VerificationStateEntry,
@@ -171,7 +171,8 @@ class ProducerStates:
     # --- queries
 
     def active(self, now_ms: int, expiration_ms: int) -> Iterator[tuple[int, ProducerState]]:
-        """Yield (producer id, state) of unexpired producers. Batches may be appended meanwhile."""
+        """Yield (producer id, state) of unexpired producers. Batches may be appended during the
+        iteration."""
         for producer_id, producer in tuple(self._producers.items()):
             if producer.first_offset is not None or (
                 now_ms - _last_append_ms(producer, now_ms) < expiration_ms
@@ -335,8 +336,8 @@ class ProducerStates:
 
     def on_batch(self, header: BatchHeader, batch: bytes, now_ms: int = 0) -> None:
         """Record a batch of the log that has a producer id. `batch` is read only if it is a control
-        batch. `now_ms` is 0 if the batch was found in the log. The producer's expiration is then
-        counted from the first call of `active` or `remove_expired`."""
+        batch. `now_ms` is 0 if the batch was read from the log; the expiration of its producer is
+        then counted from the next call of `active` or `remove_expired`."""
         producers = self._producers
         producer = producers.pop(header.producer_id, None)
         if producer is None:
@@ -382,19 +383,20 @@ class ProducerStates:
             )
 
     def forget_aborted(self, markers: Collection[int]) -> None:
-        """Forget the aborted transactions whose markers (given by offset) were removed by
+        """Forget the aborted transactions whose markers, identified by offset, were removed by
         compaction. Readers would otherwise skip all later records of the producers."""
         self.aborted = [each for each in self.aborted if each.last_offset not in markers]
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
         """Remove the producers that have not appended for `expiration_ms`, except those with an
-        open transaction. Kafka uses a timer, but removal at each append bounds the memory."""
+        open transaction. Kafka uses a timer. Here, every append removes expired producers, which
+        limits the memory."""
         expired = []
         for producer_id, producer in self._producers.items():
             was_loaded = not producer.last_append_ms
             if now_ms - _last_append_ms(producer, now_ms) < expiration_ms:
                 if was_loaded:
-                    continue  # the next producer may be loaded, too
+                    continue  # the next producer may also have been read from the log
                 break
             if producer.first_offset is None:
                 expired.append(producer_id)

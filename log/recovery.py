@@ -1,9 +1,9 @@
 """Log recovery after a crash or disk corruption.
 
 `recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the
-truncated bytes to other files. A corrupt batch cannot stay in the log, because readers stop there
-and would not see later appends. `scan_segment`, for inspection and repair, finds all valid batches,
-including batches after corrupt ones.
+truncated bytes to other files. A corrupt batch cannot stay in the log, because readers would stop
+there and never see later appends. `scan_segment`, for inspection and repair, finds all valid
+batches, including batches after corrupt ones.
 """
 
 from __future__ import annotations
@@ -54,10 +54,11 @@ def recover(
     Batches are verified, with two exceptions: batches that a manifest covers are not read, and
     checksums are skipped in segments that end at or before `recovery_point` (known to be durable).
     Corrupt bytes are copied to a `*.cut` file and truncated. Later segments are renamed with the
-    same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, data not
-    known to be durable is synced; otherwise it is left `dirty`. If `reports_gaps` (for logs that
-    were never compacted), missing offsets are logged. They may be the only sign of a corrupt base
-    offset, which no checksum covers. `producers` is updated from batches that have a producer id.
+    same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, segments
+    that may not be durable are synced; otherwise, they are marked `dirty`. If `reports_gaps` (for
+    logs that were never compacted), missing offsets are logged. They may be the only sign of a
+    corrupt base offset, which no checksum covers. `producers` is updated from batches that have a
+    producer id.
 
     Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
     """
@@ -179,7 +180,7 @@ class _Recovery:
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
-        """Rename segments that follow corrupt bytes or overlap, to keep them unread."""
+        """Rename segments that follow corrupt bytes or overlap, so that they are not read."""
         if self.read_only:
             return
         for base_offset in bases:
@@ -195,7 +196,7 @@ class _Recovery:
 
 def _make_durable(segment: Segment, durable_bytes: int) -> None:
     file = segment.open()
-    # A sync alone does not help, because a previous process may have failed to sync these bytes.
+    # A sync alone is not enough, because a previous process may have failed to sync these bytes.
     file.rewrite(durable_bytes)
     file.sync()
     segment.dirty = False
@@ -203,7 +204,7 @@ def _make_durable(segment: Segment, durable_bytes: int) -> None:
 
 # --- inspection and repair
 
-# The magic byte that the search for the next batch looks for.
+# The search for the next batch looks for this byte.
 MAGIC: Final = b"\x02"
 
 
@@ -237,9 +238,9 @@ class Corruption(NamedTuple):
 def scan_segment(
     file: File, base_offset: int, *, position: int = 0, offset: int | None = None
 ) -> Iterator[ValidBatch | Corruption]:
-    """Yield valid batches and corrupt ranges from `position`, except zeros at the end. `offset` is
-    the lowest valid next offset. Raises OSError and, for formats before Kafka 0.11,
-    UnsupportedMagic.
+    """Yield the valid batches and the corrupt ranges from `position` on, except zeros at the end.
+    `offset` is the lowest offset that the next batch may have. Raises OSError and, for formats
+    before Kafka 0.11, UnsupportedMagic.
     """
     lowest = before = base_offset if offset is None else offset
     # No checksum covers base offsets, so a batch is accepted after a comparison with the next one.
@@ -304,9 +305,9 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 
 
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
-    """Given that the offsets of `held` contradict those of the next batch, `valid`, return whether
-    `held` has the wrong offsets. This is the case if `held` fits between the offset `before` and
-    `valid`, but `valid` does not fit between `held` and the third batch."""
+    """The offsets of `held` and of the next batch, `valid`, contradict each other. Return whether
+    those of `held` are wrong: `held` would fit between the offset `before` and `valid`, but `valid`
+    does not fit between `held` and the third batch."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)
@@ -348,7 +349,7 @@ def _next_valid(
         at = chunk.find(MAGIC, MAGIC_AT)
         while 0 <= at <= len(chunk) - HEADER_BYTES + MAGIC_AT:
             base = int.from_bytes(chunk[at - MAGIC_AT : at - MAGIC_AT + 8], "big")
-            # This check is first, because it is cheap and a random match is unlikely.
+            # Check this first, because it is cheap and a random match is unlikely.
             if lowest <= base <= base_offset + OFFSET_SPAN_MAX:
                 valid = _valid_header_at(file, position + at - MAGIC_AT, base_offset, lowest)
                 if valid is not None:

@@ -33,7 +33,7 @@ from .producer_state import ProducerStates
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch. Two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Maximum size of messages that are recognized as formats from before Kafka 0.11.
+# Maximum size of a message that is recognized as a format from before Kafka 0.11.
 OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 # Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more than
 # copying.
@@ -328,7 +328,7 @@ class Segment:
     def scan(
         self, *, check_crcs: bool, producers: ProducerStates | None = None
     ) -> CorruptBatch | None:
-        """Scan from the known end, and return the first corruption. `producers` receives the
+        """Scan the file from `size` on, and return the first corruption. `producers` receives the
         batches that have a producer id. Raises LogError, OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:

@@ -43,8 +43,8 @@ def write_manifest(
     folder: Path, files: Files, segments: Sequence[Segment], *, synced: bool
 ) -> None:
     """Write the state of all segments, or, if `synced`, only of segments before the first dirty
-    one. Unless `synced`, do nothing without a boot id, because a reboot could not be detected.
-    Raises OSError."""
+    one. Unless `synced`, write nothing if the boot id is unknown, because a reboot could not be
+    detected. Raises OSError."""
     boot_id = "" if synced else files.boot_id()
     if not (synced or boot_id):
         return
@@ -75,7 +75,7 @@ def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict
         if all(map(_matches_file, segments)):
             return {segment.base_offset: segment for segment in segments}
     except (ValueError, struct_error):
-        pass  # invalid
+        pass  # the manifest is invalid
     files.remove(path)
     # Without a sync, the file could reappear after a crash and match new data.
     files.sync_folder(folder)

@@ -44,8 +44,8 @@ _log = logging.getLogger("kohort.log")
 SyncAll: TypeAlias = Callable[
     [Sequence[Callable[[], None]], Callable[[Sequence[OSError | None]], None]], None
 ]
-"""Calls each function, which syncs a file and may raise OSError, in a thread, then the callback on
-the event loop with all errors (None: no error)."""
+"""Calls the functions in threads. Each syncs a file and may raise OSError. Then calls the callback
+on the event loop with the error of each function, or None."""
 
 
 class WriteAheadLog:
@@ -58,7 +58,7 @@ class WriteAheadLog:
         self.is_usable = True
         """False after a failure, until all logs have synced their own files."""
         self._file: File | None = None
-        self._durable_bytes = 0  # size of the current file
+        self._durable_bytes = 0  # synced size of the current file
         # Logs whose latest batches are durable only here, by folder name. `_retiring` contains logs
         # that are being synced so that the full file can be removed.
         self._retiring: dict[str, Log] | None = None
@@ -87,7 +87,8 @@ class WriteAheadLog:
     # --- writing
 
     def write(self, batches: Iterable[tuple[Log, bytes]]) -> None:
-        """Write batches that logs have appended since their durable ends. On error, call `fail`."""
+        """Write batches that were appended to the logs and are not durable yet. After an OSError,
+        call `fail`."""
         parts: list[bytes] = []
         for log, batch in batches:
             self._logs[log.folder.name] = log
@@ -207,7 +208,7 @@ class WriteAheadLog:
                 self._remove_leftovers()
         for logs in (self._logs, self._retiring or {}):
             if name in logs:
-                logs[name] = log  # replaces the object that was open before
+                logs[name] = log  # replaces the previous Log object
         self.replay(log)
 
     def replay(self, log: Log) -> None:
@@ -250,7 +251,8 @@ class WriteAheadLog:
         self._remove(paths)
 
     def _remove(self, paths: Sequence[Path]) -> None:
-        """Remove obsolete files. A leftover is harmless, because logs contain its batches."""
+        """Remove obsolete files. A file that remains is harmless, because the logs contain its
+        batches."""
         if not paths:
             return
         try:
