@@ -19,8 +19,8 @@ class PendingOffsets:
     """The pending offsets of one log."""
 
     def __init__(self) -> None:
-        # By producer id and partition: (number of the commit, record). The record becomes None when
-        # a newer commit supersedes it, and then has no effect even if the transaction is committed.
+        # By producer id and partition: (number of the commit, record). A record that is superseded
+        # by a newer commit becomes None, and has no effect even if the transaction is committed.
         self._open: dict[int, dict[OffsetKey, tuple[int, OffsetCommitRecord | None]]] = {}
         # By group id and partition: the producers with pending commits of this partition.
         self._groups: dict[str, dict[OffsetKey, set[int]]] = {}

@@ -49,8 +49,8 @@ class RecordSpec(NamedTuple):
 def _record(
     name: str, key: tuple[FieldSpec, ...], *value: FieldSpec, message_class: type | None = None
 ) -> RecordSpec:
-    """Return a record type whose value has one version. `message_class` is given only for types
-    that the broker uses."""
+    """Return a record type whose value has one version. Only types that the broker uses have a
+    `message_class`."""
     value_spec = MessageSpec(f"{name}Value", "0", value, "0+", message_class)
     return RecordSpec(name, MessageSpec(f"{name}Key", "0", key), value_spec)
 

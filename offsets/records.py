@@ -189,7 +189,8 @@ class ConsumerPartitionMetadata(NamedTuple):
 
 
 class ResolvedRegularExpression(NamedTuple):
-    """The topics that matched, with the version of the topic metadata and the time in ms."""
+    """The topics that match a regular expression. `version` is the version of the topic metadata,
+    and `timestamp` is the time of the match in ms."""
 
     topics: tuple[str, ...]  # sorted
     version: int

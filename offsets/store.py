@@ -97,7 +97,7 @@ class OffsetsStore(CoordinatorTopic):
     def _replay(
         self, log: Log, start_offset: int, metadata: list[tuple[bytes, bytes]]
     ) -> Iterator[list[OffsetsRecord]]:
-        # The snapshot contains the groups' metadata; the table reads their offsets from it on
+        # The groups' metadata is loaded from the snapshot; the table reads their offsets from it on
         # demand.
         yield [decode_record(key, value) for key, value in metadata]
         for header, batch in log.batches(max(start_offset, log.start_offset)):

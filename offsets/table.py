@@ -28,8 +28,9 @@ _NONE: Final[GroupOffsets] = {}
 
 
 class OffsetsTable:
-    """The offsets of one offsets partition. If `grown` is given, the memory is limited: `grown` is
-    called with the number of added offsets, and the table tracks LRU order for `evict`."""
+    """The offsets of one offsets partition. With `grown`, the number of offsets in memory is
+    limited: the table calls `grown` with the number of added offsets, and tracks the LRU order for
+    `evict`."""
 
     def __init__(self, grown: Callable[[int], None] | None = None) -> None:
         self._groups: dict[str, GroupOffsets] = {}
@@ -178,7 +179,7 @@ class OffsetsTable:
     def write(self, file: File) -> Iterator[tuple[str, Extent]]:
         """Append all groups to `file`, one per step, and take ownership of the file. The table may
         change between steps. After the last step, `file` replaces the table's older files. After an
-        error, the older files are kept."""
+        error, the table keeps its older files."""
         extents = self._new_extents = {}
         old_files, self._files = self._files, [*self._files, file]
         try:
@@ -206,7 +207,7 @@ class OffsetsTable:
 
     def evict(self, offsets: int, new_spill: Callable[[], File]) -> None:
         """Evict at least this many offsets in whole groups, least recently used first. The most
-        recently used group is kept. Groups without an extent are written to the snapshot in
+        recently used group stays in memory. Groups without an extent are written to the snapshot in
         progress, or to a spill file if there is none."""
         victims: list[str] = []
         for group_id, held in self._groups.items():
@@ -254,8 +255,8 @@ def _split(name: str) -> tuple[str, int]:
 
 class OffsetsCache:
     """Limits the number of offsets in memory across all partitions (`kohort.cache.offsets`).
-    Eviction is I/O, so it is not done while records are applied. The owner calls `evict` if
-    `needs_eviction`."""
+    Eviction is I/O, so it is not done while records are applied. The owner calls `evict` when
+    `needs_eviction` is true."""
 
     # An eviction frees this fraction of the bound, so that not every commit causes an eviction.
     STEP: Final = 0.01
@@ -296,5 +297,5 @@ class OffsetsCache:
                 _log.warning("Failed to evict offsets; keeping them in memory: %s", error)
                 return
             if table.held == before:
-                tables.remove(table)  # it has only one group
+                tables.remove(table)  # its only group stays in memory
             excess -= before - table.held
