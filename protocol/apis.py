@@ -1,7 +1,8 @@
 """The API table: APIs and versions served by kohort, and by older Kafka releases.
 
-ApiVersions, request routing and the table in the README are derived from it. Importing this module
-loads neither kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio support.
+ApiVersions, request routing and a table in docs/compatibility.md are derived from it. Importing
+this module loads neither kio nor schemas. kohort serves the versions that both Kafka 4.3 and kio
+support.
 """
 
 import re
@@ -122,7 +123,7 @@ APIS: tuple[Api, ...] = (
 BY_KEY: Mapping[int, Api] = MappingProxyType({api.key: api for api in APIS})
 
 STRING_BYTES_MAX = 0x7FFF
-"""Maximum string length in a message, also for compact strings (upstream: MessageDataGenerator)."""
+"""Maximum string length in a message, compact strings included (upstream: MessageDataGenerator)."""
 
 API_VERSIONS = 18
 """The key of ApiVersions, the only API whose unknown versions get a response (KIP-511)."""

@@ -1,6 +1,6 @@
 """The consumer protocol: the subscription that a member sends when it joins a group, and the
-assignment that the leader returns for the member. In JoinGroup and SyncGroup both are opaque bytes,
-but brokers decode them to find subscribed topics, for example.
+assignment that the leader returns for the member. In JoinGroup and SyncGroup, both are opaque
+bytes, but brokers decode them, for example to find the subscribed topics.
 
 Both begin with an int16 version. Newer versions only append fields, so a version above 3 is decoded
 as version 3, and trailing bytes are ignored. Upstream: ConsumerProtocol.

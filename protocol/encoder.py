@@ -63,9 +63,10 @@ def compile_frame_encoder(
     in_buffers: bool = False,
     limit: ItemLimit | None = None,
 ) -> Callable[[Any, int], Any]:
-    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error`. If
-    the schema contains bytes fields, it also raises ResponseTooLarge for more than
-    RESPONSE_BYTES_MAX bytes. The number of items limits the size of other messages.
+    """Return a FrameEncoder, or a BuffersEncoder if `in_buffers`. The encoder raises `error` for a
+    message that does not follow the schema. If the schema contains bytes fields, the encoder also
+    raises ResponseTooLarge for more than RESPONSE_BYTES_MAX bytes. The size of other messages is
+    limited by their number of items.
 
     With `flexible_header`, the header is response header v1, which ends with tagged fields. The
     encoder raises the error of the `limit` before it encodes the items beyond the limit. Long

@@ -114,7 +114,8 @@ def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
 
 
 def with_throttle_time(key: int, version: int, frames: bytes, throttle_ms: int) -> bytes:
-    """Return the response frames of an API with this throttle time, if the version includes one."""
+    """Return the response frames of an API with this throttle time, if the version has the
+    field."""
     locate = _throttle_time_locator(key, version)
     body = _RESPONSE_HEADER_BYTES + _flexible_header(key, version)
     changed, start = bytearray(frames), 0

@@ -80,9 +80,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """A field of a declared message, as in Kafka's JSON. `fields` contains the fields of the
-    structure `type`, and is given at each use. `attribute` is the Python name if it differs
-    from `name` in snake case."""
+    """A field of a declared message, as in Kafka's JSON. If `type` is a structure, `fields`
+    contains its fields, and is repeated wherever the structure is used. `attribute` is the Python
+    name if it differs from `name` in snake case."""
 
     name: str
     type: str
