@@ -98,7 +98,7 @@ def plan_new_partitions(
     topics: TopicRegistry, topic: Topic, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> Assignment:
     """Validate a new partition count, and determine the replicas of the new partitions.
-    `assignments` contains the requested ones, or is None."""
+    `assignments` contains the requested replicas, or is None."""
     current = len(topic.partitions)
     if count == current:
         raise ApiError(ErrorCode.invalid_partitions, f"Topic already has {current} partition(s).")
@@ -142,7 +142,8 @@ def place_new_topic(
         broker, default = topics.configs.broker, "default.replication.factor"
         factor = static_number(broker, default)
         if broker.source(default) is ConfigSource.DEFAULT:
-            # Several nodes in one process serve to test failures, which topics should survive.
+            # A cluster in one process is for testing failures, so by default, a topic has a replica
+            # on each usable node.
             factor = max(len(_usable_nodes(topics)), 1)
     prefix = f"Unable to replicate the partition {factor} time(s): "
     return place_replicas(topics, range(partitions), factor, prefix), factor
@@ -151,9 +152,9 @@ def place_new_topic(
 def place_replicas(
     topics: TopicRegistry, indexes: range, factor: int, prefix: str = ""
 ) -> Assignment:
-    """Place `factor` replicas of each new partition on the nodes that are not cordoned: in turn on
-    those that are up, and then on stopped ones. Error messages begin with `prefix`. (Kafka's order
-    is random and spreads replicas over racks; upstream: StripedReplicaPlacer.)"""
+    """Place `factor` replicas of each new partition on nodes that are not cordoned: first in turn
+    on the nodes that are up, then on stopped nodes. Error messages begin with `prefix`. (Kafka's
+    order is random and spreads replicas over racks; upstream: StripedReplicaPlacer.)"""
     nodes, usable = topics.nodes, _usable_nodes(topics)
     up = tuple(each for each in usable if each in nodes.up)
     stopped = tuple(each for each in usable if each not in nodes.up)
@@ -216,8 +217,9 @@ def check_reassignment(
     *,
     allows_factor_change: bool,
 ) -> Topic:
-    """Validate that a partition can get these replicas. Return its topic. None, which cancels a
-    reassignment, is rejected: no reassignment is ever in progress."""
+    """Validate that a partition can get these replicas. Return its topic. If `replicas` is None,
+    the request is to cancel a reassignment. It is rejected, because no reassignment is ever in
+    progress."""
     topic = topics.get(name)
     if topic is None:
         message = f"Unable to find a topic named {name}."

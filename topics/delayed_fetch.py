@@ -18,7 +18,7 @@ class DelayedFetch:
         self._watched: list[DelayedFetches] = []
 
     def watch(self, partition: "DelayedFetches", bytes_max: int) -> None:
-        """Count appends to the partition, at most `bytes_max`."""
+        """Count bytes appended to the partition, up to `bytes_max`."""
         self._watched.append(partition)
         partition.waiting[self] = bytes_max
 

@@ -86,7 +86,7 @@ def import_kafka_folder(
         imported: list[RegistryRecord] = [ProducerIdsRecord(0)]
         if is_kafkas:
             imported = _records(partitions, folder, files, configs, new_id)
-        # One batch, so that either all records are stored or none.
+        # One batch, so that either all records are stored or no record is.
         batch = BatchBuilder()
         batch.add_all(map(encode, imported), now_ms)
         registry_log.append(batch.finish(0))

@@ -46,7 +46,7 @@ from .topic import Partition, PartitionDeleted
 
 OFFSET_BYTES: Final = 8  # the base offset, which precedes the length
 SIZE_AND_MAGIC_BYTES: Final = 17
-LENGTH_MIN: Final = 14  # of a batch without its offset and length, in any version of the format
+LENGTH_MIN: Final = 14  # minimum value of the length field, in any version of the batch format
 # Errors whose responses omit the log start offset (upstream: ReplicaManager.appendRecordsToLeader,
 # ProduceRequest.validateRecords).
 WITHOUT_START_OFFSET: Final = (
@@ -59,7 +59,7 @@ WITHOUT_START_OFFSET: Final = (
 # Number of records that are validated in one step, which takes about 0.5 ms.
 RECORDS_PER_STEP: Final = 500
 ZSTD: Final = 4
-ATTRIBUTES_AT: Final = 22  # of the low byte: the codec and the transactional flag
+ATTRIBUTES_AT: Final = 22  # position of the low byte: the codec and the transactional flag
 CODEC_MAX: Final = 4
 
 
@@ -122,8 +122,8 @@ def append_in_steps(
     context: ProduceContext,
     verification: Verification | None = None,
 ) -> CooperativeTask[AppendResult]:
-    """Like `append`, but as a task, for a batch that has been read. Many records are validated in
-    steps, then the batch is appended in a single step. `verification` proves that the partition is
+    """Like `append`, but as a task, for a batch from `read_batch`. Many records are validated in
+    steps, but the batch is appended in a single step. `verification` proves that the partition is
     in the producer's transaction. It is not needed if the partition already contains records of the
     transaction."""
     try:

@@ -558,6 +558,6 @@ class TopicRegistry:
 
 
 def _assignment(topic: Topic) -> Assignment:
-    """Return the replicas of every partition, including nodes that do not exist at present."""
+    """Return the replicas of every partition, including nodes that do not currently exist."""
     stored = topic.assignment
     return (*stored, *(each.replicas for each in topic.partitions[len(stored) :]))

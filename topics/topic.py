@@ -113,13 +113,13 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """In-sync replicas without which writes with acks=all are rejected (upstream:
+        """Minimum number of in-sync replicas for writes with acks=all (upstream:
         Partition.effectiveMinIsr)."""
         return min(self.settings.min_insync_replicas, len(self.replicas))
 
     def set_isr(self, isr: tuple[int, ...], min_isr: int) -> None:
-        """Replace the in-sync replicas. `min_isr` is the topic's. If none is left, `leader_id` must
-        still be the leader (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
+        """Replace the in-sync replicas. `min_isr` is the topic's. If `isr` is empty, `leader_id`
+        must still be the last leader (upstream: PartitionChangeBuilder.maybePopulateTargetElr)."""
         if not isr and not self.isr:
             return  # there was no leader before
         former = {*self.elr, *self.isr}.difference(isr)
@@ -128,8 +128,9 @@ class Partition:
         self.isr = isr
 
     def begin_isr(self, leader_id: int) -> None:
-        """Make a new leader the only in-sync replica. If it was not eligible, the election was
-        unclean, and no other replica is (upstream: PartitionChangeBuilder.tryElection)."""
+        """Make a new leader the only in-sync replica. If it was not an eligible leader replica, the
+        election was unclean, and no replica remains eligible (upstream:
+        PartitionChangeBuilder.tryElection)."""
         others = tuple(each for each in self.elr if each != leader_id)
         self.elr = others if leader_id in self.elr else ()
         self.isr, self.last_known_elr = (leader_id,), ()
@@ -282,8 +283,9 @@ class Topic:
 
     @property
     def min_isr(self) -> int:
-        """In-sync replicas without which there are eligible leader replicas. The first partition
-        determines it for all (upstream: ReplicationControlManager.getTopicEffectiveMinIsr)."""
+        """Number of in-sync replicas below which a partition has eligible leader replicas. The
+        first partition determines the number for all partitions (upstream:
+        ReplicationControlManager.getTopicEffectiveMinIsr)."""
         return self.partitions[0].min_isr
 
     def settings_at(self, node_id: int) -> TopicSettings:

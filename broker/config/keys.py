@@ -43,7 +43,7 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 # Reasons why keys have no effect.
 ONE_COPY: Final = "all nodes share one copy of the data"
-NOT_RECOMPRESSED: Final = "batches stay as their producers compressed them"
+NOT_RECOMPRESSED: Final = "batches retain the compression of their producers"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 NO_JITTER: Final = "segments are rolled without jitter"
 

@@ -138,7 +138,7 @@ class ConfigKey:
     broker runs. `no_effect` is the reason why a key that is accepted and validated has no effect.
     An `at_startup` key can change in Kafka, but kohort reads it only when it starts.
     DescribeConfigs returns an `internal` key only if it is set. With `repeats`, a list may contain
-    an item twice."""
+    duplicate items."""
 
     name: str
     type: ConfigType

@@ -211,8 +211,8 @@ class Configs:
         return _listed(name, self._sources(next(related, ((name, 1),))))
 
     def effective(self, synonym: ConfigSynonym) -> Value:
-        """Return the effective value. A broker's value is moved to the nearest bound, because the
-        bounds may have been different when it was stored (upstream:
+        """Return the effective value. A broker's value outside its bounds is replaced by the
+        nearest bound, because the bounds may have been different when it was stored (upstream:
         GroupCoordinatorConfig.clampDynamicConfigs)."""
         bound = BOUNDS_OF_BROKER_KEYS.get(synonym.name)
         if bound is None or not isinstance(synonym.value, int):

@@ -105,7 +105,7 @@ GROUP_KEYS: Final = config_def(
             "share.auto.offset.reset",
             "latest",
             _offset_reset,
-            "Where a share group begins: `earliest`, `latest` or `by_duration:PnDTnHnMn.nS`.",
+            "Where a share group starts: `earliest`, `latest` or `by_duration:PnDTnHnMn.nS`.",
         ),
         _key(
             ConfigType.STRING,

@@ -155,7 +155,7 @@ TOPIC_KEYS: Final = config_def(
             "message.timestamp.type",
             "CreateTime",
             one_of("CreateTime", "LogAppendTime"),
-            "Whether records carry the producer's or the broker's timestamp.",
+            "Whether the producer or the broker sets the timestamps of records.",
         ),
         _long(
             "message.timestamp.before.max.ms",
