@@ -18,7 +18,7 @@ TopicFilter: TypeAlias = Callable[[str], bool]
 
 
 class JoinGroup(NamedTuple):
-    """Join the next generation. `member_id` is "" for a client without one."""
+    """Join the next generation. `member_id` is "" for a client without a member id."""
 
     group_id: str
     member_id: str

@@ -229,11 +229,12 @@ class Coordinator:
         for group_id in changed:
             consumer_group = partition.consumer_groups.get(group_id)
             if consumer_group is not None:
-                consumer_group.unresolved = None  # the regular expression may not have changed
+                consumer_group.unresolved = None  # any new regular expression was not stored
                 restore_deadlines(decision, consumer_group)
         for ticket, result in outcome.replies:
             if changed and isinstance(result, LeaveResult):
-                result = LeaveResult(LARGE_RECORD_ERROR, ())  # unlike in a classic group, all stay
+                # Unlike in a classic group, all members stay.
+                result = LeaveResult(LARGE_RECORD_ERROR, ())
             decision.reply(ticket, _failed(result, leader))
         return decision.outcome()
 
@@ -242,9 +243,9 @@ class Coordinator:
     def rebalance(
         self, group_id: str, reason: RebalanceReason, leader: str | None, now: int
     ) -> Outcome:
-        """Start a rebalance. A consumer group gets its next epoch. `leader` is a member
-        that becomes the leader of a classic group if it rejoins. This has no effect in the join
-        phase of a classic group, or if the group has no members."""
+        """Start a rebalance, which gives a consumer group its next epoch. If the member `leader`
+        rejoins, it becomes the leader of a classic group. Do nothing in the join phase of a classic
+        group, or if the group has no members."""
         consumer_group = self._partition.consumer_groups.get(group_id)
         if consumer_group is not None and consumer_group.members:
             decision = Decision(self._partition, now)

@@ -205,8 +205,8 @@ class PartitionState:
     consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
     # Consumer groups whose regular expressions are being matched. Not durable.
     matching: set[str] = field(default_factory=set)
-    # By group: which topics its next match may find. These are the topics that the client that
-    # scheduled the match may describe. Not durable.
+    # By group: limits its next match to the topics that the client that scheduled the match may
+    # describe. Not durable.
     topic_filters: dict[str, TopicFilter] = field(default_factory=dict)
     # Consumer groups whose target assignment a test holds back. Not durable.
     held_assignments: set[str] = field(default_factory=set)
@@ -277,7 +277,8 @@ class Decision:
         ]
 
     def write(self, group: Group, assignments: dict[str, bytes] | None = None) -> None:
-        """Write the group's record, with the current assignments unless others are given."""
+        """Write the group's record, with the current assignments unless `assignments` replaces
+        them."""
         group.proposed = to_metadata(group, assignments)
         self._records.append(GroupMetadataRecord(group.group_id, group.proposed))
 
@@ -334,8 +335,8 @@ def group_event(
     cause: Any = None,
     detail: Mapping[str, str] = NO_DETAIL,
 ) -> GroupEvent:
-    """Return an event of a group (a group object, or only the id). Ids and generation are taken
-    from `client` and `group` unless they are given."""
+    """Return an event of a group (a group object, or only the id). The member id, the instance id
+    and the generation are taken from `client` and `group` unless they are passed."""
     group_id, own_generation = group, None
     if isinstance(group, Group):
         group_id, own_generation = group.group_id, group.generation
@@ -354,7 +355,8 @@ def group_event(
 
 
 def group_deleted(group: Group | ConsumerGroup | str, offsets: int | None = None) -> GroupEvent:
-    """Return the event of a group deleted with this number of offsets; None: it has expired."""
+    """Return the event of a group that was deleted, with the number of its offsets, or that has
+    expired (`offsets` is None)."""
     is_expired = offsets is None
     return group_event(
         EventType.GROUP_DELETED,

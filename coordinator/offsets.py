@@ -196,10 +196,10 @@ def _has_member(command: OffsetCommit) -> bool:
 
 
 def _validate_consumer_commit(partition: PartitionState, command: OffsetCommit) -> ErrorCode:
-    """Validate a commit to a consumer group. The member's epoch may be newer than its client's. The
-    client may then still commit partitions that were assigned in its own epoch or earlier
-    (KIP-1251). Any other partition fails the whole commit, unless its metadata is too large.
-    Sessions are not extended. Upstream: ConsumerGroup.validateOffsetCommit."""
+    """Validate a commit to a consumer group. If the request has an older epoch than the member, it
+    may still commit partitions that were assigned in that epoch or earlier (KIP-1251). Any other
+    partition fails the whole commit, unless its metadata is too large. Sessions are not extended.
+    Upstream: ConsumerGroup.validateOffsetCommit."""
     group = partition.consumer_groups[command.group_id]
     epoch = command.generation_id
     if epoch < 0 and not group.members:

@@ -7,9 +7,8 @@ their protocols are not served. Kafka's responses to requests for such groups:
     streams    converts it       as for an empty group          GROUP_ID_NOT_FOUND; listed
     share      is rejected       only the group can be deleted  GROUP_ID_NOT_FOUND; listed
 
-The records of a group are kept until it is converted, deleted or expired. Then each record gets a
-tombstone.
-Upstream: GroupMetadataManager.classicGroupJoin.
+The records of a group are kept until the group is converted or deleted, or expires. Then each
+record gets a tombstone. Upstream: GroupMetadataManager.classicGroupJoin.
 """
 
 from ..offsets.records import GroupType, OtherGroupRecord

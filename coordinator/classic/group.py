@@ -278,8 +278,8 @@ class Group:
 
 
 def to_metadata(group: Group, assignments: dict[str, bytes] | None) -> GroupMetadata:
-    """Return the record value of the group. `assignments` (by member id; b"" if missing), if given,
-    replace the current ones.
+    """Return the record value of the group. `assignments`, by member id, replaces the current
+    assignments unless it is None; a missing member gets b"".
 
     Only the metadata for the selected protocol is stored. After a reload, a member with several
     protocols therefore counts as changed when it rejoins, as in Kafka.

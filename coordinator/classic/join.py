@@ -27,7 +27,7 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
     if group is None:
         if command.member_id:
             return reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))
-        is_converted = partition.has_metadata(command.group_id)  # reported by the caller
+        is_converted = partition.has_metadata(command.group_id)  # the caller adds the event
         group = partition.new_group(command.group_id, now)
         if not is_converted:
             cause = Cause.GROUP_CREATED

@@ -288,7 +288,7 @@ def _validate_sync(group: Group | None, command: SyncGroup) -> ErrorCode:
 
 
 def _is_inconsistent(requested: str | None, known: str | None) -> bool:
-    """Whether both values are given and differ. Requests before v5 do not contain the value."""
+    """Whether both values are present and differ. Requests before v5 do not contain the value."""
     return requested is not None and known is not None and requested != known
 
 

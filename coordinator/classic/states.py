@@ -10,8 +10,8 @@ Two checks are the same in all states:
   FENCED_INSTANCE_ID if another member holds the instance id. A sync, a heartbeat and a commit must
   also contain the group's generation, or get ILLEGAL_GENERATION.
 
-A join is first checked for room in the group (GROUP_MAX_SIZE_REACHED) and for a protocol that all
-members support (INCONSISTENT_GROUP_PROTOCOL).
+Between these checks, a join fails if the group is full (GROUP_MAX_SIZE_REACHED) or if the client
+lists no protocol that all members support (INCONSISTENT_GROUP_PROTOCOL).
 
 A leave without a member id, as administrators send it, removes the member that holds the instance
 id.

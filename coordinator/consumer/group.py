@@ -179,22 +179,23 @@ class ConsumerGroup:
         self.regex_counts: dict[str, int] = {}  # number of subscribers by regular expression
         self._name_counts: dict[str, int] = {}
         self._stable_counts: dict[int, int] = {}  # members in MemberState.STABLE, by epoch
-        # The owner's epoch for each partition. A partition that is being revoked has an owner.
+        # The owner's epoch for each partition. A partition that is being revoked still has its
+        # owner.
         self._owner_epochs: dict[TopicId, dict[int, int]] = {}
         # --- not durable
         # The largest number of members since the group was loaded, which determines the order of
         # Kafka's hash tables.
         self.members_max = 0
-        # Whether all members have the same subscription. As in Kafka, this takes the topics of a
-        # regular expression into account only after a member's next record.
+        # Whether all members have the same subscription. As in Kafka, the topics of a regular
+        # expression count only after the next record of a member.
         self.is_homogeneous = True
         self._has_new_subscriptions = False
         # The topics version whose metadata hash was last compared with the group's, and the group
         # epoch after the comparison. If the group epoch is lower, its record was not stored.
         self.checked: tuple[int, int] | None = None
-        # The group epoch in which a regular expression was replaced by one that is not resolved
-        # yet, and the metadata hash of the remaining topics. The group keeps its own hash until the
-        # next epoch.
+        # The group epoch in which a regular expression was replaced by an unresolved expression,
+        # and the metadata hash of the remaining topics. The group keeps its own hash until the next
+        # epoch.
         self.unresolved: tuple[int, int] | None = None
         # The subscription orders of the last assignment. The key is the id() of the subscribed
         # names and of the matched topics, because hashing thousands of names for each member would
@@ -463,8 +464,8 @@ def current_assignment_record(group_id: str, member: Member) -> ConsumerGroupRec
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> ConsumerGroupRecord:
-    """Return the record of a target assignment. The order of topics and partitions is kept, because
-    it breaks ties in the next assignment."""
+    """Return the record of a target assignment. The order of topics and partitions is preserved,
+    because it breaks ties in the next assignment."""
     listed = (TopicPartitions(topic_id, tuple(each)) for topic_id, each in target.items())
     value = TargetAssignment(tuple(listed))
     type_ = ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER

@@ -297,7 +297,7 @@ def _to_classic_group(decision: Decision, group: ConsumerGroup, staying: Sequenc
         try:
             each.assignment = codec.encode_assignment(existing, each.metadata(name))
         except DecodeError as malformed:
-            # Members join with valid metadata only for the first of their protocols.
+            # JoinGroup validates only the metadata for the first protocol of a member.
             message = f"Cannot downgrade the classic group {group.group_id}: {malformed}."
             decision.log("%s", message, level=WARNING)
             raise ApiError(ErrorCode.group_id_not_found, message) from malformed

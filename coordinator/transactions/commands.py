@@ -65,7 +65,8 @@ class PartitionsResult(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """The description of a transaction. `start_ms` is -1 before the producer's first one."""
+    """The description of a transaction. `start_ms` is -1 before the producer's first
+    transaction."""
 
     error: ErrorCode
     transactional_id: str

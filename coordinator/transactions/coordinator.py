@@ -380,7 +380,7 @@ def _validate_end_v1(transaction: Transaction, command: EndTransaction) -> tuple
 
 def _validate_end_v2(transaction: Transaction, command: EndTransaction) -> tuple[ErrorCode, bool]:
     """Like _validate_end_v1, for clients whose epoch increases with each transaction (KIP-890). A
-    retry carries the epoch before the current one. Upstream: endTransaction."""
+    retry contains the epoch before the current one. Upstream: endTransaction."""
     metadata, state = transaction.metadata, transaction.state
     if state in PREPARED:
         # The producer may already have a new id, which takes effect with the markers.
