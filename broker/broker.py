@@ -90,7 +90,7 @@ class Broker:
         """Folder of the broker's own certificate authority: by default `security` in the data
         folder, or a temporary folder if the broker is in memory. May be set before the start."""
         self.tls: dict[str, ServerTls] = {}
-        """The TLS configuration of the listeners that use TLS, by listener name."""
+        """The TLS configuration of each listener that uses TLS, by listener name."""
         self._watchdog = Watchdog()
         self._closing = ExitStack()
         node_ids = range(config.node_id, config.node_id + config.int("kohort.nodes"))
@@ -113,10 +113,10 @@ class Broker:
         port: int | None = None,
         addresses: Mapping[int, Mapping[str, Address]] | None = None,
     ) -> None:
-        """Open the data and listen; clients can connect once this returns. `host` and `port`
-        override the address of the first listener. Several nodes use consecutive ports; 0 picks a
-        free port. `addresses`, the `listener_addresses` of an earlier broker, take precedence.
-        Raises ConfigError, FolderInUse, OSError (folder, address), LogError and
+        """Open the data folder and listen; clients can connect when this method returns. `host` and
+        `port` override the address of the first listener. Several nodes use consecutive ports; 0
+        picks a free port. `addresses`, the `listener_addresses` of an earlier broker, take
+        precedence. Raises ConfigError, FolderInUse, OSError (folder, address), LogError and
         UndecodableRegistryRecord (data)."""
         try:
             # Bind first, so that no folder is created if the address is not available.
@@ -148,7 +148,7 @@ class Broker:
         records, and release the data folder."""
         if self._cluster is not None:
             for node in self._cluster.nodes.values():
-                # The members are alive but can send no more heartbeats, so no session may expire.
+                # Members can send no more heartbeats, but their sessions must not expire.
                 node.timers.close()
                 node.coordinators.fail_waiting()
                 node.markers.close()
@@ -199,8 +199,8 @@ class Broker:
     def attach(self, node_id: int, transport: asyncio.Transport) -> Connection:
         """Connect a client of this process to a node, without a socket. The client is authorized
         for everything. The connection writes to `transport`. Pass requests to the connection's
-        `data_received`, but never from within a call of `transport.write`. Raises
-        ConnectionRefusedError if the node is down."""
+        `data_received`, but never during a call of `transport.write`. Raises ConnectionRefusedError
+        if the node is down."""
         return next(iter(self._servers[node_id].values())).attach(transport)
 
     @property
@@ -250,7 +250,7 @@ class Broker:
         return self.addresses[self.config.node_id][1]
 
     async def _flush(self) -> None:
-        """Flush pending records, when no client or timer can append more."""
+        """Flush pending records. Called when no client or timer can append more."""
         group_commit = self._parts.group_commit
         while not group_commit.is_idle:
             idle = asyncio.Event()

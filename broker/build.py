@@ -60,7 +60,8 @@ _log: Final = logging.getLogger("kohort.topics")
 
 
 def group_config(config: BrokerConfig, *, has_listener: bool = False) -> GroupConfig:
-    """Return the coordinators' settings. Commits produce events only if there is a listener."""
+    """Return the coordinators' settings. Commits produce events only with a listener and
+    `kohort.events=all`."""
     return GroupConfig(
         group_initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
         group_max_size=config.int("group.max.size"),
@@ -158,8 +159,8 @@ def coordinator_partition(topics: TopicRegistry, name: str, index: int) -> Parti
 
 
 def leads_partition(node_id: int, partition: Callable[[int], Partition], index: int) -> bool:
-    """Whether a node leads a partition of a coordinators' topic. As in Kafka, no node does while
-    the topic cannot be created."""
+    """Whether a node leads a partition of a coordinators' topic. As in Kafka, no node leads it
+    while the topic cannot be created."""
     try:
         return partition(index).leader_id == node_id
     except OSError as error:

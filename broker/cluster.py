@@ -3,8 +3,8 @@
 The nodes share the data folder, the clock and the event loop. Each node has a port, its
 connections, and the coordinators of the offsets partitions that it leads. Before a node stops, it
 hands over its partitions to other replicas, as in Kafka's controlled shutdown. After a restart, a
-node leads only the partitions that have no leader and for which it is an in-sync replica, until an
-election returns others to it.
+node becomes the leader only of partitions that have no leader and for which it is an eligible
+leader replica. A preferred leader election can return other partitions to it.
 """
 
 import logging
@@ -128,7 +128,7 @@ class Cluster:
 
     def node_stopping(self, node_id: int) -> Iterator[None]:
         """Remove a stopping node from the in-sync replicas, and elect new leaders for its
-        partitions. The partitions have no leader if no other replica is in sync. One election per
+        partitions. If no other replica is electable, the partition has no leader. One election per
         step, because a partition may have many groups."""
         self._topics.nodes.up.discard(node_id)
         for topic, partition in self._replicas_of(node_id):
@@ -140,9 +140,9 @@ class Cluster:
                 yield
 
     def node_started(self, node_id: int) -> Iterator[None]:
-        """Make the node the leader of its partitions without a leader, one per step, if it is an
-        eligible leader replica. Other partitions keep their leaders until a preferred leader
-        election, which Kafka runs after five minutes."""
+        """Elect leaders for the node's partitions without a leader, one per step. Other partitions
+        keep their leaders until a preferred leader election, which Kafka runs every five
+        minutes."""
         self._topics.nodes.up.add(node_id)
         for topic, partition in self._replicas_of(node_id):
             if partition.leader_id != NO_LEADER:
@@ -180,7 +180,8 @@ class Cluster:
         return leader_id
 
     def _replicas_of(self, node_id: int) -> Iterator[tuple[Topic, Partition]]:
-        """Yield the partitions that have a replica on a node. Topics may change meanwhile."""
+        """Yield the partitions that have a replica on a node. Topics may change during the
+        iteration."""
         for topic in list(self._topics):
             for partition in topic.partitions:
                 if node_id in partition.replicas and self._topics.get(topic.name) is topic:

@@ -1,9 +1,9 @@
 """Fetch sessions (KIP-227) store the partitions that a client fetches and their last offsets, so
 that requests contain only changed partitions and responses only partitions with new data.
 
-A session ends when the client closes it or removes its last partition, and when the session is
-evicted or makes the node exceed its limit of cached partitions; closing the connection does not end
-it. Upstream: FetchManager, FetchSession, FetchSessionCacheShard.
+A session ends when the client closes it or removes its last partition, when it is evicted, and when
+it makes the node exceed the limit of cached partitions. It does not end when the connection is
+closed. Upstream: FetchManager, FetchSession, FetchSessionCacheShard.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -66,7 +66,7 @@ class Maintenance:
         try:
             compacted = yield from self._pass()
         except Exception:
-            # This is a bug.
+            # Only a bug raises an exception here.
             self._schedule(RETRY_FAILED_MS)
             raise
         # As in Kafka, there is no pause while a log needs compaction.

@@ -149,8 +149,9 @@ class BrokerConfig(Mapping[str, Value]):
             return HIDDEN
         return format_value(value)
 
-    # Each rejects keys that clients can change, whose values at startup may be outdated. Read these
-    # with the `Configs` of the node (topics/configs/effective.py), for example by `broker_number`.
+    # Each of these methods rejects keys that clients can change, because their values at startup
+    # may be outdated. Read such keys with the `Configs` of the node (topics/configs/effective.py),
+    # for example by `broker_number`.
 
     def int(self, key: Str) -> Int:
         value = self._fixed(key)

@@ -1,6 +1,6 @@
 """One file per API key. `handle(context, node)` handles a request of any version: it submits a
-command to a coordinator, or reads or changes topics, and then responds. Other code knows no
-versions.
+command to a coordinator, or reads or changes topics, and then responds. Coordinators and topics do
+not depend on API versions.
 
 kNN_*.py           one API each; the docstring states its key and the changes of each version
 authorization.py   what the client of a request may do

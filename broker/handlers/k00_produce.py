@@ -286,8 +286,8 @@ def _append_all(
     node: Node,
     verified: Mapping[TopicPartition, ErrorCode | Verification],
 ) -> CooperativeTask[None]:
-    """Append all batches, then respond. `verified` contains an error for each partition that was
-    rejected, and a verification for each other partition that needed one. Partitions that already
+    """Append all batches, then respond. `verified` contains an error for each rejected partition,
+    and a verification for each other partition that had to be verified. Partitions that already
     contain records of the transaction are not verified."""
     produce = _Produce(context, node)
     topics = []

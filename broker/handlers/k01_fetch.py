@@ -119,8 +119,8 @@ class _Fetch:
         self.poll: DelayedFetch | None = None
         self.timer: Timer | None = None
         self.parked = 0
-        # The number of existing partitions when the fetch began to wait. The deletion of one ends
-        # the wait; an unknown partition does not.
+        # The number of existing partitions when the fetch began to wait. If one of them is deleted,
+        # the wait ends; an unknown partition does not end it.
         self.existing_count = 0
         state = request if context.version < 15 else request.replica_state
         # CONSUMER_REPLICA_ID or lower for a consumer, otherwise the id of a follower.
@@ -222,7 +222,7 @@ class _Fetch:
         is_follower = self.replica_id > CONSUMER_REPLICA_ID
         # Since v11, consumers may read from followers (KIP-392; upstream: FetchParams).
         is_old_consumer = self.replica_id == CONSUMER_REPLICA_ID and context.version < 11
-        key: Any = ...  # unlike any topic; the topic id zero is None
+        key: Any = ...  # differs from every topic; the zero topic id is None
         topic: Topic | None = None
         is_denied = False
         requests = []

@@ -2,7 +2,7 @@
 
 v1 null requests all topics, rack, controller_id, is_internal · v2 cluster_id · v3 throttle_time ·
 v4 allow_auto_topic_creation · v5 offline_replicas · v7 leader_epoch · v8 authorized operations ·
-v9 flexible · v10 topic ids (v12 requests by them) · v11 no cluster operations · v13 error_code.
+v9 flexible · v10 topic ids · v11 no cluster operations · v12 requests by topic id · v13 error_code.
 """
 
 import logging

@@ -40,7 +40,7 @@ class GroupResponse(NamedTuple):
 def handle(context: RequestContext, node: Node) -> None:
     fetch: Fetch | None = context.prepared
     if fetch is None:
-        # Not cached: topics by id, which may be deleted, and what _allows_all excludes.
+        # Not cached: topics by id, which may be deleted, and requests that _allows_all rejects.
         if context.version >= 10 or not _allows_all(context, node):
             _fetch_uncached(context, node)
             return
@@ -144,7 +144,7 @@ def _group_response(group: Any, result: FetchResult, version: int) -> GroupRespo
     error = result.error_code
     topics = [TopicResponse(topic, partitions) for topic, partitions in result.topics]
     if version < 2 and error:
-        # v1 has no field for the group's error, so each partition carries it.
+        # v1 has no field for the group's error, so each partition contains it.
         topics = [
             TopicResponse(each.name, [_without_offset(p, error) for p in each.partition_indexes])
             for each in group.topics

@@ -34,7 +34,7 @@ class _Requested(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether exactly one of name and id is given."""
+        """Whether the request contains either a name or an id, but not both."""
         return (self.name is None) != (self.id is None)
 
 
@@ -91,7 +91,7 @@ def _error_of_all(
         return ErrorCode.topic_deletion_disabled if is_known else ErrorCode.invalid_request
     deletes = any(count == 1 and each.is_valid for each, count in counts.items())
     if deletes and milliseconds(context.request.timeout) <= 0:
-        return ErrorCode.request_timed_out  # as in CreateTopics, nothing is done then
+        return ErrorCode.request_timed_out  # nothing is deleted, as in CreateTopics
     return None
 
 

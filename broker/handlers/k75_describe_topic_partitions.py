@@ -37,7 +37,8 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 denied.append(TopicResponse(error, name))
             yield
         if "" in allowed and context.request.cursor is None:
-            # Kafka mistakes the empty name for the missing cursor's, and fails.
+            # In Kafka, a missing cursor has the empty name, so this topic is mistaken for the
+            # cursor's topic, and the request fails.
             raise ApiError(ErrorCode.unknown_server_error)
         page = yield from _page(context, node, allowed)
         page.topics += denied

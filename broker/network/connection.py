@@ -59,9 +59,9 @@ class Connection(asyncio.BufferedProtocol):
     All connections of an event loop share the receive buffer `inbox`, because no other connection
     runs between `get_buffer` and `buffer_updated`.
 
-    Back-pressure: reading is paused while received frames wait in the backlog or the transport's
-    write buffer is full, or until a connection that sends a lot gets its next turn. The socket
-    buffers the rest.
+    Back-pressure: reading is paused while received frames wait in the backlog, while the
+    transport's write buffer is full, and, after a large read, until the connection's next turn.
+    Meanwhile, the socket buffers received data.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         # Received frames that wait while the channel is muted or `_handle_frames` has stopped.
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = False
-        self._error: ProtocolError | None = None  # why to close once pending responses are sent
+        self._error: ProtocolError | None = None  # closes the connection after pending responses
         # Whether frames after the current one are ignored; whether EOF came before all responses.
         self._drops_frames = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
@@ -145,7 +145,7 @@ class Connection(asyncio.BufferedProtocol):
         pending, self._pending = self._pending, deque()
         self._backlog.clear()
         self._undecoded = None
-        self._framer.clear()  # at once, because this object may live until the next collection
+        self._framer.clear()  # now, because this object may live until the next garbage collection
         self._stream.clear()
         self._budgets.requests.hold(self, 0)
         self._budgets.responses.hold(self, 0)

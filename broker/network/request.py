@@ -202,8 +202,8 @@ class RequestMeter(Protocol):
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
         """Record that the request creates or deletes partitions. Raises ApiError if the client is
-        over its quota and `is_strict`, which means that it supports THROTTLING_QUOTA_EXCEEDED
-        (KIP-599)."""
+        over its quota and `is_strict`, that is, if the API version supports
+        THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
     def allows_auto_creation(self, partitions: int) -> bool:
         """Return whether the client of a Metadata request is within its quota and may create

@@ -26,7 +26,8 @@ EVERY_RECORDS = 10_000
 # Minimum interval between snapshots, because writing 20,000 offsets takes about 30 ms, and hundreds
 # of thousands of commits may arrive per second.
 EVERY_MS = 60_000
-# When the broker stops, a log tail shorter than this is left to be replayed at the next start.
+# When the broker stops, it writes no snapshot for a log tail shorter than this, which the next
+# start replays.
 AT_STOP_RECORDS = 1_000
 # Time limit for snapshots when the broker stops. The remaining partitions are skipped.
 AT_STOP_SECONDS = 0.5

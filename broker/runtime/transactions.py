@@ -52,7 +52,7 @@ TIMEOUTS_PER_TURN: Final = 50
 
 
 Reply: TypeAlias = Callable[[TransactionResult | ErrorCode | None], None]
-"""reply(result): responds to a command, if the decision was made for one."""
+"""reply(result): responds to the command that caused the decision, if any."""
 
 
 @dataclass(eq=False, slots=True)
@@ -127,7 +127,8 @@ class TransactionRuntime:
         return self._topic.partition_of(transactional_id)
 
     def submit(self, command: TransactionCommand, respond: Respond, request: Any) -> None:
-        """Decide `command` and call `respond(request, result)` once its records are durable."""
+        """Decide `command`, and call `respond(request, result)` once its records are durable and,
+        if it ends a transaction, the markers have been written (`_write_markers`)."""
         reply = partial(_respond, command, respond, request)
         self._submit(command, reply, is_synced=False)
 
@@ -165,7 +166,7 @@ class TransactionRuntime:
             outcome = context.coordinator.handle(command, now)
             self._append(context, outcome, now)
         except Exception:
-            reply(FAILED_WRITE_ERROR)  # after a wait, no connection responds
+            reply(FAILED_WRITE_ERROR)  # after a wait, no connection handles the exception
             raise
         self._reply_once_durable(context, outcome, reply)
 
@@ -352,8 +353,8 @@ class TransactionRuntime:
     # --- loading and unloading partitions
 
     def load(self, partitions: Iterable[int]) -> None:
-        """Load partitions, so that their transactions can time out or be completed. A few records
-        are loaded immediately. A request loads its partition earlier."""
+        """Load partitions, so that their transactions can time out or be completed. Short logs are
+        loaded immediately. A request for a partition loads it immediately."""
         self._unopened.extend(partitions)
         self._scheduler.spawn(self._open_all(), eager=True)
 

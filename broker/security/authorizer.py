@@ -122,8 +122,8 @@ class Authorizer:
     ) -> CooperativeTask[bool]:
         """Return whether the client may perform the operation on any resource of the type, existing
         or not. Yields after each ACL of the client."""
-        # As in Kafka, first check a resource of this name, which has no ACLs. Super users, and
-        # clients that are allowed by default, may perform the operation on it.
+        # As in Kafka, first check an arbitrary name, which authorizes super users and clients that
+        # are allowed by default.
         if self._decide(client, operation, Resource(type_, "hardcode"))[0]:
             return True
         allowed: set[tuple[str, PatternType]] = set()

@@ -76,8 +76,8 @@ class Meter(WrappedChannel):
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
         """Record that the request creates or deletes partitions. Raises ApiError if the client is
-        over its quota and `is_strict`, which means that it supports THROTTLING_QUOTA_EXCEEDED
-        (KIP-599)."""
+        over its quota and `is_strict`, that is, if the API version supports
+        THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
         throttle_ms = self._quotas.record_mutations(self._client, partitions, is_strict=is_strict)
         self._throttle(throttle_ms)
         if throttle_ms and is_strict:

@@ -171,7 +171,7 @@ def _check_callback_handler(config: BrokerConfig, mechanism: str, where: str) ->
             "signed OAUTHBEARER tokens."
         )
     if not config.str(JWKS_URL):
-        raise ConfigError(f"{given} needs {JWKS_URL}: a file, as file:///PATH.")
+        raise ConfigError(f"{given} needs {JWKS_URL}: set it to a file URL (file:///PATH).")
 
 
 def _jaas_options(config: BrokerConfig, mechanism: str, where: str) -> dict[str, str]:
@@ -193,7 +193,7 @@ def _signed_tokens(config: BrokerConfig, where: str) -> SignedTokens:
     url = urlsplit(config.str(JWKS_URL))
     given = f"{JWKS_URL}={config.str(JWKS_URL)} {where} (from {config.origin(JWKS_URL)})"
     if url.scheme != "file" or url.netloc or not url.path:
-        raise ConfigError(f"unsupported {given}: expected a file, as file:///PATH.")
+        raise ConfigError(f"unsupported {given}: expected a file URL (file:///PATH).")
     try:
         keys = load_jwks(Path(unquote(url.path)))
     except ImportError:
