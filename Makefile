@@ -32,7 +32,7 @@ demo: $(STAMP)
 	@$(BIN)/python demo/run.py
 
 # Tests run in parallel, because they mostly wait for clients. On a machine that stalls, real clients
-# lose their sessions, so failed tests run again alone and must pass then. Spark's tests run
+# lose their sessions, so failed tests run again alone and must then pass. Spark's tests run
 # afterwards, in two processes, because a session with little data keeps one core busy.
 # CI runs everything; elsewhere slow tests are skipped, and those that need a JVM or another toolchain.
 QUICK = not spark$(if $(filter true,$(CI)),, and not slow and not java and not parity and not toolchain)
@@ -43,7 +43,7 @@ test: checks
 	$(if $(filter true,$(CI)),$(BIN)/python tests/compiled.py test)
 	$(if $(filter true,$(CI)),$(BIN)/pytest -q -n 2 $(SPARK) || $(BIN)/pytest -q --lf --lfnf none $(SPARK))
 
-# The compiler needs one core for two minutes: meanwhile, the types are checked and the coverage is
+# The compiler needs one core for two minutes. Meanwhile, the types are checked and the coverage is
 # measured.
 checks: $(STAMP)
 	@$(MAKE) --jobs=2 $(if $(filter true,$(CI)),compiled-build) lint types site coverage
@@ -95,7 +95,7 @@ parity: $(STAMP)
 conformance: $(STAMP)
 	PYTHONPATH=tests $(BIN)/python -m parity.matrix $(SUBJECTS)
 
-# Clients of six languages play the stories of tests/languages; the results go to docs/compatibility.md.
+# Clients in six languages play the stories of tests/languages; the results go to docs/compatibility.md.
 # BROKER=kafka: on Kafka, and nothing is recorded. Skips clients whose toolchains are missing.
 BROKER ?= kohort
 languages: $(STAMP)
@@ -139,7 +139,7 @@ check: $(STAMP)
 hostile: $(STAMP)
 	KOHORT_HOSTILE=1 $(BIN)/pytest -q tests/hostile
 
-# One-line mutants of the code: which tests kill each?
+# One-line mutants of the code, and the tests that kill each mutant.
 mutants: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m support.mutation_testing --only "$(ONLY)" --layer "$(LAYER)"
 

@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["parse_jaas", "parse_properties", "quoted"]
 
-# Java splits lines only here, and only these characters are white space, unlike in Python.
+# Java splits lines only at these characters, and treats only these as white space, unlike Python.
 LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 WHITE_SPACE: Final = " \t\f"
 SEPARATOR: Final = re.compile(
