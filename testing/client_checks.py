@@ -39,14 +39,14 @@ SHARED_INSTANCE_ID: Final = "shared instance id"
 ZOMBIE_PRODUCER: Final = "zombie producer"
 
 KINDS: Final = {
-    ZOMBIE_COMMIT: "a removed member, or one in an old generation, tried to commit",
+    ZOMBIE_COMMIT: "a removed member, or a member in an old generation, tried to commit",
     STALE_GENERATION: "a member kept using a generation after an error showed that it had ended",
     SLOW_HEARTBEAT: "fewer than three heartbeats in a session timeout",
     OVERLAPPING_OWNERS: "two members used the same partition at the same time",
     COMMIT_AHEAD: "a committed offset is ahead of the records that the client fetched",
     LEFT_OPEN: "a member was still connected at the end of its test",
     SHARED_INSTANCE_ID: "two connected clients used the same group.instance.id",
-    ZOMBIE_PRODUCER: "a producer used a transactional id that another one had taken over",
+    ZOMBIE_PRODUCER: "a producer used a transactional id that another producer had taken over",
 }
 
 # STALE_MEMBER_EPOCH is missing, because the next heartbeat returns the member's new epoch
@@ -198,7 +198,7 @@ def check_history(history: History) -> list[Finding]:
         for event in (recorded.event for recorded in history.events)
         if event.type is EventType.COMMIT_REJECTED
     }
-    # The responses of commits that no coordinator has rejected need not be decoded.
+    # Responses to commits are decoded only if a coordinator has rejected a commit of the member.
     suspicious = [
         each
         for each in requests
@@ -538,8 +538,8 @@ def _fetch_positions(fetch: RecordedRequest) -> Iterator[tuple[TopicPartition, i
 
 
 def _response_positions(request: RecordedRequest) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield the offsets at which a client may continue after a response: the end of a Fetch's
-    records, the offset in a ListOffsets, or the committed offset in an OffsetFetch."""
+    """Yield the offsets at which a client may continue after a response: the end of the records
+    (Fetch), the offset (ListOffsets), or the committed offset (OffsetFetch)."""
     if not request.response_frame:
         return
     # `request.response` is not used, because it would keep the records in memory twice.

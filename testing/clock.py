@@ -22,11 +22,11 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 ADVANCE_TIMEOUT_SECONDS = 600
-# After this number of deadlines and heartbeats, `advance` skips heartbeats (DAY_MS). 10,000
-# heartbeats of one member cover 40 hours with Java's session timeout, and take a few seconds. Ten
-# years would take hours.
+# After this number of deadlines and heartbeats, `advance` skips heartbeats (DAY_MS). With Java's
+# session timeout, 10,000 heartbeats of one member cover 40 hours, and take a few seconds. Ten years
+# would take hours.
 STOPS_MAX = 10_000
-# After that many deadlines, fake members that only send heartbeats do so once per this interval.
+# After STOPS_MAX stops, fake members that only send heartbeats send one per this interval.
 DAY_MS = 24 * 3600 * 1000
 # More explanations would bury the relevant group.
 EXPLAINED_GROUPS_MAX = 5
@@ -232,7 +232,7 @@ class ClockControl(SuggestsAttributes):
         self, condition: Callable[[], object], target_ms: int, stops: "count[int]"
     ) -> bool:
         """Advance the clock to `target_ms`, or until the condition is true, and return whether it
-        is true. `stops` counts the deadlines of one call of the test, by member."""
+        is true. `stops` counts the deadlines and heartbeats in one call of the test."""
         # First finish pending work, which may include the heartbeat that keeps a session alive.
         await self._host.wait_until_idle()
         while not is_true(condition):

@@ -65,7 +65,7 @@ def group_ids(host: BrokerHost) -> list[str]:
 
 class Group(SuggestsAttributes):
     """`kafka.group("billing")`: a classic group or a consumer group (KIP-848). The group need not
-    exist yet, and a test may keep the object.
+    exist yet, and the object remains valid after the group is deleted.
 
     Every wait has a `timeout` in seconds of wall-clock time, after which it raises BarrierTimeout
     with a message that explains the state of the group. A parameter `member` is a member id, an
@@ -396,7 +396,7 @@ class Group(SuggestsAttributes):
         return found
 
     async def _until(self, check: Callable[[], T | None], timeout: float) -> tuple[T | None, str]:
-        # Clients would not get the state of a coordinator that is loading, either.
+        # The state of a coordinator that is loading does not count, because clients cannot get it.
         found = await self._host.until(lambda: check() if self._is_available() else None, timeout)
         await self._host.wait_until_running()
         return (found, "") if found is not None else (None, self._explain(verbose=True))

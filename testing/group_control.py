@@ -1,5 +1,5 @@
 """Controls a group, so that a test need not rely on chance: rebalances it, removes members, holds
-the join or sync phase open, keeps its coordinator loading.
+the join or sync phase open, and keeps its coordinator loading.
 
 Forced rebalances and removals go through the coordinator, which returns records, events and
 responses as usual.

@@ -300,7 +300,7 @@ class History(SuggestsAttributes):
     # --- on the broker's loop
 
     def record(self, request: RecordedRequest) -> None:
-        """Record a request that has arrived, or one that has a response."""
+        """Record a request when it arrives, and its response when it is sent."""
         if request.response_frame is None:
             request.wall_s = self.wall_s
             self._requests.append(request)
@@ -413,8 +413,8 @@ def _commits(
         event = recorded.event
         if event.type is not EventType.COMMIT_ACCEPTED:
             continue
-        # The event is created before the write. If the write fails, the response has an error. The
-        # event of a transaction, which has a producer id, is created after the write.
+        # The event of a commit is created before the write. If the write fails, the response has an
+        # error. For a transaction, the event has a producer id, and is created after the write.
         request, offsets = recorded.request, dict(event.detail)
         producer_id = offsets.pop("producer_id", None)
         failed = {} if request is None or producer_id is not None else request.partition_errors

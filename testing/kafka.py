@@ -294,8 +294,8 @@ class Kafka(SuggestsAttributes):
         sticky and cooperative-sticky or, if all members of the group support some of these, only
         those. The timeouts default to the Java consumer's (session.timeout.ms,
         max.poll.interval.ms). A member sends three heartbeats per session timeout, and
-        `clock.advance` stops at the first 10,000 heartbeats of all members. A long session timeout
-        speeds up advances by days.
+        `clock.advance` stops at the first 10,000 heartbeats of all members. With a long session
+        timeout, advancing the clock by days is faster.
         With `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is
         the name of a server assignor, and the broker sets the session timeout. For protocol_type
         `connect`, `connectors` maps each connector to its number of tasks. Raises ValueError for

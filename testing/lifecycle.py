@@ -439,7 +439,7 @@ class BrokerHost:
             )
 
     def _on_cleaned_up(self, then: Callable[[], None]) -> None:
-        """Called, among other times, when a coordinator becomes active."""
+        """Call `then`, and notify waiting threads: a coordinator may have become active."""
         then()
         self.changes.notify()
 

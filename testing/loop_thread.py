@@ -132,7 +132,8 @@ class LoopThread:
 async def _cancel_tasks() -> None:
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    # An aborted connection is closed in the next iteration, a newly accepted one after two.
+    # An aborted connection is closed in the next iteration, and a connection that was just
+    # accepted after two.
     await iterations(3)
 
 

@@ -42,8 +42,8 @@ def new_config(
     origins: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
     """Create a configuration in which `given` overrides the preset. Messages mention the `origins`
-    of keys. Raises ConfigError for invalid values and for keys that Kafka does not have, because
-    the test would rely on a setting without effect; ValueError for an unknown preset."""
+    of keys. Raises ValueError for an unknown preset, and ConfigError for invalid values and for
+    keys that Kafka does not have, because a test must not rely on a setting without effect."""
     own = {"kohort.nodes": str(nodes), "kohort.profile": profile}
     texts = {**own, **config_texts(given)}
     settings = _settings(preset)

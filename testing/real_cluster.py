@@ -80,7 +80,8 @@ class _Turn:
 _turn = _Turn()
 
 
-# Attributes that skip the test themselves. Otherwise, the reason would name what they use.
+# Attributes whose use skips the test. Otherwise, the reason would name an attribute that their code
+# uses.
 _SKIPPED_OF_KAFKA = frozenset({"fake_member", "security", "transactions", "wait_request"})
 
 

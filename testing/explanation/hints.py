@@ -36,9 +36,9 @@ EARLY_SECONDS = 1.0
 def hints(
     host: BrokerHost, group: ClassicView | ConsumerView | None = None, group_id: str | None = None
 ) -> list[str]:
-    """Return sentences about the clients of a group (if it has no clients, about clients without a
-    group) or, without a group, about all clients. Failed connections and denied operations are
-    reported for all clients. Runs on the broker's loop."""
+    """Return sentences about the clients of a group or, if it has none, about clients that use no
+    group. Without a `group_id`, they are about all clients. Failed connections and denied
+    operations are always reported for all clients. Runs on the broker's loop."""
     requests, topics = host.history.requests, host.broker.node.topics
     if group_id is not None:
         clients = {each.client_id for each in requests if group_id in each.groups}
@@ -158,7 +158,8 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
     others_work = any(each.api not in _PREPARATIONS for each in requests)
     for client_id, sent in of_client.items():
         apis = list(dict.fromkeys(each.api for each in sent))
-        # Without a topic, it is probably an idle producer, unless no client has got further.
+        # A client that has named no topic or group is probably an idle producer, if other clients
+        # have joined, fetched or produced.
         is_idle = others_work and not any(each.topics or each.groups for each in sent)
         if _PREPARATIONS.issuperset(apis) and not is_idle:
             has_group = "FindCoordinator" in apis
@@ -176,7 +177,8 @@ def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) ->
 
 def _throttled(requests: Sequence[RecordedRequest], now_ms: int) -> Iterator[str]:
     """Yield a sentence for each client whose next request waits for a throttle time."""
-    # The broker reads nothing else from the connection, so it is in the connection's last response.
+    # The broker reads no request from a muted connection, so the throttle time is in the last
+    # response.
     last = {each.connection: each for each in requests if each.response_at_ms is not None}
     longest: dict[str | None, tuple[int, str]] = {}
     for each in last.values():

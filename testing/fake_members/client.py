@@ -170,16 +170,17 @@ def _find_api(profile: str, name: str) -> _Api:
 
 
 class RequestError(NamedTuple):
-    """An error that a fake member received, with Kafka's name for it. NETWORK_EXCEPTION means that
-    no coordinator was found or that the connection was lost before the response, REQUEST_TIMED_OUT
-    that no response came in time."""
+    """An error that a fake member received, with Kafka's name for it. NETWORK_EXCEPTION: no
+    coordinator was found, or the connection was lost before the response. REQUEST_TIMED_OUT: no
+    response arrived in time."""
 
     api: str
     error: str
 
 
 class ErrorResponse(Exception):
-    """A response with an error, other than the _COORDINATOR_ERRORS (ConnectionError)."""
+    """A response with an error that is not one of the _COORDINATOR_ERRORS, for which the client
+    raises ConnectionError."""
 
     def __init__(self, error: ErrorCode, response: Any) -> None:
         super().__init__(error.name.upper())
@@ -214,8 +215,8 @@ class CoordinatorClient:
         self._on_lost = on_lost
         self._connection: Connection | None = None
         self.activity = 0
-        """Increases with everything that happens on the connections. FakeMembers.is_idle uses it to
-        detect that nothing is in progress."""
+        """The number of events on the connections. FakeMembers.is_idle uses it to detect that
+        nothing is in progress."""
         self.errors: list[RequestError] = []
         self.is_waiting = False
         """Whether `request` is waiting for a response, possibly to its FindCoordinator."""

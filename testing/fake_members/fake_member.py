@@ -428,8 +428,8 @@ class FakeMembers:
             async with asyncio.timeout(timeout):
                 while True:
                     seen = host.changes.count
-                    # Lets the group's other fake members react to this one. If its request still
-                    # has no response then, it waits for other members, a deadline or the test.
+                    # The group's other fake members react to this member. If its request still has
+                    # no response afterwards, it waits for other members, a deadline or the test.
                     await host.wait_until_idle()
                     if member.has_joined_or_waits or self._is_prevented(member):
                         return True

@@ -2,7 +2,7 @@
 response.
 
 The member runs on the broker's loop and does immediately what a client does in its next poll. When
-its group changes, it sends a heartbeat at once, whereas a client waits for its next heartbeat.
+its group changes, it immediately sends a heartbeat, whereas a client waits for its next heartbeat.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ HEARTBEATS_PER_SESSION = 3
 BACKOFF_MS = 100
 # The backoff also ends after this wall-clock time, because the broker's clock may be frozen.
 BACKOFF_SECONDS = 0.005
-# After that many errors in a row, a member pauses before it rejoins. Fewer errors are normal,
+# After this many errors in a row, a member pauses before it rejoins. Fewer errors are normal,
 # because each joining member may interrupt the others' rejoin.
 PROMPT_REJOINS_MAX = 10
 

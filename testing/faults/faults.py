@@ -1,8 +1,8 @@
 """Faults that a test sets on requests.
 
-A fault uses Kafka's names for APIs and errors, and filters that select its requests. A fault
-that fires fewer than `times` times fails the test, which would otherwise not test what it says. The
-message lists the requests that nearly matched.
+A fault is set with Kafka's names for APIs and errors, and with filters that select its requests. If
+it fires fewer than `times` times, it fails the test, which did not test what it was written for.
+The message lists the requests that nearly matched.
 """
 
 import random

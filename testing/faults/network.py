@@ -103,7 +103,7 @@ class NetworkPartition(Condition):
 
 
 class Skew(Condition):
-    """Moves the clock of each request's node."""
+    """Skews the clock of the node that receives a request."""
 
     def __init__(self, ms: int) -> None:
         self._ms = ms
@@ -122,7 +122,7 @@ class Skew(Condition):
 
 
 def _skewed(clock: Clock, ms: int) -> Clock:
-    """Return the clock, moved forward. Skews of one node add up, and may end in any order."""
+    """Return the clock, moved forward. The skews of a node add up, and may end in any order."""
     if isinstance(clock, _SkewedClock):
         ms, clock = clock.ahead_ms + ms, clock.clock
     return _SkewedClock(clock, ms) if ms else clock
