@@ -18,7 +18,7 @@ STDERR: Final = 2
 # Maximum size in bytes of the lines queued for the thread: a few thousand lines. Further lines are
 # dropped and counted.
 PENDING_BYTES_MAX: Final = 1024 * 1024
-# How long the remaining lines may take to be written when the broker stops.
+# The time limit for writing the remaining lines when the broker stops.
 CLOSE_SECONDS: Final = 1.0
 
 _log = logging.getLogger("kohort.serve")

@@ -210,9 +210,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Escape characters that standard output cannot encode instead of failing, and open /dev/null
-    for standard streams that were closed at startup. Otherwise a socket or a file would get their
-    descriptors, which libuv refuses to close."""
+    """Make standard output escape characters that it cannot encode, and open /dev/null for standard
+    streams that were closed at startup. Otherwise, an output with such a character would fail, and
+    a socket or a file would get the descriptor of the closed stream, which libuv refuses to close.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # its descriptor is the lowest free one
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115

@@ -112,8 +112,8 @@ def load_config(args: argparse.Namespace) -> BrokerConfig:
 def listeners_from(
     args: argparse.Namespace, configured: Sequence[Listener]
 ) -> tuple[str | None, str]:
-    """Return the value of `listeners` with the first one changed, and the flags that change it.
-    Without such flags, the value is None."""
+    """Return the value of `listeners` in which flags have changed the first listener, and these
+    flags. Without such flags, the value is None."""
     first, *rest = configured
     given = (("--host", args.host), ("--port", args.port), ("--security", args.security))
     flags = " ".join(flag for flag, value in given if value is not None)
@@ -317,7 +317,7 @@ def _address(host: str, port: int | str) -> str:
 
 def collect_garbage_rarely(loop: asyncio.AbstractEventLoop) -> None:
     """Collect reference cycles without noticeable delays for clients."""
-    # Without this, a fifth of a commit's time is spent scanning objects that live as long as the
+    # Otherwise, a fifth of a commit's time would be spent scanning objects that live as long as the
     # process.
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS, NEVER)

@@ -30,8 +30,8 @@ _to_json: Final = json.JSONEncoder().encode
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0. Raises UserError. For an invalid case of --cases, a line with the error message is
-    printed instead."""
+    """Return 0. Raises UserError, except for an invalid case of --cases, for which a line with the
+    error message is printed."""
     arguments.check(args)
     if args.cases is not None:
         with _opened(args.cases) as cases:

@@ -226,7 +226,7 @@ def _save(path: Path, old: File, corruption: Corruption, files: Files) -> str:
 def _copy(
     old: File, parts: list[tuple[int, int]], target: Path, files: Files, moved: Mapping[int, int]
 ) -> None:
-    """Write parts of a file durably into a new one."""
+    """Copy parts of a file durably to a new file."""
     if files.exists(target):
         files.remove(target)  # left by an interrupted repair
     with closing(files.open(target, create=True)) as new:
