@@ -67,7 +67,7 @@ POSITION: Final = columns("""
 """)
 COMMIT: Final = columns("""
     group string, topic string, partition int, offset long,
-    leader_epoch int,  -- null: not given by the client (-1 in the log)
+    leader_epoch int,  -- null: not set by the client (-1 in the log)
     metadata string, commit_ts time, expire_ts time,
     topic_id string,  -- as Kafka prints it; null: not in the record (before Kafka 4.1)
     value_version short, tombstone bool!

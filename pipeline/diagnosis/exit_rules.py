@@ -48,7 +48,7 @@ HEARTBEAT_SHARE: Final = 1 / 3
 last heartbeat, which may precede the last poll by this share of the session timeout."""
 
 AMBIGUOUS_RATIO: Final = 1.5
-"""A rebalance timeout of up to this many session timeouts: both may explain a silence."""
+"""If the rebalance timeout is at most this many session timeouts, both may explain a silence."""
 
 LATE_MS: Final = 5_000
 """How long after a timeout the rebalance may appear in the log, in addition to the usual commit
@@ -106,8 +106,8 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
 
 def _stuck(exit_: Exit) -> Explanation | None:
     """Rule 6, for clients that commit in the background while the application is busy (aiokafka).
-    Evidence: repeated commits without progress for the time of a slow poll and at least 25 s,
-    although there were records to read, up to a regular leave. Confidence: medium."""
+    Evidence: until the member left normally, it repeated the same offsets for as long as a slow
+    poll and at least 25 s, although there were records to read. Confidence: medium."""
     member, silence = exit_.member, exit_.silence
     if silence.stuck_ms is None or not silence.is_periodic or not _is_short(silence):
         return None
@@ -241,8 +241,8 @@ def slow_poll_min_ms(member: Member) -> float:
 
 
 def reported_silence_ms(silence: Silence) -> int | None:
-    """Return the silence that is reported: the time since the last commit if only this time matches
-    the poll interval."""
+    """Return the silence to report, or the time since the last commit if only that time matches the
+    poll interval."""
     total_ms = silence.total_ms
     if total_ms is None or total_ms >= slow_poll_min_ms(silence.member):
         return total_ms
@@ -250,9 +250,9 @@ def reported_silence_ms(silence: Silence) -> int | None:
 
 
 def _session_may_explain(silence: Silence) -> bool:
-    """Whether an expired session may explain the silence as well: because the session timeout is
-    about as long as the rebalance timeout, or longer, or because only the time since the last
-    commit, not the silence, exceeds the poll interval."""
+    """Whether an expired session may explain the silence as well. Either the session timeout is at
+    least about as long as the rebalance timeout, or the silence is shorter than the poll interval
+    and only the time since the last commit exceeds it."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):
@@ -290,9 +290,9 @@ def _late_ms(silence: Silence) -> int:
 
 
 def _session_silence_ms(silence: Silence) -> int:
-    """Return the silence that an expired session has to explain. It ends with the start of the
-    rebalance, or with the end of a rebalance that waited for this member, or that was short and
-    ended after the session had expired."""
+    """Return the silence that an expired session has to explain. It ends when the rebalance starts.
+    If the rebalance waited for this member, or was short and ended after the session had expired,
+    it ends when the rebalance ends."""
     assert silence.total_ms is not None
     if silence.delayed_rebalance or silence.until_start_ms is None:
         return silence.total_ms

@@ -260,8 +260,9 @@ class HistoryIndex:
             ends = self._ends.get(tp, [])
             first = bisect_right(ends, since_ms, key=_SAMPLED)
             last = bisect_right(ends, until_ms, key=_SAMPLED)
-            # Log ends only increase: records that existed before the span still exist, and if a
-            # sample from its second half or later shows no records, none existed earlier.
+            # Log ends only increase. If the last sample before the end of the span shows unread
+            # records, the member had records to read. If a sample from the second half of the span,
+            # or a later sample, shows none, there were none before it.
             if last and ends[last - 1].log_end > position:
                 return True
             late = bisect_right(ends, (since_ms + until_ms) // 2, key=_SAMPLED)

@@ -52,8 +52,8 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
 
     Evidence: exits with a cause in SLOW, and rebalances with `waited_for`. Severity: error if this
     happened at least twice in the last hour, warning if once, else info. The client to which it
-    happened most often in the last hour, then the one with the most exits, is described in detail;
-    the others are only named.
+    happened most often in the last hour (of several, the client with the most exits) is described
+    in detail; the others are only named.
     """
 
     def recent(client: SlowClient) -> int:
@@ -278,8 +278,8 @@ def _hides_poll_interval(row: MemberExit) -> bool:
 
 
 def _observed_ms(client: SlowClient) -> int | None:
-    """Return the longest time spent on one batch: until the client left or, if it returned,
-    rejoined; or the time for which the others waited."""
+    """Return the longest time that the client spent on one batch. It spent its silence before it
+    left plus the time until it rejoined, or the time for which the others waited."""
     exits = [row for row in client.exits if row.silence_ms is not None]
     observed = [(row.silence_ms or 0) + (row.rejoined_after_ms or 0) for row in exits]
     observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]

@@ -144,7 +144,7 @@ def join_phase_of(index: HistoryIndex, transition: Transition) -> JoinPhase:
         # If a member committed right before the end, the others waited for its poll.
         if last_ms >= max(started + reportable, ended - reportable):
             return JoinPhase(started, ended, last_member, wait_ms)
-        # Otherwise for a member that never joined, because it had crashed or was slow.
+        # Otherwise they waited for a member that never joined, because it had crashed or was slow.
         for member in transition.left:
             limit = 0.9 * min(member.session_timeout_ms, max(member.rebalance_timeout_ms, 0))
             found = _last_commit(index, transition, member)

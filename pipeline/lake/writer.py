@@ -134,7 +134,7 @@ class Writer:
         inputs: Mapping[str, Any],
         as_of: datetime | None,
     ) -> Manifest:
-        """Make the completed tables live, all at once. Raises OSError."""
+        """Atomically make the completed tables live. Raises OSError."""
         tables, retired = dict(self.manifest.tables), []
         for table, live in self.written.items():
             if table_of(table).growth == "current":
@@ -173,7 +173,7 @@ class Writer:
         return manifest
 
     def _remove_unused(self) -> None:
-        """Remove folders of interrupted runs, and retired ones whose grace period is over."""
+        """Remove folders of interrupted runs, and retired folders whose grace period is over."""
         due = self._now() - GRACE_S
         # Removed folders are dropped from the list with the next manifest.
         retired = tuple(folder for folder in self.manifest.retired if folder.at > due)

@@ -79,7 +79,7 @@ _POINT: Final = ["log_offset", "second", "at_ms", "offset", "lag", "last_ms"]
 
 def last_commits(old: pa.Table, commits: pa.Table) -> pa.Table:
     """Return state_window after `commits`, rows of silver_commit including tombstones. Adjacent
-    commits within the same second of the clock are treated as one, with the first one's time, as in
+    commits within the same second of the clock are treated as one with the time of the first, as in
     Burrow. Clock seconds, unlike intervals, do not depend on where batches begin."""
     rows = pa.concat_tables([_points(old), _as_points(commits)], promote_options="permissive")
     (key,) = keys(_WINDOW_KEY, rows)

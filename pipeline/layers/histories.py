@@ -155,16 +155,16 @@ def explain_group(
     until = final_offset(parts)
     after = -1 if until is None else until
     explained = explain(history)
-    # The group's newest record is never final, but the events and samples that explained an old one
-    # are no longer collected.
+    # The events and samples that explained an old record are no longer collected, so its row is
+    # copied, even if it is the group's newest record, which is never final.
     known = {
         row.log_offset: row
         for row in (Rebalance(**row) for row in parts_of(parts, "gold_rebalance"))
         if row.log_offset <= after or (row.synced_at or 0) < since_ms - KEPT_MS
     }
     new = {row.log_offset: row for row in explained.rebalances if row.log_offset > after}
-    # Only their pauses may still change: the first commits after a rebalance end its pause, and may
-    # come at any time.
+    # In copied rows, only an unknown pause is updated: it ends with the first commits after the
+    # rebalance, which may come at any time.
     known |= {
         log_offset: known[log_offset]._replace(pause_ms=row.pause_ms)
         for log_offset, row in new.items()
@@ -212,7 +212,7 @@ def final_offset(parts: pa.Table) -> int | None:
         )
         if number and is_old:
             return int(row["log_offset"])
-    # The oldest record of an older group no longer has a predecessor.
+    # If earlier records were dropped, the oldest record has no predecessor to compare it with.
     return -1 if rows[-1]["is_first"] else int(rows[-1]["log_offset"])
 
 

@@ -96,8 +96,8 @@ def unread(start: Positions, end: Positions) -> dict[int, int]:
 
 
 def fair_shares(pending: Mapping[int, int], limit: int) -> dict[int, int]:
-    """Share `limit` among partitions. Small ones get all that they need, and the others get equal
-    parts."""
+    """Share `limit` among partitions. Partitions with few pending offsets get all of them, and the
+    others get equal shares."""
     shares = {}
     for count, partition in enumerate(sorted(pending, key=lambda each: pending[each])):
         shares[partition] = min(pending[partition], limit // (len(pending) - count))
