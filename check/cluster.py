@@ -142,7 +142,8 @@ class Cluster:
 
 
 async def _sent_nothing(request: Any) -> Any:
-    """Await a request that prepares the caller's request, which is not sent if this one fails."""
+    """Await a request that prepares the caller's request. If it gets no response, the caller's
+    request is not sent."""
     try:
         return await request
     except Disconnected as error:

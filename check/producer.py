@@ -1,8 +1,8 @@
 """A producer: plain, idempotent or transactional, with the protocol of KIP-890 or the earlier one.
 
 It has at most one request in flight, so the broker must keep the order of its requests. An
-idempotent producer repeats a request with an unknown outcome until the outcome is known; a plain
-one never repeats a request, because the broker could not recognize the duplicate.
+idempotent producer repeats a request with an unknown outcome until the outcome is known. A plain
+producer never repeats a request, because the broker could not recognize the duplicate.
 """
 
 import time

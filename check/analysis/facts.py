@@ -157,9 +157,9 @@ def highest_before(
     number: Callable[[Earlier], int],
     subject: Callable[[Any], object],
 ) -> Iterator[tuple[Kind, Earlier]]:
-    """Yield each operation with the highest-numbered of the `earlier` operations on the same
-    subject that ended before it began, if there is one. `operations` are in the order in which they
-    began."""
+    """Yield pairs of an operation and an `earlier` operation on the same subject that ended before
+    the operation began. Of several earlier operations, the one with the highest number is used.
+    `operations` are in the order in which they began."""
     ended = sorted((each for each in earlier if each.ended is not None), key=attrgetter("ended"))
     highest: dict[object, Earlier] = {}
     at = 0

@@ -256,7 +256,7 @@ def _effects(
 def _over(
     facts: Facts, commit: Commit, seen: ReadCommitted, later: Commit
 ) -> tuple[Operation, ...]:
-    """Return the operations that prove that a commit took effect before another one began; empty if
+    """Return the operations that prove that a commit took effect before `later` began; empty if
     none do. `seen`: the first read that returned the commit."""
     if commit.transaction is None:
         if commit.is_ok and commit.precedes(later):
@@ -270,8 +270,8 @@ def _over(
 
 
 def commits_ahead(facts: Facts) -> Iterator[Anomaly]:
-    """The committed offset differs from the one in its commit, or is ahead of every position that a
-    member of the group had reached."""
+    """The committed offset differs from the offset in its commit, or is ahead of every position
+    that a member of the group had reached."""
     commits = {each.metadata: each for each in facts.of(Commit)}
     polls: dict[tuple[str, int], list[Poll]] = defaultdict(list)
     for poll in facts.polls:

@@ -130,8 +130,8 @@ def _cycle(edges: Mapping[str, Mapping[str, object]], start: str) -> tuple[str, 
 
 
 def fenced_producers(facts: Facts) -> Iterator[Anomaly]:
-    """A producer was fenced by another one with the same transactional id, but could still write or
-    end a transaction."""
+    """A producer was fenced by another producer with the same transactional id, but could still
+    write or end a transaction."""
     inits = [each for each in facts.of(InitProducer) if each.is_ok and each.transactional_id]
     own = {each.client: each for each in inits}  # a client has one producer
     by_name: dict[str | None, list[InitProducer]] = defaultdict(list)
