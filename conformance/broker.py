@@ -11,7 +11,7 @@ from .settings import USERS
 from .wire import AsyncClient
 
 STEP_MS: Final = 50  # the resolution of time in scripts
-STARTED_MS: Final = 1_700_000_000_000  # by kohort's clock in tests; other clocks are later
+STARTED_MS: Final = 1_700_000_000_000  # the time of kohort's clock in tests, before any real time
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
 # A request that gets no response within this time is considered to be waiting for other requests.
 # On two cores, responses take less.
@@ -210,7 +210,7 @@ class RemoteBroker(ScriptBroker):
 
     @property
     def name(self) -> str:
-        """The broker's name in reports. `kohort` if it reports kohort settings."""
+        """The broker's name in reports: `kohort` if it reports kohort settings, else `broker`."""
         return KOHORT if any(key.startswith(f"{KOHORT}.") for key in self.settings) else "broker"
 
     async def inspect(self) -> None:

@@ -18,8 +18,8 @@ OnResponse = Callable[[Any], None]
 TIMEOUT_MS = 20_000
 WITHIN = f"within {TIMEOUT_MS} ms"
 TRANSACTION = 1  # the key type of FindCoordinator
-# A request in one of these versions is played in an older one of them if the broker does not have
-# the newer ones. They have the same meaning, except in scenarios that are `is_exact`.
+# Versions of requests that have the same meaning, except in scenarios that are `is_exact`. If the
+# broker lacks the version of a request, the request is played in an older version of its range.
 SAME_VERSIONS = {
     "DescribeGroups": range(4, 6),
     "Heartbeat": range(3, 5),

@@ -34,7 +34,7 @@ CONFIGS: Final = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.regex.refresh.interval.ms": "10000",
 }
-# Target assignments are computed at once, in the thread that handles the request.
+# Target assignments are computed immediately, in the thread that handles the request.
 CONSUMER: Final = {**CONFIGS, "group.consumer.assignor.offload.enable": "false"}
 DELAYED: Final = {**CONSUMER, INITIAL_DELAY: "3000", "group.max.size": "2"}
 # The clients of scripts that are not in USERS are anonymous, and may do everything.

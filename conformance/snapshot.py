@@ -23,7 +23,7 @@ from .wire import AsyncClient
 State = Mapping[Any, Any]
 
 POLL_SECONDS: Final = 0.1
-APPLIED_SECONDS: Final = 10  # until changes are visible; Kafka needs less than one
+APPLIED_SECONDS: Final = 10  # until changes are visible; Kafka needs less than a second
 SHOWN_MAX: Final = 5  # names to show if items could not be restored
 
 # The source of a config that was set for a resource of a type (DescribeConfigs).

@@ -88,7 +88,7 @@ async def groups_are_listed_by_type(s: Script) -> None:
     await s.list(types_filter=("classic",), states_filter=("Empty",))
 
 
-@scenario("DeleteGroups: unknown, with members, empty; in every version")
+@scenario("DeleteGroups: an unknown group, a group with members, an empty group; every version")
 async def groups_are_deleted(s: Script) -> None:
     for version in range(3):
         await s.delete(version=version)
@@ -130,7 +130,7 @@ async def a_simple_group_is_deleted(s: Script) -> None:
     await s.member("B").enter()
 
 
-@scenario("OffsetDelete: an unknown group, an empty one, one of another protocol type")
+@scenario("OffsetDelete: an unknown group, an empty group, a group of another protocol type")
 async def offsets_of_several_kinds_of_groups_are_deleted(s: Script) -> None:
     await s.delete_offsets(orders=(0,))
     a = s.member("A")
@@ -180,7 +180,7 @@ async def offsets_of_a_subscribed_topic_are_not_deleted(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("OffsetDelete: an invalid subscription counts as one to all topics")
+@scenario("OffsetDelete: an invalid subscription counts as a subscription to all topics")
 async def offsets_are_not_deleted_if_a_subscription_is_invalid(s: Script) -> None:
     await s.stable("A")
     await s.delete_offsets(orders=(0,), payments=(0,))
@@ -198,7 +198,7 @@ async def offsets_survive_rebalances(s: Script) -> None:
     await s.fetch()
 
 
-@scenario("FindCoordinator: the message of a success, in every version; an empty key")
+@scenario("FindCoordinator: the message if there is no error, in every version; an empty key")
 async def the_coordinator_is_found(s: Script) -> None:
     for version in range(4):
         await s.send("FindCoordinator", version, {"key": s.group, "key_type": 0})

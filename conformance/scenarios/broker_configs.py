@@ -45,7 +45,7 @@ async def limits_of_groups_are_fixed(s: Script) -> None:
             await alter(s, BROKER, name, (key, DELETE, None))
 
 
-@scenario("broker configs: the keys of groups and transactions that are dynamic", is_alone=True)
+@scenario("broker configs: which keys of groups and transactions are dynamic", is_alone=True)
 async def some_keys_of_groups_are_dynamic(s: Script) -> None:
     pairs = (
         ("group.consumer.assignment.interval.ms", "20"),
@@ -60,7 +60,7 @@ async def some_keys_of_groups_are_dynamic(s: Script) -> None:
     await set_and_delete(s, pairs)
 
 
-@scenario("broker configs: keys of parts of Kafka that kohort does not have", is_alone=True)
+@scenario("broker configs: keys for parts of Kafka that kohort does not have", is_alone=True)
 async def keys_without_effect_are_altered(s: Script) -> None:
     pairs = (
         ("background.threads", "11"),

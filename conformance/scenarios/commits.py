@@ -138,7 +138,7 @@ async def commits_with_too_long_metadata(s: Script) -> None:
     await a.commit(3, topics=[("orders", 0, "ü" * 4097), ("orders", 1, "😀" * 2049)])
 
 
-@scenario("OffsetCommit: offsets are not validated; the last one in a request counts")
+@scenario("OffsetCommit: offsets are not validated; a partition's last commit in a request applies")
 async def commits_of_any_offset(s: Script) -> None:
     a = s.member("A")
     for offset in (-1, -(2**63), 2**63 - 1):
@@ -168,7 +168,7 @@ async def offsets_are_fetched_by_an_unknown_member(s: Script) -> None:
     await s.send("OffsetFetch", 7, {**group, "require_stable": True})
 
 
-@scenario("OffsetFetch v8: many groups in one request, in the request's order, one twice")
+@scenario("OffsetFetch v8: many groups in one request, in the request's order, one group twice")
 async def offsets_of_many_groups_are_fetched(s: Script) -> None:
     await s.member("A").commit(3)
     names = (f"{s.group}/other", s.group, s.group)

@@ -93,7 +93,7 @@ async def consumer_groups_are_listed_by_state_and_type(s: Script) -> None:
         await s.list(5, states_filter=states, types_filter=("classic",))
 
 
-@consumer_scenario("DeleteGroups: with members, and empty")
+@consumer_scenario("DeleteGroups: a group with members, and an empty group")
 async def consumer_groups_are_deleted(s: Script) -> None:
     for version in range(3):
         a = await s.consumer("A").joined()
@@ -118,7 +118,7 @@ async def a_deleted_consumer_group_is_used_again(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("DeleteGroups: a static member that left with -2 is a member")
+@consumer_scenario("DeleteGroups: a static member that left with -2 still counts as a member")
 async def a_group_of_an_absent_static_consumer_is_deleted(s: Script) -> None:
     a = await s.consumer("A", instance="i1").joined()
     await a.leave(-2)

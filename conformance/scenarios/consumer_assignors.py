@@ -110,7 +110,7 @@ async def range_of_fewer_partitions_than_consumers(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("assignor: uniform keeps what members have")
+@consumer_scenario("assignor: with uniform, members keep their partitions")
 async def uniform_keeps_partitions(s: Script) -> None:
     c = s.consumer("C", "shipments")
     a, b = await s.consumers("A", "B", topics=("shipments",))
@@ -256,7 +256,7 @@ async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("a group still counts as homogeneous for a classic member after a regex")
+@consumer_scenario("a group with a resolved regex still counts as homogeneous for a classic member")
 async def a_regex_is_resolved_before_a_classic_member_joins(s: Script) -> None:
     # Members are in the order of a hash table, and no member id comes before "P".
     b = s.member("B", protocols=subscribed())

@@ -13,7 +13,7 @@ async def a_consumer_joins(s: Script) -> None:
         await s.describe_consumers(version)
 
 
-@consumer_scenario("join: the same in version 0")
+@consumer_scenario("join: the first member of a group, in version 0")
 async def a_consumer_joins_in_version_0(s: Script) -> None:
     a = s.consumer("A")
     await a.join(0)
@@ -69,7 +69,7 @@ async def a_consumer_joins_again_while_it_has_to_revoke(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("epochs: too large, previous, older, after one change")
+@consumer_scenario("member epochs that are too large, previous or older, after a change")
 async def consumers_with_other_epochs(s: Script) -> None:
     a = await s.consumer("A", "orders", "payments").joined()
     await a.heartbeat(member_epoch=3)
@@ -83,7 +83,7 @@ async def consumers_with_other_epochs(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("previous epoch: only with owned partitions that are assigned")
+@consumer_scenario("previous epoch: accepted only if all owned partitions are assigned")
 async def a_consumer_missed_the_response_with_its_epoch(s: Script) -> None:
     a, b = s.consumer("A", "shipments"), s.consumer("B", "shipments")
     await a.join()

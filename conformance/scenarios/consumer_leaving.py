@@ -131,7 +131,7 @@ async def the_session_timeout_of_a_consumer_changes(s: Script) -> None:
     await a.heartbeat()
 
 
-@consumer_scenario("LeaveGroup: removes members of the new protocol too")
+@consumer_scenario("LeaveGroup: removes members of the consumer protocol too")
 async def consumers_are_removed_by_an_administrator(s: Script) -> None:
     a, c = (s.consumer(name, server_assignor="range") for name in "AC")
     b = s.consumer("B", instance="i2", server_assignor="range")
@@ -147,7 +147,7 @@ async def consumers_are_removed_by_an_administrator(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("LeaveGroup: ids that do not match, an empty group, several at once")
+@consumer_scenario("LeaveGroup: ids that do not match, an empty group, several members")
 async def consumers_are_removed_by_ids_that_do_not_match(s: Script) -> None:
     await s.leave(("A", None))
     await s.consumer("A", instance="i1").join()
@@ -159,7 +159,7 @@ async def consumers_are_removed_by_ids_that_do_not_match(s: Script) -> None:
     await s.leave(("A", "i1"), ("", "i2"))
 
 
-@consumer_scenario("LeaveGroup: many members at once, one epoch")
+@consumer_scenario("LeaveGroup: many members in one request increase the epoch once")
 async def many_members_are_removed_with_one_epoch(s: Script) -> None:
     a, _, c = await s.consumers("A", "B", "C", server_assignor="range")
     strangers = [(f"stranger {number}", None) for number in range(205)]

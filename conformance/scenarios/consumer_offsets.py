@@ -37,7 +37,7 @@ async def a_consumer_commits_with_an_older_epoch(s: Script) -> None:
     await a.fetch()
 
 
-@consumer_scenario("commit: a stale epoch, for partitions of which some were revoked")
+@consumer_scenario("commit: a stale epoch, for two partitions, one of which was revoked")
 async def a_consumer_commits_for_revoked_partitions(s: Script) -> None:
     a, b = s.consumer("A"), s.consumer("B")
     await a.join()

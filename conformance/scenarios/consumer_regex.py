@@ -69,7 +69,7 @@ async def a_regex_matches_whole_names(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("regex: an empty one counts as none")
+@consumer_scenario("regex: an empty expression counts as none")
 async def a_consumer_with_an_empty_regex(s: Script) -> None:
     await s.consumer("A", subscribed_topic_regex="").join()
     await s.describe_consumers()
@@ -195,7 +195,7 @@ async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("regex: from one without matches to one with matches")
+@consumer_scenario("regex: from a pattern without matches to a pattern with matches")
 async def a_consumer_without_partitions_changes_its_regex(s: Script) -> None:
     a = await matching(s, "A", "nothing.*").joined()
     await s.pass_ms(1000)

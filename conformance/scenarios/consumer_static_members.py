@@ -81,7 +81,7 @@ async def static_consumers_with_ids_that_do_not_match(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("static: a dynamic member joins with an instance id, and a static one without")
+@consumer_scenario("static: a dynamic member joins with an instance id, a static member without")
 async def a_dynamic_consumer_becomes_static(s: Script) -> None:
     a = await s.consumer("A").joined()
     b = await s.consumer("B", instance="i2").joined()

@@ -77,7 +77,7 @@ async def commits_read_group_and_topics(s: Script) -> None:
     await s.fetch()
 
 
-@authorized("OffsetCommit by topic ids: unknown ids before denied ones")
+@authorized("OffsetCommit by topic ids: denied topics, and an unknown id")
 async def commits_by_topic_ids(s: Script) -> None:
     ids = [s.topic_ids["orders"], UNKNOWN_ID, s.topic_ids["payments"]]
     entries = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}]
@@ -157,7 +157,7 @@ async def groups_are_described_with_permission(s: Script) -> None:
     await s.allowing(describe_all, "ALL group *")
 
 
-@authorized("ListGroups: all groups with DESCRIBE on the cluster, or each with DESCRIBE")
+@authorized("ListGroups returns all groups with DESCRIBE on the cluster, else groups with DESCRIBE")
 async def groups_are_listed_with_permission(s: Script) -> None:
     await s.member("x").commit(1)
     await s.member("y").commit(1, group_id=f"{s.group}.2")
@@ -184,7 +184,7 @@ async def groups_are_deleted_with_permission(s: Script) -> None:
     await s.send("DeleteGroups", 2, groups, client_id="alice")
 
 
-@authorized("OffsetDelete needs DELETE on the group, READ on each topic")
+@authorized("OffsetDelete needs DELETE on the group, and READ on each topic")
 async def offsets_are_deleted_with_permission(s: Script) -> None:
     await s.member("x").commit(1, topics=[("orders", 0, ""), ("payments", 0, "")])
     topics = [
@@ -204,7 +204,7 @@ async def offsets_are_deleted_with_permission(s: Script) -> None:
     await s.send("OffsetDelete", 0, none, client_id="alice")
 
 
-@authorized("ConsumerGroupHeartbeat needs READ on the group, DESCRIBE on topics")
+@authorized("ConsumerGroupHeartbeat needs READ on the group, and DESCRIBE on its topics")
 async def consumers_describe_their_topics(s: Script) -> None:
     a = await s.consumer("alice", "orders", "payments").joined()
     await a.join(0)

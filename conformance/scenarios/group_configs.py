@@ -106,7 +106,7 @@ async def a_group_is_configured(s: Script) -> None:
     await describe(s, SESSION, version=1)
 
 
-@scenario("IncrementalAlterConfigs: a deleted key has the default again; unknown ones are ignored")
+@scenario("IncrementalAlterConfigs: a deleted key has the default again; unknown keys are ignored")
 async def keys_of_a_group_are_deleted(s: Script) -> None:
     await change(s, (SESSION, DELETE, None), ("nope", DELETE, None))
     await change(s, (SESSION, SET, "50000"), (HEARTBEAT, SET, "6000"))

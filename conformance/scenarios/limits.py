@@ -70,7 +70,7 @@ async def a_member_rejoins_too_late_to_a_full_rebalance(s: Script) -> None:
     await s.describe()
 
 
-@scenario("SyncGroup: an assignment that cannot be stored is discarded; another rebalance")
+@scenario("SyncGroup: an assignment that cannot be stored causes another rebalance")
 async def an_assignment_that_is_too_large(s: Script) -> None:
     a = await s.member("A").entered()
     b = await s.member("B").entered()

@@ -1,4 +1,4 @@
-"""Online downgrade: the last member of the new protocol leaves a mixed group."""
+"""Online downgrade: the last member of the consumer protocol leaves a mixed group."""
 
 from typing import Any
 

@@ -62,7 +62,7 @@ async def classic_requests_to_an_empty_consumer_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("an empty KIP-848 group becomes a Connect group, and back again")
+@consumer_scenario("an empty KIP-848 group becomes a Connect group, and a KIP-848 group again")
 async def an_empty_consumer_group_is_joined_by_a_worker(s: Script) -> None:
     a = await s.consumer("A").joined()
     await a.leave()
@@ -205,7 +205,7 @@ async def a_consumer_joins_a_classic_group_with_downgrades_only(s: Script) -> No
     await s.list()
 
 
-@scenario("policy downgrade: the last new-protocol member leaves", settings="downgrade")
+@scenario("policy downgrade: the last consumer leaves a mixed group", settings="downgrade")
 async def a_mixed_group_with_downgrades_only(s: Script) -> None:
     a = await s.consumer("A", server_assignor="range").joined()
     b = await s.member("B", protocols=subscribed("orders"), member_id="B").rebalance()

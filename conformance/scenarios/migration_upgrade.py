@@ -1,4 +1,4 @@
-"""Online upgrade: members of the new protocol join live classic groups."""
+"""Online upgrade: members of the consumer protocol join live classic groups."""
 
 from ..members import Protocols, assignment, subscribed
 from ..scenario import consumer_scenario, scenario
@@ -81,7 +81,7 @@ async def two_members_own_a_partition(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: the assignment of the leader counts if it can be read")
+@consumer_scenario("upgrade: the leader's assignment is kept if it can be read")
 async def the_assignment_of_a_classic_group_is_kept(s: Script) -> None:
     a, b = await classic_group(s, {"A": [1], "B": [0]})
     await s.consumer("C", "payments", server_assignor="range").join()
@@ -246,7 +246,7 @@ async def a_classic_group_with_its_own_assignor(s: Script) -> None:
     await a.rebalance()
 
 
-@consumer_scenario("upgrade: user data of members does not matter")
+@consumer_scenario("upgrade: user data of members has no effect")
 async def a_classic_group_with_user_data_is_upgraded(s: Script) -> None:
     (a,) = await classic_group(s, ONE, protocols=subscribed("orders", user_data=b"mine"))
     await s.consumer("B").join()

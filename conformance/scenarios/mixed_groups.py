@@ -1,4 +1,4 @@
-"""Classic members in groups of the new protocol."""
+"""Classic members in groups of the consumer protocol."""
 
 from ..members import ConsumerMember, Member, subscribed
 from ..scenario import consumer_scenario

@@ -131,7 +131,7 @@ async def features_are_updated_with_other_types(s: Script) -> None:
             await update(s, version, ("nonsense", 1, type_))
 
 
-@scenario("UpdateFeatures: several features, of which one cannot be updated")
+@scenario("UpdateFeatures: several features, one of which cannot be updated")
 async def several_features_are_updated(s: Script) -> None:
     for version in range(3):
         await update(s, version, ("group.version", 1, UPGRADE), ("nonsense", 1, UPGRADE))

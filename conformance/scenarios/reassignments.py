@@ -49,7 +49,7 @@ async def unknown_partitions_are_reassigned(s: Script) -> None:
         await alter(s, topics=topics)
 
 
-@scenario("AlterPartitionReassignments: replicas that do not exist, none, or twice")
+@scenario("AlterPartitionReassignments: unknown or repeated replicas, or no replicas")
 async def partitions_are_reassigned_to_other_replicas(s: Script) -> None:
     for version in (0, 1):
         for replicas in (
@@ -145,7 +145,7 @@ async def replicas_are_moved_to_unknown_directories(s: Script) -> None:
         await move(s, 2, (path, {"orders": (0, 9), "nothing": (0,)}))
 
 
-@scenario("AlterReplicaLogDirs: the last directory of a partition counts")
+@scenario("AlterReplicaLogDirs: the last directory that the request names for a partition applies")
 async def replicas_are_moved_to_several_directories(s: Script) -> None:
     here, elsewhere = ("DIR", {"orders": (0, 0)}), ("/nowhere", {"orders": (0,)})
     await move(s, 2, here, elsewhere)

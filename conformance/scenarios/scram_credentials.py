@@ -64,7 +64,7 @@ async def invalid_scram_credentials_are_rejected(s: Script) -> None:
     await describe(s, user)
 
 
-@scenario("SCRAM credentials: a user may be in a request once")
+@scenario("SCRAM credentials: a request may contain each user only once")
 async def scram_credentials_of_a_user_are_altered_once(s: Script) -> None:
     user = f"{s.group}-a"
     await alter(s, upsertion(user), upsertion(user))

@@ -94,7 +94,7 @@ async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("JoinGroup with an id: fenced if the instance has another, unknown if it has none")
+@scenario("JoinGroup with a member id other than that of the instance, or without the instance id")
 async def joins_with_mismatching_ids(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I1)
     await a.join(member_id="stranger")
@@ -165,7 +165,7 @@ async def a_static_member_expires(s: Script) -> None:
     await b.join()
 
 
-@scenario("LeaveGroup by instance id, several at once; ids and instances are in the response")
+@scenario("LeaveGroup by instance id, several in a request; ids and instances are in the response")
 async def static_members_leave_by_instance_id(s: Script) -> None:
     _, b, c = await s.stable("A", "B", "C", instances=I2)
     await s.leave(("", "i1"), ("", "i9"), (b.id, "i1"), (c.id, None), ("", None), version=3)

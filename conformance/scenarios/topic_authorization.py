@@ -64,7 +64,7 @@ async def empty_names_are_denied(s: Script) -> None:
     await s.allowing(use_empty_name, "ALL topic *")
 
 
-@authorized("Produce by topic ids: unknown ids before denied ones")
+@authorized("Produce by topic ids: a denied topic, and an unknown id")
 async def records_are_written_by_topic_id(s: Script) -> None:
     topic = await s.topic(1)
     await produce(s, 13, s.topic_ids[topic], data=records())

@@ -39,7 +39,7 @@ async def a_topic_that_metadata_creates_is_returned_to_the_next_request(s: Scrip
         await metadata(s, version, name)
 
 
-@scenario("Metadata: several topics, of which some cannot be created")
+@scenario("Metadata: several topics, some of which cannot be created")
 async def metadata_creates_the_topics_that_are_valid(s: Script) -> None:
     names = ("", ".", "no topic!", "a" * 250)
     for version in (0, 1, 4, 8, 9, 12, 13):
@@ -70,7 +70,7 @@ async def list_offsets(
     await s.send("ListOffsets", version, {"replica_id": -1, "topics": values, **fields})
 
 
-@scenario("ListOffsets: a topic without partitions is omitted, one that is listed twice is merged")
+@scenario("ListOffsets: topics without partitions are omitted, topics listed twice are merged")
 async def offsets_of_topics_listed_twice(s: Script) -> None:
     for version in (1, 5, 7, 10):
         await list_offsets(s, version, ("orders", ()))

@@ -238,7 +238,7 @@ async def pending_offsets_are_unstable(s: Script) -> None:
     await fetch(s)
 
 
-@transactional("OffsetFetch: pending offsets of a group without committed ones")
+@transactional("OffsetFetch: pending offsets of a group without committed offsets")
 async def pending_offsets_of_a_new_group(s: Script) -> None:
     p = await s.producer().initialized()
     await p.commit_offsets(2)
@@ -266,7 +266,7 @@ async def aborted_offsets_are_dropped(s: Script) -> None:
     await fetch(s, orders=(0,))
 
 
-@transactional("The last commit of a transaction counts")
+@transactional("Of several commits of a partition in a transaction, the last one applies")
 async def the_last_commit_of_a_transaction_counts(s: Script) -> None:
     p = await s.producer().initialized()
     await p.commit_offsets(5)

@@ -51,7 +51,7 @@ async def a_partition_that_was_not_added(s: Script) -> None:
     await p.describe()
 
 
-@transactional("KIP-890: the first partition is added, but another one is not", is_alone=True)
+@transactional("KIP-890: the first partition is added, but another partition is not", is_alone=True)
 async def each_partition_has_to_be_added(s: Script) -> None:
     topic, p = await s.topic_and_producer(2)
     await p.add(topics={topic: (0,)})
@@ -115,7 +115,7 @@ async def a_zombie_produces_in_the_transaction_of_its_successor(s: Script) -> No
     await read(s, topic)
 
 
-@transactional("Batches of two producers in one Produce, and one without a producer", **EXPLAINED)
+@transactional("Batches of two producers, and one without a producer, in one Produce", **EXPLAINED)
 async def batches_of_several_producers(s: Script) -> None:
     topic = await s.topic(1)
     first = await s.producer("P").initialized()
@@ -134,7 +134,7 @@ async def batches_of_several_producers(s: Script) -> None:
     await read(s, topic)
 
 
-@transactional("Produce with two batches of a partition does not add it to the transaction")
+@transactional("Produce with two batches for a partition does not add the partition")
 async def two_batches_of_one_partition(s: Script) -> None:
     topic, p = await s.topic_and_producer(2)
     values = {"transactional_id": p.transactional_id, "acks": -1, "timeout": 30_000}
@@ -160,7 +160,7 @@ def _records(producer: Producer) -> bytes:
     )
 
 
-@transactional("Sequence numbers in a transaction: duplicates, gaps, the first one", **EXPLAINED)
+@transactional("Sequence numbers in a transaction: duplicates, gaps, the first number", **EXPLAINED)
 async def sequence_numbers_in_a_transaction(s: Script) -> None:
     topic, p = await s.topic_and_producer(2)
     await p.produce(topic, 1, sequence=5)
