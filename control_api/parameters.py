@@ -113,7 +113,7 @@ BY_PATH: Final = {
         "seconds": _DURATION.format("seconds"),
         "ms": _DURATION.format("milliseconds"),
         "group": "only requests of this group",
-        "member": "only requests of this member, given by member id or client id",
+        "member": "only requests of this member (a member id or a client id)",
         "instance_id": "only requests with this group.instance.id",
         "generation": "only requests with this generation or member epoch; in a "
         "ConsumerGroupHeartbeat, 0 means join, -1 leave, and -2 leave temporarily",
