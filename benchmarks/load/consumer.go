@@ -14,7 +14,7 @@ const (
 	heartbeatPause = 100 * time.Millisecond
 	// With ten thousand partitions kfake takes a minute on a busy machine.
 	stableWithin = 5 * time.Minute
-	// Kafka rejects the creation of more than 10,000 partitions at once.
+	// Kafka rejects the creation of more than 10,000 partitions in one request.
 	consumerTopics = 10
 
 	coordinatorLoadInProgress = 14
@@ -115,7 +115,8 @@ type stability struct {
 	members map[place]int
 }
 
-// replace returns whether all members have the same epoch and an equal share of the partitions.
+// replace counts a member in its new place instead of the old one, and returns whether all members
+// have the same epoch and an equal share of the partitions.
 func (s *stability) replace(before, after place) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -35,7 +35,7 @@ const (
 // The position of the correlation id in a request, after size, API key and version.
 const correlationAt = 8
 
-// frame encodes one request of a version before the flexible ones.
+// frame encodes one request in a version that is not flexible.
 type frame struct{ bytes []byte }
 
 func request(key, version int16) *frame {
