@@ -123,7 +123,7 @@ class ClockControl(SuggestsAttributes):
         consequences that require no client have taken effect. Clients' clocks do not move, so a
         member is removed if the clock passes the end of its session. After 10,000 deadlines and
         heartbeats, fake members that only send heartbeats send one per day. Raises TypeError
-        without a duration, ValueError for a negative one."""
+        without a duration, and ValueError for a negative one."""
         ms = total_ms(by, units)
         self._host.run(self._advance(lambda: None, ms), ADVANCE_TIMEOUT_SECONDS)
 
@@ -261,7 +261,7 @@ class ClockControl(SuggestsAttributes):
 
 
 def total_ms(by: timedelta | None, units: Units) -> int:
-    """Return the duration in ms. Raises TypeError without a duration, ValueError for a negative
+    """Return the duration in ms. Raises TypeError without a duration, and ValueError for a negative
     one."""
     if by is None and not units:
         raise TypeError("The clock needs a duration: advance(seconds=45)")

@@ -391,13 +391,13 @@ class Kafka(SuggestsAttributes):
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node. Its partitions move to other replicas, its connections are closed, and new
-        connections are refused. Raises LookupError for an unknown node, ValueError for a node that
-        is down."""
+        connections are refused. Raises LookupError for an unknown node, and ValueError for a node
+        that is down."""
         self._host.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
         """Start a stopped node at its previous address. Raises OSError if another process has taken
-        the address, LookupError for an unknown node, ValueError for a node that is up."""
+        the address, LookupError for an unknown node, and ValueError for a node that is up."""
         self._host.start_node(node_id)
 
     def broker_down(self, node: int | None = None) -> AbstractContextManager[None]:

@@ -142,8 +142,8 @@ class BrokerHost:
         self.named_groups: set[str] = set()
         """The groups that the test has used by name."""
         self.implicit_topics: dict[str, bool] = {}
-        """The topics that `kafka.topic(name)` created. True if the test has read no records from
-        it."""
+        """The topics that `kafka.topic(name)` created, each with whether the test has read no
+        records from it."""
         self.marker_holds: list[MarkerHook] = []
         """The marker holds, in the order in which the test set them."""
         self.interception = Interception(self._on_record)

@@ -83,7 +83,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Exclude kohort from assertion rewriting. pytest rewrites all modules of a plugin's
     distribution, which makes the first import of kohort (in a container, every import) three times
-    as slow. The set is private to pytest; without it, imports are slow, but work."""
+    as slow. pytest's list of these modules is private; if it is missing, imports are slow, but
+    work."""
     hook = early_config.pluginmanager.rewrite_hook
     getattr(hook, "_must_rewrite", set()).discard(__package__.partition(".")[0])
 

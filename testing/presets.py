@@ -72,8 +72,8 @@ def _to_text(key: str, value: object) -> str:
 
 def security_texts(protocol: str, users: Mapping[str, str], host: str, port: int) -> dict[str, str]:
     """Return the configuration of a broker with one listener of this protocol. Raises ValueError
-    for an unknown protocol, or for users with a protocol that does not authenticate them; TypeError
-    or ValueError unless user names and passwords are non-empty strings."""
+    for an unknown protocol, and for users with a protocol that does not authenticate them. Raises
+    TypeError or ValueError unless user names and passwords are non-empty strings."""
     check_known("security", protocol, SecurityProtocol)
     _check_users(users)
     if users and not SecurityProtocol(protocol).uses_sasl:

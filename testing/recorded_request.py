@@ -82,7 +82,7 @@ class RecordedRequest:
     cached_message: Any = field(repr=False)
     """kio's message. For a request that the cache recognized, the message of the cached request."""
     varying: tuple[int, ...] = ()
-    """If the cache recognized the request, the numbers that replace the cached message's."""
+    """If the cache recognized the request, the numbers that replace those of the cached message."""
     response_at_ms: int | None = None
     """When the request got a response, by the broker's clock; None before that."""
     response_frame: bytes | None = None

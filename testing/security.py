@@ -133,11 +133,12 @@ class Security:
         """Return the settings of a client, including its bootstrap servers: arguments for
         `confluent` (or librdkafka), `kafka-python` and `aiokafka`, or properties for `java`.
 
-        `user` is one of `users`, whose password is included, or, with OAUTHBEARER, a name for which
-        the client creates unsecured tokens. `certificate` is a file from `client_certificate`, and
-        `listener` the name of a listener, by default the first. For aiokafka, the settings include
-        an `ssl_context`. Raises ValueError for an unknown library, mechanism, user or listener, and
-        for a user name with which the library cannot create a token."""
+        `user` is one of `users`, and the settings include its password. With OAUTHBEARER, it is a
+        name for which the client creates unsecured tokens. `certificate` is a file from
+        `client_certificate`, and `listener` the name of a listener (default: the first). For
+        aiokafka, the settings include an `ssl_context`. Raises ValueError for an unknown library,
+        mechanism, user or listener, and for a user name with which the library cannot create a
+        token."""
         check_known("library", library, get_args(Library))
         check_known("mechanism", mechanism, get_args(Mechanism))
         has_token = mechanism == "OAUTHBEARER"

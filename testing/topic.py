@@ -69,7 +69,7 @@ class Topic(SuggestsAttributes):
         key are distributed round-robin, beginning with partition 0 in each call. `headers`
         ({"trace": "1"}) and `timestamp_ms` (default: the broker's time) apply to each record.
         Return the (partition, offset) of each record. Waiting fetches receive the records. Raises
-        ValueError if the broker rejects a record, ApiError if its disk fails."""
+        ValueError if the broker rejects a record, and ApiError if its disk fails."""
         to_append = new_records(values, headers, timestamp_ms)
         try:
             offsets = self._host.call(lambda: self._append(to_append, partition))
@@ -86,7 +86,8 @@ class Topic(SuggestsAttributes):
     ) -> list[StoredRecord]:
         """Return all records of one partition, or of all partitions in order. With
         `read_committed`, omit what a consumer with this isolation level does not read: the records
-        of aborted transactions, and all records from the start of an open transaction on."""
+        of aborted transactions, and all records from the beginning of the first open transaction
+        on."""
         found = self._host.call(lambda: list(self._read(partition, read_committed=read_committed)))
         if not found and self.name in self._host.implicit_topics:
             self._host.implicit_topics[self.name] = True

@@ -147,7 +147,7 @@ class _Explanation:
                 )
 
     def _expired_members(self) -> Iterator[str]:
-        """Describe members whose sessions have expired, and which have sent no request since."""
+        """Describe members whose sessions have expired and that have sent no request since."""
         members = () if self._view is None else self._view.members
         current = {each.client_id for each in members}
         now_ms = self._host.clock.now_ms()

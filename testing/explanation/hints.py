@@ -29,7 +29,7 @@ from .transactions import is_read_committed, transaction_hints
 _PREPARATIONS = frozenset(
     {"ApiVersions", "SaslHandshake", "SaslAuthenticate", "Metadata", "FindCoordinator"}
 )
-# A consumer that leaves so soon after its assignment may have polled for too short a time.
+# A consumer that leaves so soon after its assignment may not have polled for long enough.
 EARLY_SECONDS = 1.0
 
 
@@ -96,8 +96,8 @@ def _missing_topics(
     topics: TopicRegistry,
     group: ClassicView | ConsumerView | None,
 ) -> Iterator[str]:
-    """Yield a sentence for each requested topic that does not exist, or that a client's Metadata
-    request created and that is still empty."""
+    """Yield a sentence for each requested topic that does not exist, and for each topic that a
+    client's Metadata request created, if it or a similar topic is empty."""
     requested: dict[str, str] = {}
     created: dict[str, str] = {}
     for name, client_id in ({} if group is None else group.subscriptions).items():
@@ -149,9 +149,9 @@ def _named_by_test(host: BrokerHost) -> Iterator[str]:
 
 
 def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
-    """Yield a sentence for each client that sent only preparatory requests. Its poll was too short,
-    a producer buffers its records (linger.ms, no flush), or a consumer needs an API that the broker
-    does not have."""
+    """Yield a sentence for each client that sent only preparatory requests. Its poll may have been
+    too short, a producer may be buffering its records (linger.ms, no flush), or a consumer may need
+    an API that the broker does not have."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
         of_client.setdefault(each.client_id, []).append(each)
@@ -293,9 +293,10 @@ def _started_at_end(requests: Sequence[RecordedRequest], topics: TopicRegistry) 
 def _first_fetches_at_end(
     requests: Sequence[RecordedRequest],
 ) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
-    """Yield the first Fetch, partition and offset of each consumer without a committed offset that
-    started at the log end offset that it had requested. A consumer that reconnects is yielded once;
-    two consumers that fetch at the same time are both yielded, even with the same client id."""
+    """Yield the first Fetch, the partition and the offset of each consumer that had no committed
+    offset and started at the log end offset in the response to its ListOffsets. A consumer that
+    reconnects is yielded once; two consumers that fetch at the same time are both yielded, even
+    with the same client id."""
     first: dict[int, int] = {}  # connection -> number of a request
     last: dict[int, int] = {}
     for request in requests:

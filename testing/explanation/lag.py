@@ -8,7 +8,7 @@ from ..lifecycle import BrokerHost
 from ..recorded_request import RecordedRequest, TopicPartition
 from .hints import returned_records
 
-# Further partitions lag for the same reason.
+# Further partitions probably lag for the same reason.
 PARTITIONS_MAX = 5
 
 

@@ -56,8 +56,8 @@ def _has_joined_since(
     attempts: Collection[RecordedRequest],
     open_connections: Collection[int],
 ) -> bool:
-    """Whether the client has reconnected and joined. A connection that is still open belongs to
-    another client with the same client id."""
+    """Whether the client has reconnected and joined. If the connection of the rejected request is
+    still open, a later join came from another client with the same client id."""
     return rejected.connection not in open_connections and any(
         each.number > rejected.number
         and (each.group, each.client_id) == (rejected.group, rejected.client_id)

@@ -203,9 +203,9 @@ class FakeMember(SuggestsAttributes):
         self._do(lambda: self._member.leave(reason))
 
     def restart(self) -> None:
-        """Kill the member and join as a new process. A static member replaces its old member id (in
-        the consumer protocol only after `close`; otherwise the join gets UNRELEASED_INSTANCE_ID); a
-        dynamic member becomes a new member."""
+        """Kill the member and join as a new process. A dynamic member becomes a new member. A
+        static member replaces its old member id; in the consumer protocol, this is possible only
+        after `close`, and the join otherwise gets UNRELEASED_INSTANCE_ID."""
         self._do(self._member.restart)
 
     def close(self) -> None:
@@ -377,8 +377,8 @@ class FakeMembers:
                     each.wake()
 
     def on_topics(self, version: int) -> None:
-        """If the topics have another version, wake the members of the consumer protocol: the
-        response to a heartbeat reports a changed assignment."""
+        """If the version of the topics has changed, wake the members of the consumer protocol,
+        because the response to their next heartbeat may contain a changed assignment."""
         if version != self._topics_version:
             self._topics_version = version
             for each in self._members:

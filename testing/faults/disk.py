@@ -1,6 +1,6 @@
 """The broker's in-memory disk: a test can fill it, make it fail, tear writes, and cut the power.
 
-The broker reacts as in production, because it runs the same code on a real disk (docs/disks.md).
+The broker reacts as in production, because it runs the same code as on a real disk (docs/disks.md).
 """
 
 import errno

@@ -89,7 +89,7 @@ class RequestFilter:
         members = ", ".join(_describe_member(request, each) for each, _ in request.members)
         instances = [instance_id for _, instance_id in request.members]
         instance_ids = ", ".join(map(str, instances))
-        # Whether the request matches, and the property that it has instead.
+        # Whether the request matches, and the property that the request has.
         checks = {
             "group": (self.group in request.groups, f"group {request.group}"),
             "member": (self._matches_member(request), f"member {members}"),
@@ -434,7 +434,8 @@ class Faults(SuggestsAttributes, Generic[F_co]):
 
     def throttle(self, api: str, *, seconds: float = 0, ms: int = 0, **filters: object) -> F_co:
         """Handle the request, and respond with this throttle time. As when a quota is exceeded
-        (KIP-219), the broker then stops reading from the connection for this wall-clock time."""
+        (KIP-219), the broker then stops reading from the connection for that long, in wall-clock
+        time."""
         throttle_ms = _total_ms(seconds, ms)
         action = partial(actions.throttle, ms=throttle_ms)
         return self._add(f"throttled by {throttle_ms} ms", action, api, filters)
@@ -593,7 +594,7 @@ def _firing_rule(
     **where: Any,
 ) -> tuple[RequestFilter, int | None, int, tuple[float, int] | None]:
     """Return the arguments of Fault that determine when it fires. Raises TypeError for an unknown
-    argument, ValueError for an invalid value."""
+    argument, and ValueError for an invalid value."""
     unknown = where.keys() - RequestFilter.__dataclass_fields__.keys()
     if unknown:
         known = (*RequestFilter.__dataclass_fields__, "nth", "times", "probability", "seed")

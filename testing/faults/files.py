@@ -441,7 +441,7 @@ class DurableImage:
         return data
 
     def copy(self, copies: Mapping[int, bytearray]) -> DurableImage:
-        """Return a copy of the image that uses `copies` of the buffers, by the originals' ids."""
+        """Return a copy of the image. `copies` maps the id of each buffer to its copy."""
         copy = DurableImage()
         with self._lock:
             copy._buffers = {id(copies[key]): copies[key] for key in self._buffers}

@@ -30,9 +30,8 @@ def forget_coordinators(admin: Any) -> None:
 
 
 def describe_consumer_group(admin: Any, group: str) -> dict[str, Any] | None:
-    """Return the group from a ConsumerGroupDescribe response, possibly with an error code, with the
-    schema's field names; None if the cluster lacks the API. Raises kafka-python's
-    errors."""
+    """Return the group in a ConsumerGroupDescribe response, with the schema's field names and
+    possibly an error code; None if the cluster lacks the API. Raises kafka-python's errors."""
     node_id = coordinator_id(admin, group)
     manager = admin._manager
     message: Any = ConsumerGroupDescribeRequest
