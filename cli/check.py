@@ -197,7 +197,7 @@ def _security(args: argparse.Namespace) -> Security:
 @contextmanager
 def _target(args: argparse.Namespace) -> Iterator[_Target]:
     if args.bootstrap_server is None:
-        # The cluster logs every failure that the nemesis causes.
+        # Without a handler, Python would print every failure that the nemesis causes.
         logging.getLogger("kohort").addHandler(logging.NullHandler())
         with OwnBroker() as own:
             yield _Target("the built-in kohort cluster", addresses(own.bootstrap), own.nemeses)

@@ -38,8 +38,8 @@ def table(lines: Sequence[Sequence[str]], right: Container[str]) -> Iterator[str
 
 
 def write_csv(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a header line and the rows to standard output. Text is escaped, including text that
-    begins like a formula, which a spreadsheet would execute: `'` marks it as text."""
+    """Write a header line and the rows to standard output. Text is escaped. A spreadsheet would
+    execute text that begins like a formula, so `'` marks it as text."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_csv_cell(cell) for cell in row] for row in rows)

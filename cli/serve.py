@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kohort.serve")
 
 # With Python 3.11's threshold of 700 new objects, garbage collection takes 2 % of the time of
-# pipelined commits, and 7 % of a rebalance of a thousand members. Pending requests hold fewer
-# objects than this threshold, and reference counting frees them. A collection of the second
-# generation (up to 20,000 objects) takes 4 ms. With Python's default of every tenth collection, it
-# would take 25 ms.
+# pipelined commits, and 7 % of a rebalance of a thousand members. Pending requests hold fewer than
+# 10,000 objects, and reference counting frees them. A collection of the second generation (up to
+# 20,000 objects) takes 4 ms. With Python's default of every tenth collection, it would take 25 ms.
 GC_THRESHOLDS: Final = (10_000, 1)
 # A full collection takes 100 ms per million objects, in one event loop callback.
 # It frees little, because requests leave no reference cycles. It runs at this interval and then

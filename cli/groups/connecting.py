@@ -153,7 +153,7 @@ def _ssl_error(error: Exception) -> ssl.SSLError | None:
 
 
 def _reason(connection: Any, error: Exception) -> str:
-    """Describe why the broker disconnected. Return "" if it did not, as after a timeout."""
+    """Describe why the broker disconnected. Return "" if it did not, such as after a timeout."""
     protocol = connection.config["security_protocol"]
     change = f"change security.protocol ({protocol}; --command-config)"
     _, is_handshake, problem = str(error).partition("Handshake failed: ")

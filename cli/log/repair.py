@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_segments(paths: Iterable[Path]) -> None:
-    """Raise UserError for a single file that is not, or not yet, a segment under its final name."""
+    """Raise UserError for a single file whose name is not that of a finished segment."""
     for path in paths:
         if path.name.endswith(SWAP):
             raise UserError(f"{path} belongs to an interrupted compaction: pass its folder.")
