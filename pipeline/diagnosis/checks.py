@@ -132,8 +132,8 @@ def stuck(facts: GroupFacts) -> CheckResult | None:
 
 
 def no_owner(facts: GroupFacts) -> CheckResult | None:
-    """NO_MEMBERS or NO_OWNER, error: partitions with lag are not assigned to a member. The severity
-    is warning if the last members left and were not removed."""
+    """NO_MEMBERS or NO_OWNER, error: partitions with lag are not assigned to a member. NO_MEMBERS
+    is a warning if the last members left and were not removed."""
     rows = _with_status(facts, "NO_OWNER")
     if not rows:
         return None
@@ -279,7 +279,8 @@ def crashes(facts: GroupFacts) -> CheckResult | None:
 
 
 def restarts(facts: GroupFacts) -> CheckResult | None:
-    """RESTARTS, info: at least three restarts or regular leaves within the last hour."""
+    """RESTARTS, info: within the last hour, at least three rebalances were caused by members that
+    were restarted or closed."""
     rows = [
         row
         for row in facts.rebalances

@@ -38,7 +38,7 @@ class Exit(NamedTuple):
         return self.silence.member
 
 
-# A silence may be shorter than the timeout by this factor. It starts with a commit, which comes
+# A silence may be shorter than the timeout, down to this share of it. It starts with a commit,
 # shortly after the last poll, and ends with the join phase, shortly after the deadline.
 SLOW_POLL_SHARE: Final = 0.98
 SESSION_SHARE: Final = 0.9
@@ -65,8 +65,8 @@ does not send its max.poll.interval.ms."""
 
 def _revocation_timeout(exit_: Exit) -> Explanation | None:
     """Rule 6, in consumer groups (KIP-848): the coordinator removed the member because it did not
-    revoke partitions. Evidence: the revocation was pending for 0.98 of its rebalance timeout.
-    Confidence: high."""
+    revoke partitions. Evidence: the revocation was pending for at least 0.98 of the member's
+    rebalance timeout. Confidence: high."""
     member, revoking_ms = exit_.member, exit_.silence.revoking_ms
     if revoking_ms is None or revoking_ms < SLOW_POLL_SHARE * member.rebalance_timeout_ms:
         return None

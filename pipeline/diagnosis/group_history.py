@@ -13,8 +13,8 @@ OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). Its groups store this name
-in place of an assignor's."""
+"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). Its groups have this name
+where classic groups have the name of their assignor."""
 
 FIRST_EPOCH: Final = 2
 """The first epoch in the log of a new consumer group: the first member increases it from 1 to 2."""

@@ -318,9 +318,9 @@ class HistoryIndex:
         return any(begin < offset < end for offset in offsets)
 
     def retained_since(self, empty: Generation | None, deleted: Generation | None) -> int | None:
-        """Return the time from which the offsets of an empty group are retained: when it became
-        empty; in a consumer group, or if the group never had members, the last commit (upstream:
-        offsetExpirationCondition of ConsumerGroup and ClassicGroup). None: unknown."""
+        """Return the time from which the offsets of an empty group are retained. For a classic
+        group that had members, it is when the group became empty. Otherwise, it is the last commit
+        (upstream: offsetExpirationCondition of ConsumerGroup and ClassicGroup). None: unknown."""
         if empty is not None and not (empty.is_consumer_group or empty.tombstone):
             return empty.state_ms
         end = -1 if empty is None else empty.log_offset

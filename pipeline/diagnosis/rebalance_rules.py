@@ -46,7 +46,7 @@ def _deleted(case: RebalanceCase) -> Explanation | None:
     The group expired if it was Empty for offsets.retention.minutes, and was deleted otherwise. In a
     consumer group, or a group that never had members, the age of the last commit is compared
     instead. The cause is GROUP_DELETED_OR_EXPIRED if the group had no offsets, or if the log does
-    not show this time. Confidence: high.
+    not show how long it was unused. Confidence: high.
     """
     before, after = case.transition.before, case.transition.after
     if not after.tombstone:

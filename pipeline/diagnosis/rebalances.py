@@ -83,7 +83,7 @@ class _Return(NamedTuple):
 
 
 def _returns(index: HistoryIndex) -> list[_Return]:
-    """Match each exit with the first join of the same client that no other exit matches."""
+    """Match each exit with the first later join of the same client that no other exit has."""
     returns = []
     waiting: dict[str, list[tuple[_MemberAt, int | None]]] = defaultdict(list)
     for number, transition in enumerate(index.transitions):

@@ -1,8 +1,8 @@
 """The check for slow consumers: members that take longer than max.poll.interval.ms to process
 records.
 
-Such a member repeatedly leaves or is removed, and rejoins, and the group rebalances each time, or
-the others wait in a rebalance until it polls. The recommended interval is based on observed
+Such a member repeatedly leaves or is removed, and rejoins, so the group rebalances each time. Or
+the other members wait in a rebalance until it polls. The recommended interval is based on observed
 processing times, from a member's last commit until it rejoined.
 """
 
@@ -278,8 +278,8 @@ def _hides_poll_interval(row: MemberExit) -> bool:
 
 
 def _observed_ms(client: SlowClient) -> int | None:
-    """Return the longest time that the client spent on one batch. It spent its silence before it
-    left plus the time until it rejoined, or the time for which the others waited."""
+    """Return the longest time that the client spent on one batch: its silence before it left plus
+    the time until it rejoined, or the time for which the others waited."""
     exits = [row for row in client.exits if row.silence_ms is not None]
     observed = [(row.silence_ms or 0) + (row.rejoined_after_ms or 0) for row in exits]
     observed += [row.wait_ms for row in client.waits if row.wait_ms is not None]

@@ -91,7 +91,7 @@ def silence_of(
     idle_ms = 0
     if had_records and not is_periodic:
         idle_until = index.idle_until(index.positions(before, member), since, ended)
-        # A member that reads does not commit either until its next commit is due.
+        # A shorter time proves nothing, because a member commits only when its next commit is due.
         if idle_until - since > (commits.median_gap_ms or 0):
             idle_ms, since = idle_until - since, idle_until
     started = ended if phase.started_ms is None else phase.started_ms

@@ -70,7 +70,7 @@ class Lake:
     ) -> pa.Table:
         """Return the rows of a table, unordered, by default with `batch_id` as the last column.
         Raises SchemaMismatch if the files lack a column, LakeError if they do not match the
-        manifest, OSError."""
+        manifest, and OSError."""
         dataset = self.dataset(table)
         try:
             rows = sum(_verified_rows(table, fragment) for fragment in dataset.get_fragments())

@@ -219,8 +219,8 @@ def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
 
 
 def _has_foreign_files(folder: Path) -> bool:
-    """Whether the folder contains files that a run interrupted before its first commit cannot have
-    left."""
+    """Whether the folder contains files that cannot be from a run that was interrupted before its
+    first commit."""
     return any(
         path.name != LOCK_NAME and not path.name.startswith("_") and not _is_table(path)
         for path in folder.iterdir()

@@ -206,8 +206,8 @@ def _window(
 
 
 def _commits(row: dict[str, Any]) -> tuple[Commit, ...]:
-    """Return the commits at least one second apart: closer ones are moved, because Burrow's rules
-    would merge them."""
+    """Return the commits, moved so that they are at least one second apart, because Burrow's rules
+    would merge closer ones."""
     commits: list[Commit] = []
     for offset, at_ms, lag in zip(row["offsets"], row["at_ms"], row["lags"], strict=True):
         if commits:

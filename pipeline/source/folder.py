@@ -136,8 +136,8 @@ class Position(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The last batch read from a segment. While its header is unchanged, everything before it is as
-    well."""
+    """The last batch read from a segment. As long as its header is unchanged, so is everything
+    before it."""
 
     base: int
     header: bytes

@@ -150,8 +150,9 @@ def records_end(file: File, hop: Hop) -> int:
 
 
 def indexed(path: Path, file: File, *, offset: int = 0, position: int = 0) -> int:
-    """Look up a batch in Kafka's index of a segment, shortly before `offset` (relative to the base
-    offset), or at or shortly before `position`. Return its position; 0 without a usable entry."""
+    """Return the position of a batch from Kafka's index of a segment; 0 without a usable entry. The
+    batch is shortly before `offset` (relative to the base offset), or at or shortly before
+    `position`."""
     try:
         data = path.with_suffix(".index").read_bytes()
     except OSError:
