@@ -43,8 +43,8 @@ class Leader(NamedTuple):
 
 
 class Cluster:
-    """A client's view of the cluster. Requests raise Disconnected, NotSent if nothing was sent, or
-    Unsupported."""
+    """A client's view of the cluster. Requests raise Disconnected, Unsupported, or, if nothing was
+    sent, NotSent."""
 
     def __init__(
         self, bootstrap: list[Address], security: Security, topic: str, client: str = FINAL

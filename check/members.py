@@ -291,8 +291,8 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """A member of the consumer protocol. It gives up partitions with the heartbeat after the
-    response that no longer contains them."""
+    """A member of the consumer protocol. If a response no longer contains a partition, the next
+    heartbeat gives it up."""
 
     is_classic = False
 

@@ -21,7 +21,7 @@ QUIET_SHARE: Final = 0.1
 async def disturbed(
     nemeses: Mapping[str, Disturb], seed: int, seconds: float, history: History
 ) -> AsyncIterator[None]:
-    """Disturb the broker for most of this time, or until the context exits, which waits for the
+    """Disturb the broker for most of `seconds`, or until the context exits. Exiting waits for the
     last disturbance to end. Without nemeses, do nothing."""
     chance = random.Random(f"{seed} nemesis")
     loop = asyncio.get_running_loop()

@@ -120,7 +120,7 @@ def out_of_range(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _reaching(facts: Facts, refused: OutOfRange) -> Operation | None:
-    """Return an operation that proves that the position of a rejected fetch exists, if any."""
+    """Return an operation, if any, that proves that the position of a rejected fetch exists."""
     for send in facts.sends:
         is_before = send.is_ok and send.offset is not None and send.precedes(refused)
         end = (send.offset or 0) + len(send.values)

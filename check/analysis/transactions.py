@@ -13,8 +13,8 @@ from .facts import Anomaly, Facts
 
 
 def aborted_reads(facts: Facts) -> Iterator[Anomaly]:
-    """A consumer got a record of an aborted transaction with read_committed, or a record that
-    the broker had rejected."""
+    """A read_committed consumer got a record of an aborted transaction, or any consumer got a
+    record that the broker had rejected."""
     for poll in facts.irregular:
         for offset, value in zip(poll.offsets, poll.values, strict=True):
             written = facts.written.get(value)
