@@ -14,7 +14,7 @@ STEP_MS: Final = 50  # the resolution of time in scripts
 STARTED_MS: Final = 1_700_000_000_000  # the time of kohort's clock in tests, before any real time
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
 # A request that gets no response within this time is considered to be waiting for other requests.
-# On two cores, responses take less.
+# On two cores, responses arrive sooner.
 QUIET_MS: Final = 150
 KOHORT: Final = "kohort"
 # The node id, and the first member epoch, in recorded transcripts.

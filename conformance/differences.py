@@ -31,8 +31,8 @@ def first_difference(kafka: Transcript, other: Transcript, name: str = "broker")
 
 
 def _comparable(kafka: Line, other: Line) -> tuple[Line, Line]:
-    """Return two lines without the mark OLDER and, if the other line has it, without the fields of
-    Kafka's responses that the other's responses lack."""
+    """Return the two lines without the mark OLDER. If the other line has the mark, also omit the
+    fields of Kafka's responses that the other's responses lack."""
     if OLDER not in other:
         return kafka, other
     other = {key: value for key, value in other.items() if key != OLDER}

@@ -201,8 +201,8 @@ class ConsumerMember:
         self._script = script
 
     async def join(self, version: int = 1, **fields: Any) -> Any:
-        """Send all fields. `member_epoch` is 0 unless given; with another epoch, a member can send
-        all fields later."""
+        """Send all fields, with `member_epoch` 0 by default. With another epoch, the member has
+        already joined, and sends all fields again."""
         return await self.heartbeat(version, **{"member_epoch": 0, **self._joins, **fields})
 
     async def joined(self) -> Self:

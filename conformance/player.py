@@ -30,8 +30,8 @@ async def play(
     configs: Mapping[str, str] | None = None,
     stops_when: Callable[[Recorder], bool] = lambda _script: False,
 ) -> Transcript:
-    """Play a scenario and return the transcript; if the script fails, the last line is the error.
-    `configs`: configs of the group; `stops_when`: returns whether to skip the rest of the script.
+    """Play a scenario and return the transcript. If the script fails, the last line is the error.
+    `configs`: configs of the group. `stops_when`: returns whether to skip the rest of the script.
     Raises UnsupportedVersion, and OSError if a client cannot connect."""
     async with Script(
         broker,

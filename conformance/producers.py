@@ -68,8 +68,8 @@ class Producer:
         return await self.init(version, **{**self._identity(), **fields})
 
     async def add(self, version: int = 3, *, topics: Partitions, **fields: Any) -> Any:
-        """Send AddPartitionsToTxn: up to v3 with the fields that clients send, from v4 on with
-        those that brokers send."""
+        """Send AddPartitionsToTxn: up to v3 with the fields that clients send, and from v4 on with
+        the fields that brokers send."""
         values = self.adding(topics, **fields)
         if version < 4:
             values = {f"v3_and_below_{name}": value for name, value in values.items()}

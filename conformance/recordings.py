@@ -23,7 +23,7 @@ def recorded(scenario: Scenario) -> Transcript | None:
 
 
 def needs(scenario: Scenario) -> Collection[str]:
-    """Return the settings that the transcript depends on: all, unless fewer are recorded."""
+    """Return the recorded settings that the transcript depends on, or all if none are recorded."""
     found: dict[str, list[str]] = _file(scenario.part).get("needs", {})
     return found.get(scenario.name, SETTINGS[scenario.settings].keys())
 

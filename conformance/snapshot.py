@@ -43,8 +43,8 @@ class _Unreadable(Exception):
 
 
 def _check(response: Mapping[str, Any]) -> None:
-    """Raise _Unreadable if items were not listed. They must not count as missing, because they
-    would be deleted later."""
+    """Raise _Unreadable if items were not listed. If they counted as missing, they would be deleted
+    later."""
     if (error := response["error_code"]) not in ("none", *OUT_OF_REACH):
         raise _Unreadable(error)
 
@@ -250,8 +250,8 @@ BROKER_WIDE: Final = (CONFIGS,)
 
 
 class Snapshot:
-    """The state of a broker. `run`: part of the names of scenarios' groups and topics; others are
-    not touched, except `Part.names`."""
+    """The state of a broker. `run`: part of the names of scenarios' groups and topics. Other groups
+    and topics are not touched, except those in `Part.names`."""
 
     def __init__(self, broker: RemoteBroker, run: str, states: Mapping[Part, State]) -> None:
         self._broker, self._run, self._states = broker, run, states

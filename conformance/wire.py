@@ -241,8 +241,8 @@ class AsyncClient(asyncio.Protocol):
         host: str = "127.0.0.1",
         security: Security = PLAINTEXT,
     ) -> Self:
-        """Return a connected client. Raises OSError; PermissionError if the broker does not
-        authenticate the client."""
+        """Return a connected client. Raises OSError, and in particular PermissionError if the
+        broker does not authenticate the client."""
         loop = asyncio.get_running_loop()
         connecting = loop.create_connection(lambda: cls(client_id), host, port, ssl=security.tls)
         client = (await asyncio.wait_for(connecting, TIMEOUT_SECONDS))[1]
