@@ -270,7 +270,7 @@ def serving(
     kafka: Kafka, host: str = LOCALHOST, port: int = 0, token: str | None = None
 ) -> "ControlServer":
     """Serve the control API of a test's broker, with a schema registry: `with serving(kafka) as
-    server:`. Raises OSError if the server cannot listen, ValueError for an invalid or missing
+    server:`. Raises OSError if the server cannot listen, and ValueError for an invalid or missing
     token."""
     return ControlServer(Control(kafka), host, port, token)
 
@@ -278,8 +278,8 @@ def serving(
 class ControlServer:
     """A thread that serves the control API at `url`: `with ControlServer(control, "127.0.0.1", 0)
     as server:`. Port 0 selects a free port. Requests must contain `token`, which may be None only
-    if `host` is this machine. Raises OSError if the server cannot listen, ValueError for an invalid
-    or missing token."""
+    if `host` is this machine. Raises OSError if the server cannot listen, and ValueError for an
+    invalid or missing token."""
 
     def __init__(self, control: Control, host: str, port: int, token: str | None = None) -> None:
         if token is not None and not TOKEN.fullmatch(token):
