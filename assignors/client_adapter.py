@@ -51,7 +51,7 @@ class ClientAdapter:
 
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> dict[str, ByTopic]:
         """Return the partitions of each member by topic. Raises KeyError if the assignor omits a
-        member, ValueError if the result is invalid for a cooperative assignor."""
+        member, and ValueError if the result is invalid for a cooperative assignor."""
         assignment = self.assignor.assign(topics, members)
         if self.assignor.cooperative:
             _validate(self.assignor.name, assignment, members)

@@ -153,8 +153,8 @@ class _Builder:
 
 
 class PartitionMovements:
-    """The movements so far. They prevent moving a partition of a topic to a member and another
-    partition of the topic back (AbstractStickyAssignor.PartitionMovements)."""
+    """The movements so far. They prevent two members from exchanging partitions of a topic
+    (AbstractStickyAssignor.PartitionMovements)."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[int, int]] = {}
