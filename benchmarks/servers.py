@@ -177,7 +177,7 @@ def new_kafka(folder: Path) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """Return a port that is free together with the next one.
+    """Return a port such that it and the next port are free.
 
     It is below the ephemeral ports, which a client could take before the server listens."""
     for port in range(20_000, 30_000, 2):
