@@ -44,7 +44,7 @@ _CONCERN_ALL: Final = {
     EventType.GROUP_LOADED,
     EventType.GROUP_DELETED,
 }
-# Events that it reports only to the named member.
+# Events that the response to the next heartbeat reports only to the named member.
 _CONCERN_ONE: Final = {
     EventType.LEAVE_RECEIVED,
     EventType.MEMBER_EXPIRED,
