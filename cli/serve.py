@@ -272,7 +272,7 @@ def start_error(error: OSError | UnicodeError, listeners: Sequence[Listener], no
     if isinstance(error, UnicodeError):  # from the encoding of a host, such as `a..b`
         hosts = ", ".join(dict.fromkeys(each.host for each in listeners))
         return f"{hosts} is not a valid address: choose another --host."
-    # E.g. below /proc, where permissions do not show that creation fails.
+    # For example, below /proc: os.access reports to root that the folder is writable.
     if error.filename is not None:
         return _not_writable(Path(error.filename), error.strerror or str(error))
     if error.errno == errno.EADDRINUSE:

@@ -175,7 +175,7 @@ def _pattern_type(args: argparse.Namespace) -> PatternType:
 
 
 def entries(args: argparse.Namespace) -> dict[Pattern, list[Entry]]:
-    """Return the entries that are added or removed, for each pattern. Raises UsageError,
+    """Return the entries that are added or removed, for each pattern. Raises UsageError and
     CommandError."""
     found: dict[Pattern, dict[Entry, None]] = {}
     roles = [role for name, role in _ROLES.items() if getattr(args, name)]

@@ -88,7 +88,7 @@ def _compact_all(path: Path, logs: list[PartitionLog], folder: Path, files: File
 
 def stored_configs(folder: Path, files: Files) -> tuple[Configs, Mapping[str, TopicSettings]]:
     """Return the configuration, and the settings of topics, from the registry in the data folder. A
-    server.properties file is not read. Raises OSError, LogError, UndecodableRegistryRecord."""
+    server.properties file is not read. Raises OSError, LogError and UndecodableRegistryRecord."""
     configs = Configs(BrokerConfig(), BrokerConfig().node_id)
     overrides: dict[str, Mapping[str, str]] = {OFFSETS_TOPIC: {"cleanup.policy": "compact"}}
     registry = folder / f"{REGISTRY_TOPIC}-0"
@@ -115,7 +115,7 @@ def compact(
     files: Files,
 ) -> tuple[int, ...]:
     """Compact the whole log of a partition. Return the numbers for COLUMNS after `partition`.
-    Raises OSError, LogError."""
+    Raises OSError and LogError."""
     config = LogConfig(
         segment_bytes=settings.segment_bytes, index_interval_bytes=settings.index_interval_bytes
     )

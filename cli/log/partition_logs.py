@@ -201,7 +201,7 @@ class Cursor:
 
     def read(self) -> Iterator[tuple[Path, int, Item]]:
         """Yield (segment, lowest new offset, item) from the current position to the end of the log.
-        Each call repeats a torn tail until more is written. Raises OSError, UnsupportedMagic."""
+        Each call repeats a torn tail until more is written. Raises OSError and UnsupportedMagic."""
         finished, vanished = False, 0
         newest: int | None = None
         while True:

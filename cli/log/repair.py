@@ -47,7 +47,7 @@ class Damage(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    """Return 0, or 1 if problems remain, as with --dry-run. Raises UserError, OSError."""
+    """Return 0, or 1 if problems remain, as with --dry-run. Raises UserError and OSError."""
     logs = find_logs(args.path)
     _check_segments(each.segment for each in logs if each.segment is not None)
     files = DISK
@@ -126,7 +126,7 @@ def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: 
 
 
 def find_damage(log: PartitionLog, files: Files, advance: Callable[[int], None]) -> list[Damage]:
-    """Return the segments with corrupt bytes. Raises UserError, OSError, UnsupportedMagic."""
+    """Return the segments with corrupt bytes. Raises UserError, OSError and UnsupportedMagic."""
     damages = []
     end_offset = 0
     for base, path in log.segments().items():
