@@ -67,7 +67,7 @@ class Inputs:
     """`options`: `path` or `bootstrapServers` of the data source. `cluster`: the name in the rows;
     None: the cluster's own id. `events`: the data folder with the event log; None: `path`, if
     given. `offsets_retention_ms`: the cluster's setting. `timeout_seconds`: how long to wait for
-    the first response of a broker. Raises ClusterUnreachable, SourceError, OSError."""
+    the first response of a broker. Raises ClusterUnreachable, SourceError and OSError."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Inputs:
         self._events = events or (Path(path) if path else None)
 
     def plan(self, lake: Manifest, records_max: int) -> Plan:
-        """Plan the next batch. Raises LogMismatch, SourceError, OSError."""
+        """Plan the next batch. Raises LogMismatch, SourceError and OSError."""
         if lake.cluster not in {"", self.cluster}:
             raise LogMismatch(
                 f"the lake belongs to cluster {lake.cluster}, not {self.cluster}: choose another "
@@ -112,25 +112,26 @@ class Inputs:
         # If the beginning of the log was deleted, continue where the log now starts.
         start = {at: max(lake.positions.get(at, 0), starts.get(at, 0)) for at in ends}
         plan = share_records({at: (start[at], end) for at, end in ends.items()}, records_max)
-        # Compaction may have removed records at the end of the previous batch after it was planned.
-        # They are counted as missing before the first record of this batch.
+        # After the previous batch was planned, compaction may have removed records at its end. They
+        # are counted as missing before the first record of this batch.
         read_to = lake.inputs.get("read_to", {})
         for at, begin in start.items():
             plan.start[at] = min(begin, max(read_to.get(str(at), begin), starts.get(at, 0)))
         return plan._replace(log_id=log_id)
 
     def splits(self, plan: Plan) -> list[Split]:
-        """Split the plan into tasks. Raises SourceError, OSError."""
+        """Split the plan into tasks. Raises SourceError and OSError."""
         return self.source.splits(plan.start, plan.end)
 
     def records(self, plan: Plan) -> Iterator[pa.RecordBatch]:
-        """Yield the planned records, with schema columns.SOURCE. Raises SourceError, OSError."""
+        """Yield the planned records, with schema columns.SOURCE. Raises SourceError and OSError."""
         for split in self.splits(plan):
             yield from self.source.read(split)
 
     def samples(self, topics: Collection[str] | None, past: TimeSpan | None) -> pa.Table:
         """Return current samples of the log ends of these topics (None: all), and samples at
-        regular intervals within `past`, as rows of bronze_log_end. Raises SourceError, OSError."""
+        regular intervals within `past`, as rows of bronze_log_end. Raises SourceError and
+        OSError."""
         if topics is not None and not topics:
             return _SAMPLES.empty_table()
         found = to_arrow(self.source.log_ends(topics, past), self.cluster)
@@ -156,7 +157,7 @@ class Samples:
     log has been read to its end. `lake`: the lake before the batch.
 
     Current samples are taken before the log is read. Later samples would include records whose
-    commits arrive only with the next batch, and would count them as lag. Raises SourceError,
+    commits arrive only with the next batch, and would count them as lag. Raises SourceError and
     OSError.
     """
 
@@ -176,7 +177,7 @@ class Samples:
 
     def of(self, batch: Batch) -> pa.Table:
         """Return rows of bronze_log_end. Call this after the batch's records have been written to
-        bronze. Raises SourceError, OSError."""
+        bronze. Raises SourceError and OSError."""
         topics = self._known | batch.topics()
         found = _of_topics(self._current, topics)
         span = batch.span()

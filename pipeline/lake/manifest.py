@@ -49,7 +49,7 @@ class Manifest:
 
 
 def load(folder: Path) -> Manifest:
-    """Load the manifest. Raises LakeNotFound, LakeTooNew, LakeError (unreadable), OSError."""
+    """Load the manifest. Raises LakeNotFound, LakeTooNew, LakeError (unreadable) and OSError."""
     try:
         text = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:

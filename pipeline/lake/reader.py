@@ -26,7 +26,7 @@ def batch_folder(lake: Path, table: str, batch_id: int) -> Path:
 
 
 class Lake:
-    """A snapshot of the lake. Raises LakeNotFound, LakeTooNew, LakeError, OSError."""
+    """A snapshot of the lake. Raises LakeNotFound, LakeTooNew, LakeError and OSError."""
 
     def __init__(self, path: Path | str, manifest: Manifest | None = None) -> None:
         self.path = Path(path)

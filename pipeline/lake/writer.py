@@ -41,7 +41,7 @@ COMPACT_AT_FOLDERS: Final = 32
 
 class Writer:
     """Writes successive batches. `failpoint` is called with the name of each step, so that tests
-    can stop there. Raises LakeError (in use, not a lake), LakeTooNew, OSError."""
+    can stop there. Raises LakeError (in use, not a lake), LakeTooNew and OSError."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Compacted(NamedTuple):
 
 def compact(writer: Writer, at_folders: int = 2) -> list[Compacted]:
     """Merge the small folders of each append table that has at least `at_folders`, and commit. The
-    merged folder gets its own batch id. Raises SchemaMismatch, OSError; the lake is then
+    merged folder gets its own batch id. Raises SchemaMismatch and OSError; the lake is then
     unchanged."""
     found = {}
     for table, live in writer.manifest.tables.items():

@@ -38,7 +38,7 @@ def keys(names: Sequence[str], *tables: pa.Table) -> list[Ints]:
     """Return, for each table, one key per row; keys are numbered from 0. Two rows, even of
     different tables, have equal keys if they are equal in all columns `names`."""
     numbered = (_numbered([table[name] for table in tables]) for name in names)
-    # Each number is below the count of rows, so the product of two fits 64 bits.
+    # Each number is less than the number of rows, so the product of two fits in 64 bits.
     found = reduce(lambda one, more: _numbers(one * (more.max(initial=0) + 1) + more), numbered)
     return np.split(found, np.cumsum([table.num_rows for table in tables])[:-1])
 

@@ -236,7 +236,7 @@ def _markers(rows: pa.Table, others: pa.Table) -> Ints:
     ends = pc.and_(others["control"], pc.is_in(others["key_version"], pa.array([0, 1], pa.int16())))
     markers = others.filter(ends)
     marker_key, key = keys(_PRODUCER, markers, rows)
-    # The first marker after a row is the newest one before it in reversed order.
+    # In reversed order, the first marker after a row is the newest marker before it.
     found = newest_before(
         (marker_key[::-1], -ints(markers["log_offset"])[::-1]), (key, -ints(rows["log_offset"]))
     )

@@ -102,7 +102,7 @@ def _batches(
 
 def _batch(lines: list[bytes], cluster: str | None) -> pa.RecordBatch:
     """Parse lines; fields of later versions are ignored. Raises ValueError (including Arrow's
-    errors), TypeError, OverflowError, RecursionError."""
+    errors), TypeError, OverflowError and RecursionError."""
     events = json.loads(b"[" + b",".join(lines) + b"]")
     if len(events) != len(lines) or not all(isinstance(event, dict) for event in events):
         raise ValueError("a line must be one JSON object")

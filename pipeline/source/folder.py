@@ -98,14 +98,14 @@ class FolderSource:
             yield within(rows, split.start, split.end)
 
     def _log(self, partition: int) -> "PartitionLog":
-        """Return the log of an offsets partition. Raises SourceError, OSError."""
+        """Return the log of an offsets partition. Raises SourceError and OSError."""
         log = self._logs().get(partition)
         if log is None:
             raise SourceError(f"{self.path} has no folder {OFFSETS_TOPIC}-{partition}.")
         return log
 
     def _logs(self) -> "dict[int, PartitionLog]":
-        """Return logs by offsets partition. Raises SourceError, OSError."""
+        """Return logs by offsets partition. Raises SourceError and OSError."""
         if match := PARTITION.fullmatch(self.path.name):
             found = {int(match[1]): self.path}
         elif self.path.is_dir():
@@ -230,9 +230,9 @@ class PartitionLog:
         return found
 
     def chunks(self, split: Split) -> Iterator[Chunk]:
-        """Yield the batches of a split; the first may begin before it and the last end after it.
-        Batches removed in the meantime are missing. Raises SourceError if the log ends before the
-        split."""
+        """Yield the batches of a split. The first may begin before the split, and the last may end
+        after it. Batches removed in the meantime are missing. Raises SourceError if the log ends
+        before the split."""
         offset, missing = split.start, 0
         finished: tuple[int, int] | None = None
         if split.hint is not None:

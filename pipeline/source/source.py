@@ -45,7 +45,7 @@ class TimeSpan(NamedTuple):
 
 
 class Source(Protocol):
-    """Skips incomplete and corrupted batches. Raises OSError, SourceError."""
+    """Skips incomplete and corrupted batches. Raises OSError and SourceError."""
 
     def cluster_id(self, timeout_seconds: float | None = None) -> str:
         """Return the cluster id from the brokers, or from Kafka's meta.properties in a data folder;

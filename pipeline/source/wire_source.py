@@ -158,7 +158,7 @@ def chunks_of(
         elif fetched.high_watermark > position:
             empty += 1
         elif time.monotonic() > deadline:
-            # Until then, a newly elected leader may not have the previous high watermark yet.
+            # Until the deadline, a newly elected leader may not have the previous high watermark.
             raise _truncated(split, fetched.high_watermark)
 
 
