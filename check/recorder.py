@@ -52,7 +52,7 @@ class History:
         return self._events, time.monotonic() - self._start
 
     def text(self, encoded: bytes) -> str:
-        """Decode a value, which is printable in all outputs even if no client sent it. Equal values
-        are one object, because each is read many times."""
+        """Decode a value as printable text, even if no client sent the value. Equal values are one
+        object, because each is read many times."""
         value = printable(encoded.decode("utf-8", "backslashreplace"))
         return self._texts.setdefault(value, value)
