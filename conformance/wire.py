@@ -43,7 +43,7 @@ def message_type(api: str, version: int, kind: str) -> Any:
     module = importlib.import_module(f"kio.schema.{snake}.v{version}.{kind.lower()}")
     found = getattr(module, f"{api}{kind}")
     if kind == "Response" and api in NO_TIMES:
-        # With an error, times are -1, which kio does not expect.
+        # In error responses, times are -1, which kio does not expect.
         found = _with_types(found, dict.fromkeys(NO_TIMES[api], TZAware | None))
     if (api, kind) == ("DescribeTransactions", "Response"):
         # Before a transaction begins, its start time is -1, which kio does not expect.
