@@ -64,8 +64,8 @@ class _Builder:
             if self._over < self._expected_over:
                 self._exact.append(member)
         if len(owned) > quota:
-            # Kafka sorts kept partitions by partition and topic, assigned ones by topic and
-            # partition.
+            # Kafka sorts the partitions that a member keeps by partition and topic, but assigned
+            # partitions by topic and partition.
             owned = sorted(owned, key=lambda partition: (partition[1], partition[0]))
         return owned[:quota]
 
