@@ -9,7 +9,7 @@ from typing import Any
 
 from .servers import HERE, Server, go_build
 
-# The modes of the Python client. It is slower than the servers and limits the figures.
+# The modes of the Python client, which is slower than the servers and limits the figures.
 PYTHON_MODES = ("apiversions", "commit", "fetch")
 
 
