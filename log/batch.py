@@ -1,7 +1,7 @@
 """Record batches (RecordBatch v2): the 61-byte header, validation and building.
 
-All integers are big-endian. Base offset and leader epoch are outside the checksum, so a broker may
-set them. `BatchBuilder` is the hot path of offset commits; `assemble` builds any batch.
+All integers are big-endian. The checksum does not cover the base offset and the leader epoch, so a
+broker may set them. `BatchBuilder` is the hot path of offset commits; `assemble` builds any batch.
 Upstream: DefaultRecordBatch, MemoryRecordsBuilder, LogValidator.
 """
 
@@ -114,12 +114,14 @@ class BatchHeader(NamedTuple):
     @property
     def delete_horizon_ms(self) -> int | None:
         """The time when tombstones of this batch may be removed (KIP-534). Compaction stores it as
-        the base timestamp. Timestamp deltas are relative to it, so readers need no special case."""
+        the base timestamp. Timestamp deltas are relative to the base timestamp, so readers need no
+        special case."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def read_header(buffer: bytes, position: int = 0) -> BatchHeader:
-    """Unpack the header at `position` without validation. Raises struct.error if it is cut off."""
+    """Unpack the header at `position` without validation. Raises struct.error if the header is cut
+    off."""
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 

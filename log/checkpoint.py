@@ -53,9 +53,9 @@ class OffsetCheckpoint:
     def set(
         self, partition: str, offset: int, is_deleted: Callable[[str], bool] = lambda _name: False
     ) -> None:
-        """Set the offset of a partition. `is_deleted(name)`, here and in `advance`, is called under
-        the lock. If the partition has been deleted, its offset is not written, so that a new
-        partition of the same name does not inherit it."""
+        """Set the offset of a partition. Here and in `advance`, `is_deleted(name)` is called under
+        the lock. The offset of a deleted partition is not written, so that a new partition of the
+        same name does not inherit it."""
         with self._writing:
             if self._offsets.get(partition) != offset and not is_deleted(partition):
                 self._write(self._offsets | {partition: offset})

@@ -206,7 +206,7 @@ class _CleanerRun:
         """Add the keys of a batch. Return False if the map is full."""
         payload = yield from _decompressed(header, batch)
         base_offset = header.base_offset
-        # Always take at least one batch, because no run would make progress otherwise.
+        # Always take at least one batch. Otherwise, no run would make progress.
         may_end = newest.latest_offset >= 0
         for number, record in enumerate(raw_records(payload, header.count)):
             if number % STEP_RECORDS == STEP_RECORDS - 1:

@@ -13,7 +13,7 @@ from .tasks import CooperativeTask, begin, in_thread
 
 T = TypeVar("T")
 
-# Records of up to this uncompressed size are decompressed inline, which takes a millisecond.
+# Records of up to this uncompressed size are decompressed inline, which takes up to a millisecond.
 INLINE_BYTES_MAX: Final = 512 * 1024
 
 # Java clients use snappy-java framing: this header, two int32 versions, then chunks (int32 length,
@@ -101,8 +101,8 @@ def with_decompressed(
     use: Callable[[bytes], CooperativeTask[T]],
 ) -> CooperativeTask[T]:
     """Run the task `use` with the decompressed records of a batch (any codec, including 0), and
-    return its result. Records that exceed INLINE_BYTES_MAX are decompressed in a thread; `limit`
-    then includes the operation until the end of `use`. Raises InvalidRecord like `decompress`."""
+    return its result. Records that exceed INLINE_BYTES_MAX are decompressed in a thread, in an
+    operation of `limit` that lasts until `use` ends. Raises InvalidRecord like `decompress`."""
     few = decompress_few(codec, data) if codec else bytes(data)
     if few is not None:
         return (yield from use(few))

@@ -1,4 +1,4 @@
-"""Log errors, and log lines about a failing disk."""
+"""Errors of the log, and log lines about a failing disk."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class File(Protocol):
         disk."""
 
     def read(self, position: int, size: int) -> bytes:
-        """Return up to `size` bytes, and fewer only at the end of the file."""
+        """Return `size` bytes, or fewer at the end of the file."""
 
     def rewrite(self, position: int) -> None:
         """Rewrite all bytes from `position` on, so that the next sync writes them to the disk.
@@ -112,7 +112,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _datasync(fd: int) -> None:
-    # On macOS, fsync returns before the drive has written its cache, but F_FULLFSYNC waits.
+    # On macOS, fsync returns before the drive has written its cache. F_FULLFSYNC waits for it.
     if sys.platform == "darwin":
         import fcntl
 
@@ -125,8 +125,8 @@ def _datasync(fd: int) -> None:
 
 def _is_removed(fd: int) -> bool:
     # Linux appends "(deleted)" to the link's target. fstat would also read the file's times. Since
-    # Linux 6.13 (multigrain timestamps), the write after that read must update them, and its sync
-    # takes 50 % longer.
+    # Linux 6.13 (multigrain timestamps), the next write would then have to update them, and its
+    # sync would take 50 % longer.
     try:
         return os.readlink(f"{OPEN_FILES_FOLDER}/{fd}").endswith(" (deleted)")  # noqa: PTH115 - twice as fast
     except OSError:  # macOS, or a container without /proc

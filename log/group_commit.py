@@ -27,8 +27,8 @@ OnDurable = Callable[[OSError | None], None]
 # a consumer of the offsets topic with default settings can always fetch it.
 BATCH_BYTES_MAX = 512 * 1024
 BATCH_BYTES_UNBOUNDED = sys.maxsize
-# If a sync is faster than this, a single log is synced inline, because a thread hand-off costs as
-# much. Incoming requests wait in the socket buffers.
+# If a sync is faster than this, a single log is synced inline, because a thread hand-off takes as
+# long. Incoming requests wait in the socket buffers.
 INLINE_SYNC_SECONDS_MAX = 0.001
 
 _log = logging.getLogger("kohort.log")
@@ -72,7 +72,7 @@ class GroupCommit:
         self._syncing: dict[Log, _Pending] = {}
         self._flush_is_scheduled = False
         self._on_idle: list[Callable[[], None]] = []
-        # Assume slow syncs until one has been measured.
+        # Assume slow syncs until a sync has been measured.
         self._sync_seconds = INLINE_SYNC_SECONDS_MAX
 
     def append(

@@ -33,7 +33,7 @@ from .segment_swap import SegmentSwap, mark_deleted
 from .tasks import CooperativeTask, no_steps, run_synchronously
 from .transaction_index import append_entry, write_indexes
 
-# Step limits of a timestamp search. Each takes about 300 µs.
+# Limits of a step in a timestamp search. A step takes about 300 µs.
 STEP_BATCHES: Final = 512
 STEP_RECORDS: Final = 512
 
@@ -61,7 +61,7 @@ class LogConfig:
 
 
 class WriteAheadSource(Protocol):
-    """The interface of the write-ahead log that a log uses."""
+    """The part of the write-ahead log that a log uses."""
 
     def has_batches_for(self, name: str) -> bool:
         """Whether the write-ahead log contains batches of this log, left by a crash."""
@@ -470,9 +470,9 @@ class Log:
                 self.producers.on_batch(header, batch)
 
     def write_manifest(self) -> None:
-        """Write the segment manifest for the next open, unless the log has producers, because the
-        next open does not read the batches that a manifest covers, and would not restore the
-        producers' state. Raises OSError."""
+        """Write the segment manifest for the next open. For a log with producers, write none,
+        because the next open must read all batches to restore the producers' state. Raises
+        OSError."""
         # Durability is unknown during a sync and after a failed sync.
         if self.failed is None and not self.producers and self._syncing.acquire(blocking=False):
             try:

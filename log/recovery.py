@@ -243,7 +243,8 @@ def scan_segment(
     before Kafka 0.11, UnsupportedMagic.
     """
     lowest = before = base_offset if offset is None else offset
-    # No checksum covers base offsets, so a batch is accepted after a comparison with the next one.
+    # No checksum covers base offsets, so a batch is accepted only after a comparison with the next
+    # batch.
     held: ValidBatch | None = None
     while position < file.size:
         try:

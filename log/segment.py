@@ -33,7 +33,7 @@ from .producer_state import ProducerStates
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch. Two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Maximum size of a message that is recognized as a format from before Kafka 0.11.
+# Maximum size of a message in a format from before Kafka 0.11 that is recognized.
 OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 # Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more than
 # copying.
@@ -289,7 +289,7 @@ class Segment:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.last_epoch = -1
-        # (leader epoch, its first offset in the segment), nearly always only one.
+        # (leader epoch, its first offset in the segment), nearly always a single pair.
         self.epochs: list[tuple[int, int]] = []
         self.index = SparseIndex(self.base_offset, self._index_interval_bytes)
 

@@ -42,8 +42,8 @@ def begin(limit: ConcurrencyLimit) -> CooperativeTask[None]:
 
 
 class WaitingStep:
-    """A step that the scheduler does not call, but that ends when `resume` is called. A task that
-    runs synchronously cannot wait, so it calls the step and exceeds the limit."""
+    """A step that the scheduler does not call. It ends when `resume` is called. A task that runs
+    synchronously cannot wait, so it calls the step and exceeds the limit."""
 
     def __init__(self, limit: ConcurrencyLimit) -> None:
         self._limit = limit

@@ -49,7 +49,8 @@ on the event loop with the error of each function, or None."""
 
 
 class WriteAheadLog:
-    """The write-ahead log of the logs in `folder`. Reads leftover files. Raises OSError."""
+    """The write-ahead log of the logs in `folder`. The constructor reads the files that a crash has
+    left, and raises OSError."""
 
     def __init__(self, folder: Path, files: Files, bytes_max: int = BYTES_MAX) -> None:
         self._folder = folder
@@ -107,7 +108,7 @@ class WriteAheadLog:
         return self._file
 
     def sync(self) -> None:
-        """Sync the current file. May run in a thread; the only concurrent operation is the end of a
+        """Sync the current file. May run in a thread, concurrently only with the end of a
         retirement. After an OSError, call `fail`."""
         assert self._file is not None, "nothing was written"
         self._file.sync()
