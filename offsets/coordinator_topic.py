@@ -22,7 +22,7 @@ class StoredPartition(Protocol):
         """The log, opened and recovered at first use. Raises OSError, LogError."""
 
     def reopen(self, end_offset: int | None = None) -> Log:
-        """Reopen the log, truncated to `end_offset` if given."""
+        """Reopen the log, truncated to `end_offset` unless it is None."""
 
 
 class CoordinatorTopic:

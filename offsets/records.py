@@ -286,7 +286,7 @@ class TransactionMetadata(NamedTuple):
     """The durable state of a transactional id. `state` is the value of a TransactionState. Times
     are in ms; `start_ms` is -1 before the first transaction. If the epochs of `producer_id` are
     exhausted, `next_producer_id` replaces it when the transaction is complete. `client_version` is
-    the client's transaction.version; 2 or more means KIP-890."""
+    the client's transaction.version; 2 or more means that the client supports KIP-890."""
 
     producer_id: int
     producer_epoch: int

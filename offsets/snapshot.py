@@ -33,7 +33,7 @@ from ..protocol.primitives import Reader, string
 from .spill import Extent
 from .table import OffsetsTable
 
-# Number of offsets and groups per step of the writer, which takes about 3 ms.
+# Number of offsets and groups in a step of the writer. A step takes about 3 ms.
 STEP_OFFSETS: Final = 2_500
 _MAGIC: Final = b"kohort\x00\x01"
 # Footer: log end offsets before and after writing; position, size and CRC of the index.

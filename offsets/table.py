@@ -91,7 +91,7 @@ class OffsetsTable:
         if len(self._names) >= _NAMES_MAX:
             self._names.clear()
         self.topics.add(topic)
-        # Names are interned, so that the tables of all offsets partitions share one string.
+        # Names are interned, so that the tables of all offsets partitions share the strings.
         name = self._names[topic, partition] = sys.intern(f"{topic}-{partition}")
         return name
 

@@ -134,7 +134,7 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 # Older releases, for clients under test
 
 Profile = Mapping[int, Api]
-"""A release's APIs by key, with its highest versions."""
+"""The APIs of a release by key, with the highest versions that it serves."""
 
 NEWEST: Final = "kafka-4.x"
 

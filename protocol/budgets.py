@@ -47,9 +47,9 @@ DECOMPRESSED_BYTES_MAX: Final = 128 * MIB
 """Maximum decompressed bytes of any batch: 128 times the default max.message.bytes."""
 
 DECOMPRESSIONS_MAX: Final = 2
-"""Maximum number of batches over 512 KiB that are decompressed at the same time, to up to 128 MiB
-each. Further batches wait, which delays their responses. Kafka decompresses one batch per request
-thread."""
+"""Maximum number of batches over 512 KiB that are decompressed at the same time. Each may expand to
+128 MiB. Further batches wait, which delays their responses. Kafka decompresses one batch per
+request thread."""
 
 REGEX_MATCHES_MAX: Final = 2
 """Consumer groups whose regular expressions are matched at the same time, in the threads that also
@@ -65,12 +65,12 @@ HOSTS_MAX: Final = 1_000
 
 REGEX_BYTES_MAX: Final = 4096
 """Bytes of a client's regular expression, and of all expressions of a client metrics subscription
-together. Parsing and compiling this many takes up to 0.1 s on the event loop, and 32 KB would take
-a second. Kafka has no such limit."""
+together. Parsing and compiling this many bytes takes up to 0.1 s on the event loop; 32 KB would
+take a second. Kafka has no such limit."""
 
 RECORD_HEADERS_MAX: Final = 100_000
-"""Headers of one validated record. Validating this many takes 50 ms; producers add a handful. Above
-this limit, the client gets INVALID_RECORD. Kafka has no such limit."""
+"""Headers of one validated record. Validating this many headers takes 50 ms; producers add only a
+few. Above this limit, the client gets INVALID_RECORD. Kafka has no such limit."""
 
 RECORD_ERRORS_MAX: Final = 1_000
 """Record errors in the response for one batch (KIP-467). Kafka has no such limit."""

@@ -35,7 +35,8 @@ NAMES_MAX: Final = 4096
 """Maximum number of cached topic names. The cache is cleared when it is full."""
 
 NAME_LENGTH_MAX: Final = 249
-"""Maximum length of a topic name. This and NAMES_MAX limit each of the two caches to a few MB."""
+"""Maximum length of a topic name. Together with NAMES_MAX, it limits each of the two caches to a
+few MB."""
 
 STRING_BYTES_PER_ITEM: Final = 256
 NUMBERS_PER_ITEM: Final = 50
@@ -406,7 +407,7 @@ def _duration_ms(duration: datetime.timedelta) -> int:
 
 
 def _timestamp_ms(moment: datetime.datetime | int) -> int:
-    if isinstance(moment, int):  # milliseconds, which may be beyond the years of a datetime
+    if isinstance(moment, int):  # milliseconds, possibly beyond the range of datetime
         return moment
     return round(moment.timestamp() * 1000)
 

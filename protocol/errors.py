@@ -69,7 +69,7 @@ class DecodeError(ProtocolError):
 
 
 class EncodeError(Exception):
-    """A kohort message cannot be encoded, because it is too large or the broker has a bug."""
+    """A message from kohort cannot be encoded, because it is too large or the broker has a bug."""
 
 
 class ResponseTooLarge(EncodeError):

@@ -25,8 +25,8 @@ FRAME_BYTES_MAX: Final = 100 * MIB
 """Kafka's default of socket.request.max.bytes."""
 
 TLS_HANDSHAKE: Final = 0x1603
-"""The first two bytes from a TLS client. As the start of a frame's size, they mean at least 369 MB,
-which exceeds the default of socket.request.max.bytes."""
+"""The first two bytes from a TLS client. Read as the start of a frame size, they would mean at
+least 369 MB, which exceeds the default of socket.request.max.bytes."""
 TLS_ON_PLAINTEXT: Final = "the client uses TLS, but this listener does not"
 
 FRAME_BYTES_MIN: Final = 10

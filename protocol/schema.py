@@ -1,8 +1,8 @@
 """Schemas: the fields of one version of a message, from which decoders and encoders are generated.
 
-Schemas of requests and responses come from kio's dataclasses (messages.py). All others are declared
-once for all versions, in the notation of Kafka's message JSON: versions are "0+", "1" or "2-4", and
-types are "int32", "string", "[]string", "Member" or "[]Member".
+Schemas of requests and responses come from kio's dataclasses (messages.py). All other schemas are
+declared once for all versions, in the notation of Kafka's message JSON: versions are "0+", "1" or
+"2-4", and types are "int32", "string", "[]string", "Member" or "[]Member".
 """
 
 import re
