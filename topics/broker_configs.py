@@ -174,7 +174,7 @@ def _is_read_at_startup(configs: Configs, name: str, values: Mapping[str, Value]
 
 
 def _validate_requirements(after: Configs, values: Mapping[str, Value]) -> None:
-    """Validate values that depend on other values, which Kafka also does at startup."""
+    """Validate values that depend on other values. Kafka also does this at startup."""
     per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
     if after.broker_number(per_ip) == 0 and not after.broker_text(overrides):
         message = f"{per_ip} can be set to zero only if {overrides} property is set."

@@ -89,8 +89,8 @@ def read_partitions(
 
 
 def available_bytes(request: PartitionRequest, data: PartitionData, *, committed_only: bool) -> int:
-    """Return the bytes that count towards fetch.min.bytes. If bytes_max has limited the data, this
-    is bytes_max, even if the complete batches are smaller (upstream: DelayedFetch)."""
+    """Return the bytes that count towards fetch.min.bytes. If bytes_max has limited the data, the
+    result is bytes_max, even if the complete batches are smaller (upstream: DelayedFetch)."""
     size = len(data.records)
     if not size:
         return 0

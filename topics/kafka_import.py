@@ -212,7 +212,7 @@ def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[st
 def _configs(
     metadata: KafkaMetadata, configs: Configs
 ) -> Iterator[GroupConfigRecord | ClientMetricsRecord]:
-    """Yield the configurations of groups and client metrics that are valid here."""
+    """Yield the configurations of groups and client metrics that kohort accepts."""
     for record in metadata.config_records():
         name, overrides = record
         try:

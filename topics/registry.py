@@ -175,7 +175,7 @@ class TopicRegistry:
     # --- changes (admin.py validates clients' requests)
 
     def change(self, record: RegistryRecord) -> None:
-        """Store and apply a record. If it cannot be written, it is undone; see `on_durable`."""
+        """Store and apply a record. A record that cannot be written is undone; see `on_durable`."""
         self._group_commit.append(self._registry_log, (encode(record),), self._now_ms())
         self._apply(record)
         # Register first, so that a failed write is undone before other callbacks run.
@@ -323,7 +323,7 @@ class TopicRegistry:
         return self._next_producer_id < self._durable_producer_ids_end
 
     def reserve_producer_ids(self, callback: OnDurable) -> None:
-        """Call `callback` once there is a durable producer id, or with the OSError."""
+        """Call `callback` once a producer id is durably reserved, or with the OSError."""
         if self._next_producer_id >= self._producer_ids_end:
             self._reserve_producer_ids()
         self.on_durable(callback)

@@ -306,9 +306,9 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
 
 
 def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
-    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete. It is read
-    completely at startup, and would otherwise contain every topic that ever existed. Return the log
-    and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
+    """Rewrite the log, by an atomic segment swap, if most of its records are obsolete. The log is
+    read completely at startup, and would otherwise contain every topic that ever existed. Return
+    the log and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
     stored = list(read_registry(log))
     latest = latest_records(stored)
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):

@@ -22,11 +22,11 @@ class SecurityState:
     def __init__(self) -> None:
         self.acls = Acls()
         self.scram_credentials: dict[str, dict[ScramMechanism, ScramCredential]] = {}
-        """The credentials of each user who has any."""
+        """By user and mechanism."""
         self.client_quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         self.on_client_quota_change: Callable[[QuotaEntity | None], None] = lambda _entity: None
-        """Hook: called with the entity whose quotas have changed, or with None if any may have
-        changed."""
+        """Hook: called with the entity whose quotas have changed, or with None if the quotas of any
+        entity may have changed."""
 
     def apply(self, record: SecurityRecord) -> None:
         match record:

@@ -97,7 +97,7 @@ def format_value(value: Value) -> str | None:
 
 
 def _decimal_text(value: float) -> str:
-    """Like Double.toString, which uses an exponent below 0.001 and from 10^7."""
+    """Like Double.toString, which uses an exponent for numbers below 0.001 and from 10^7 on."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

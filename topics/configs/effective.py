@@ -121,8 +121,8 @@ class Configs:
         return other
 
     def with_dynamic(self, resource: str, texts: Mapping[str, str]) -> "Configs":
-        """Return the broker's configuration with these dynamic values of a node, or of
-        EVERY_BROKER; without group and client metrics overrides."""
+        """Return the broker's configuration with these dynamic values of a node or of EVERY_BROKER,
+        and without the overrides of groups and client metrics."""
         changed = Configs(self.broker, self.node_id)
         changed.dynamic = {**self.dynamic, resource: dict(texts)}
         return changed

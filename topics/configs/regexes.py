@@ -11,7 +11,7 @@ COMPILED_BYTES_MAX: Final = 1 << 20
 
 
 def compile_regex(regex: str) -> Any:
-    """Return the compiled expression. The most recent ones are cached. Raises re2.error."""
+    """Return the compiled expression, which re2 caches. Raises re2.error."""
     if len(regex.encode()) > REGEX_BYTES_MAX:
         raise re2.error(b"pattern too large")
     return re2.compile(regex, regex_options(COMPILED_BYTES_MAX))
