@@ -160,7 +160,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
         return self.member_epoch > 0 and self[4:10] == _UNCHANGED
 
 
-_UNCHANGED: Final = (None, -1, None, None, None, None)  # from rack_id to owned
+_UNCHANGED: Final = (None, -1, None, None, None, None)  # the fields from rack_id to owned
 
 
 class DescribeConsumerGroup(NamedTuple):
@@ -182,7 +182,7 @@ class OffsetDelete(NamedTuple):
 
 class ListGroups(NamedTuple):
     """List groups of all partitions. Filters are in lower case. An empty filter matches all groups,
-    and an unknown value none."""
+    and an unknown value matches no group."""
 
     states: frozenset[str]
     types: frozenset[str]

@@ -126,7 +126,7 @@ class Coordinator:
     def __init__(self, partition: PartitionState) -> None:
         self._partition = partition
         self._reports_commits = partition.config.reports_commits
-        # For inspection only. `groups` need not contain groups that have only offsets.
+        # For inspection only. `groups` may lack groups that have only offsets.
         self.groups: Mapping[str, Group] = partition.groups
         self.consumer_groups: Mapping[str, ConsumerGroup] = partition.consumer_groups
         self.other_groups = partition.other_groups
@@ -193,8 +193,8 @@ class Coordinator:
         return decision.outcome()
 
     def commit_events(self, producer_id: int) -> tuple[GroupEvent, ...]:
-        """Return the events for the offsets that a transaction commits, before its end is applied.
-        They are published once the end is durable."""
+        """Return the events for the offsets that a transaction commits. Called before the end of
+        the transaction is applied. The events are published once the end is durable."""
         if not self._reports_commits:
             return ()
         return commit_events(self._partition, producer_id)
@@ -304,7 +304,8 @@ class Coordinator:
 
     def state_changes(self) -> Sequence[GroupEvent]:
         """Return the transitions of consumer groups since the last call. Their states are derived
-        from durable state, so this is called after the records of an outcome were applied."""
+        from durable state, so this method is called after the records of an outcome were
+        applied."""
         if not self._states_before:
             return ()
         changes = []

@@ -45,7 +45,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
 
     A topic that is created later under the same name is another topic (upstream:
     OffsetMetadataManager.onTopicsDeleted). The caller ensures that no offsets of these topics are
-    committed while this runs.
+    committed during the sweep.
     """
     pending_topics = {topic for _, topic, _ in partition.pending_offsets}
     topics = {t for t in topics if t in pending_topics or t in partition.offsets.topics}
@@ -53,7 +53,7 @@ def delete_offsets_of_topics(partition: PartitionState, topics: Set[str]) -> Swe
         return
     yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     examined = 0
-    # Pending offsets come first, because their transactions may end while this runs.
+    # Pending offsets come first, because their transactions may end during the sweep.
     records: list[OffsetsRecord] = [
         OffsetTombstone(*key) for key in partition.pending_offsets if key[1] in topics
     ]
@@ -149,7 +149,7 @@ def _expiration_rule(
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
     """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
-    Groups that are created while this runs are left to the next pass. Upstream:
+    Groups that are created during the sweep are left to the next pass. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
     yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     groups = {

@@ -86,7 +86,7 @@ def decide_commit(
         outcome: Outcome = make(Outcome, (tuple(records), replies, events, ()))
         return outcome
     if not records and not partition.exists(group_id):
-        # No record creates the group. As in Kafka, it exists until the next load.
+        # The group exists without a record until the next load, as in Kafka.
         partition.new_group(group_id, now)
     too_large = ErrorCode.offset_metadata_too_large
     errors = [too_large if _is_too_large(partition, e.metadata or "") else _NONE for e in entries]

@@ -1,9 +1,8 @@
 """A classic group and its members.
 
 `Group.stored` is the logged state, which only `apply_metadata` and `restore` write. Everything else
-is soft state: the current rebalance and its waiting requests. Between rebalances, it matches
-`stored`.
-Upstream: ClassicGroup, ClassicGroupMember.
+is soft state: the current rebalance and its waiting requests. Between rebalances, the soft state
+matches `stored`. Upstream: ClassicGroup, ClassicGroupMember.
 """
 
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ class Member:
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
     assignment: bytes = b""
-    # True until the member's first join phase ends, before which it cannot send heartbeats.
+    # True until the member's first join phase ends. Until then, it cannot send heartbeats.
     is_new: bool = False
     join_ticket: int | None = None
     sync_ticket: int | None = None
@@ -161,7 +160,7 @@ class Group:
     def select_protocol(self) -> str:
         """Return the protocol with the most votes among those that every member lists. Each member
         votes for the first of these protocols in its list. The leader's preference breaks a tie
-        (upstream leaves it to hash order)."""
+        (upstream: hash order)."""
         candidates = self.common_protocols
         if len(candidates) == 1:
             return candidates[0]

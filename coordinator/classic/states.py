@@ -13,8 +13,8 @@ Two checks are the same in all states:
 Between these checks, a join fails if the group is full (GROUP_MAX_SIZE_REACHED) or if the client
 lists no protocol that all members support (INCONSISTENT_GROUP_PROTOCOL).
 
-A leave without a member id, as administrators send it, removes the member that holds the instance
-id.
+A leave without a member id, which only administrators send, removes the member that holds the
+instance id.
 
 Fetching offsets, describing and listing are allowed in every state and change no timer. An Empty
 group can be deleted. In other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty

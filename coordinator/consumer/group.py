@@ -26,7 +26,7 @@ from ...offsets.records import (
 )
 from ...protocol.errors import ApiError, ErrorCode
 
-# Special values in requests and records: of epochs, and of a rebalance timeout.
+# Special values of epochs and of a rebalance timeout, in requests and records.
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2  # a static member that is expected to return
@@ -123,7 +123,7 @@ class Member(NamedTuple):
 
 
 class Subscriptions(NamedTuple):
-    """The subscriptions of a group's members, with the number of members for each."""
+    """The subscriptions of a group's members, each with its number of members."""
 
     names: Mapping[str, int]
     regexes: Mapping[str, int]
@@ -298,8 +298,8 @@ class ConsumerGroup:
             yield current_assignment_record(group_id, member)
 
     def tombstones(self) -> Iterator[ConsumerGroupRecord]:
-        """Yield the tombstones of the group, in Kafka's order. As in Kafka, there is always one for
-        partition metadata, which older versions wrote."""
+        """Yield the tombstones of the group, in Kafka's order. As in Kafka, they always include a
+        tombstone of the partition metadata, which older versions wrote."""
         type_ = ConsumerRecordType
         for record_type, names in (
             (type_.CURRENT_MEMBER_ASSIGNMENT, self.members),

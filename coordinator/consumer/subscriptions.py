@@ -102,9 +102,10 @@ def _check_regex(decision: Decision, regex: str) -> None:
 def _schedule_resolution(
     decision: Decision, group: ConsumerGroup, is_due: bool, subscribed: int
 ) -> bool:
-    """Schedule a resolution of the group's expressions if `is_due`, or if the last one is obsolete
-    (other expressions, new topics, refresh interval exceeded, or a topics version from Kafka or
-    from changes that were undone). Return whether one was scheduled."""
+    """Schedule a resolution of the group's expressions if `is_due`, or if the last resolution is
+    obsolete: it had other expressions, topics were created, the refresh interval has passed, or its
+    topics version comes from Kafka or from changes that were undone. Return whether a resolution
+    was scheduled."""
     key, topics = DeadlineKey("regex", group.group_id), decision.partition.topics
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching

@@ -76,7 +76,7 @@ def _assignor_members(
     sent_names: Sequence[str] | None,
     topics: TopicMetadata,
 ) -> dict[str, AssignorMember]:
-    """Return the members in Kafka's order, with `after` in the place of its predecessor."""
+    """Return the members in Kafka's order, with `after` in place of its predecessor."""
     predecessor = group.static_member(after.group_instance_id)
     replaced = None if predecessor is None else predecessor.member_id
     if replaced == after.member_id:
