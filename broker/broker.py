@@ -99,7 +99,7 @@ class Broker:
         self._start_error = ""
         self._lock: Lock | None = None  # None for a broker in memory
         self.listener_addresses: dict[int, dict[str, Address]] = {}
-        """Addresses the nodes listen on: node id -> listener name -> host, port."""
+        """The addresses on which the nodes listen: node id -> listener name -> host, port."""
         self.is_folder_lost = False
         """Whether the data folder was removed or moved while the broker was running. The owner
         should then stop the broker."""
@@ -181,8 +181,8 @@ class Broker:
         self.cluster.nodes[node_id].telemetry.clear()
 
     async def start_node(self, node_id: int) -> None:
-        """Start a stopped node at its previous addresses. Raises OSError if one is in use, and
-        ValueError if the node is up."""
+        """Start a stopped node at its previous addresses. Raises OSError if an address is in use,
+        and ValueError if the node is up."""
         if self.cluster.nodes[node_id] in self.cluster.up:
             raise ValueError(f"node {node_id} is already up")
         servers = self._servers[node_id]
@@ -274,7 +274,7 @@ class Broker:
         }
 
     def _new_servers(self, node_id: int) -> dict[str, Server]:
-        """Return a server for each listener, by its name."""
+        """Return a server per listener, by listener name."""
         return {
             each.name: Server(partial(self._connection, node_id, each))
             for each in self.config.listeners
@@ -383,8 +383,8 @@ class Broker:
         self.on_folder_lost()
 
     def _load_stored(self, cluster: Cluster) -> None:
-        """Load all stored transactions, and all groups so that their members' sessions can
-        expire."""
+        """Load all stored groups and transactions, so that sessions can expire and transactions can
+        end."""
         groups, transactions = map(self._stored, (OFFSETS_TOPIC, TRANSACTION_TOPIC))
         for node in cluster.nodes.values():
             node.coordinators.load(groups)

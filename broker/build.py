@@ -210,8 +210,8 @@ class BrokerComponents:
         self._cache = OffsetsCache(config.int("kohort.cache.offsets") if is_persistent else 0)
         self._events: EventLog | None = None
         self.outbox = Outbox(watchdog.call_soon)
-        # Not timed by the watchdog, because connections time their own requests, which lets the log
-        # name them.
+        # Not timed by the watchdog, because connections time their own requests, so that the log
+        # names them.
         self.turns = Turns(asyncio.get_running_loop().call_soon)
         self.sync_pool = SyncPool(watchdog)
         closing.callback(self.sync_pool.close)
@@ -234,7 +234,7 @@ class BrokerComponents:
 
     def cluster(self, cluster_id: str, *, keeps_events: bool) -> Cluster:
         """Build all nodes, with the topics that the data folder contains. Shared components are
-        built first, each from the attributes before it."""
+        built first, each from components built before it."""
         config, closing = self._config, self._closing
         self._timers = Timers(self._clock, self._watchdog)
         self._client_timers = Timers(SystemClock(), self._watchdog)
@@ -391,8 +391,8 @@ class BrokerComponents:
         return Coordinator(partition_state), offsets
 
     def _listeners(self, node_id: int, *, only_aborts: bool = False) -> list[Listener]:
-        """Return the listeners for a node's coordinator events. With `only_aborts`, the
-        event log receives a transaction's events only if it is aborted."""
+        """Return the listeners for a node's coordinator events. With `only_aborts`, the event log
+        receives only the events of aborted transactions."""
         listeners: list[Listener] = []
         if self._events is not None:
             log = self._events.listener(node_id)

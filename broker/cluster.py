@@ -161,7 +161,7 @@ class Cluster:
 
     def _update_isr(self, topic: Topic, partition: Partition) -> None:
         """Set the in-sync replicas of a partition with a leader: all replicas that are up, because
-        they share the leader's log. As in Kafka, a change sorts their ids."""
+        they share the leader's log. As in Kafka, their ids are sorted when the set changes."""
         isr = self._topics.nodes.in_sync(partition.replicas)
         if {*isr} != {*partition.isr}:
             partition.set_isr(tuple(sorted(isr)), topic.min_isr)

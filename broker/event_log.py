@@ -42,7 +42,8 @@ Listener: TypeAlias = Callable[[CoordinatorEvent], None]
 
 
 class EventPublisher:
-    """Writes log lines with Kafka's prefix "[GroupCoordinator id=0 …]", and passes events on."""
+    """Writes log lines with Kafka's prefix "[GroupCoordinator id=0 …]", and passes other events to
+    the listeners."""
 
     __slots__ = ("_listeners", "_prefix")
 

@@ -860,7 +860,7 @@ SASL keys can have a different value for each mechanism:
 
 
 def listener_key(name: str) -> str | None:
-    """Return the key that `name` sets for one listener, or None if it is not such a name."""
+    """Return the key that `name` sets for one listener, or None if it sets no such key."""
     if not name.startswith(LISTENER_PREFIX):
         return None
     return next((key for key in LISTENER_KEYS if name.endswith(f".{key}")), None)

@@ -35,7 +35,7 @@ class ScheduledTask:
         return self._task is None
 
     def cancel(self) -> None:
-        """Cancel the task at its current yield. No step of it may be running."""
+        """Cancel the task at its current yield. None of its steps may be running."""
         task, self._task = self._task, None
         if task is not None:
             task.close()

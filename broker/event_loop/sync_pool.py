@@ -30,8 +30,8 @@ class SyncPool:
         """Call all `syncs`, then `done` with the error of each or None."""
         errors: list[OSError | None] = [None] * len(syncs)
         shares = [range(first, len(syncs), THREADS) for first in range(min(THREADS, len(syncs)))]
-        # Each thread pops an item when it has synced its share. The last one finds the list empty
-        # and calls back. list.pop is atomic.
+        # Each thread pops an item when it has synced its share. The last thread finds the list
+        # empty and calls back. list.pop is atomic.
         running = [None] * (len(shares) - 1)
 
         def sync(share: range) -> None:

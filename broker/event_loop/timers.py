@@ -17,8 +17,8 @@ from .watchdog import Watchdog, name_of, seconds
 # disk, a garbage collection). Heartbeats of live members may wait in the sockets.
 STALL_MS: Final = 100
 # Iterations of the event loop after a stall before late timers fire. An open connection is read
-# within two, and a connection that was opened during the stall within six. Two more are for
-# requests that are handled over several iterations.
+# within two iterations, and a connection that was opened during the stall within six. The other two
+# are for requests that are handled over several iterations.
 READ_ITERATIONS: Final = 8
 # If the loop stalls again during these iterations, their count starts again, up to this total. An
 # overloaded broker, in which every iteration takes STALL_MS, must also remove silent members.

@@ -64,7 +64,7 @@ class Watchdog:
         self._long[bisect_right(BOUNDS_MS, milliseconds)] += 1
         self._longest = max(self._longest, duration)
         if duration >= LONG_SECONDS:
-            # Not a warning, because the machine may have stalled, even in a user's tests.
+            # Not a warning, because a stalled machine may be the cause, even in a user's tests.
             _log.info(
                 "No client was served for %.0f ms: %s kept the event loop busy",
                 milliseconds,

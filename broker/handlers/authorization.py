@@ -112,8 +112,8 @@ def authorize_config(
 def cluster_denial(
     context: RequestContext, node: Node, operation: AclOperation
 ) -> tuple[ErrorCode, str] | None:
-    """Return the error if the client may not perform the operation on the cluster, and its message,
-    which in Kafka contains the request's Java object."""
+    """Return None if the client may perform the operation on the cluster, otherwise the error and
+    its message. (Kafka's message contains the request's Java object.)"""
     if allows_cluster(context, node, operation):
         return None
     message = f"Request {context.route.api.name} needs {operation.name} permission."

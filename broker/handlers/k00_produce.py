@@ -75,7 +75,7 @@ class PartitionResponse:
 
 @dataclass(slots=True)
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition. With a separate type, the encoder skips the tagged-field
+    """Another node leads the partition. A separate type, so that the encoder skips the tagged-field
     comparison for all other responses."""
 
     current_leader: CurrentLeader = field(kw_only=True)

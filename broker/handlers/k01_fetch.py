@@ -52,7 +52,7 @@ from .common import BrokerResponse, CurrentLeader, current_leader, node_endpoint
 FETCH = 1
 CONSUMER_REPLICA_ID = -1
 # The records of a longer response are not copied, but sent in pieces. Copying fewer bytes is
-# cheaper, and uvloop sends this many at once, without another iteration of the event loop.
+# cheaper, and uvloop sends this many bytes at once, without another iteration of the event loop.
 JOINED_BYTES_MAX = 64 * 1024
 # Number of partitions that are looked up or read in one step, which takes about 0.25 ms.
 PARTITIONS_PER_STEP = 100
@@ -77,8 +77,8 @@ class PartitionResponse(NamedTuple):
 
 
 class DivergingResponse(PartitionResponse):
-    """The consumer's last epoch ends before its offset, because the log was truncated (KIP-595).
-    With a separate type, the encoder skips the tagged-field comparison for all other responses."""
+    """The consumer's last epoch ends before its offset, because the log was truncated (KIP-595). A
+    separate type, so that the encoder skips the tagged-field comparison for all other responses."""
 
     diverging_epoch: DivergingEpoch
 
@@ -329,7 +329,7 @@ class _Fetch:
         return True
 
     def _on_deadline(self) -> None:
-        # The next attempt, or the one that is in progress, always responds.
+        # The next attempt, or the attempt in progress, always responds.
         self.deadline_ms = 0
         if self.poll is not None:
             self.poll.cancel()

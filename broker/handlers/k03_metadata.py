@@ -132,7 +132,7 @@ def _check_ids(context: RequestContext) -> ErrorCode | None:
         each.name is None or each.topic_id is not None for each in topics
     ):
         return ErrorCode.invalid_request
-    # If any topic has an id, topics without one are ignored. Otherwise, a topic without a name
+    # If any topic has an id, topics without an id are ignored. Otherwise, a topic without a name
     # fails the request.
     if all(getattr(each, "topic_id", None) is None for each in topics) and any(
         each.name is None for each in topics

@@ -62,13 +62,13 @@ def handle(context: RequestContext, node: Node) -> None:
 
 
 class Resolved(NamedTuple):
-    """A request's topics, split by what decides on their errors: this handler or the
-    coordinator."""
+    """The topics of a request, split by the component that determines their errors: this handler or
+    the coordinator."""
 
     rejected: list[TopicResponse]
     """Topics that are unknown or that the client may not read, and unknown partitions."""
     known: list[tuple[str | None, UUID | None, list[int]]]
-    """(name, topic id, partitions) of the topics whose errors the coordinator decides."""
+    """(name, topic id, partitions) of the topics whose errors the coordinator determines."""
 
 
 class Commit:

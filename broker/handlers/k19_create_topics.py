@@ -48,7 +48,7 @@ class TopicResponse(NamedTuple):
 
 
 class HiddenTopicResponse(TopicResponse):
-    """A topic whose configuration the client may not describe. With a separate type, the encoder
+    """A topic whose configuration the client may not describe. A separate type, so that the encoder
     skips the tagged-field comparison for all other responses."""
 
     topic_config_error_code: int = ErrorCode.topic_authorization_failed
@@ -59,7 +59,7 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
     request = context.request
     counts = Counter(topic.name for topic in request.topics)
     denied = _denied(context, node, counts)
-    # Kafka rejects the other topics before its controller handles the request.
+    # In Kafka, the controller receives only these topics, because the broker rejects the others.
     handled = [
         each
         for each in request.topics

@@ -103,7 +103,7 @@ def _verify(
         except InvalidProducerEpoch:
             fail(ErrorCode.invalid_producer_epoch)
             return
-        # The log does not yet contain a pending marker, which fences the producer.
+        # A marker that waits for a flush is not in the log yet, but already fences the producer.
         is_current = not node.group_commit.is_pending(log)
         if is_current and log.producers.has_open_transaction(*producer):
             _submit(context, node, command, ids, rejected)

@@ -53,7 +53,7 @@ def _respond(
     for group_id, result in zip(dict.fromkeys(group_ids), results, strict=True):
         members: list[Message] = []
         for member in result.members:
-            yield  # with many topics, creating the member takes as long as its message
+            yield  # with many topics, creating the member takes as long as creating its message
             topics = _topics(member) if authorizes else {}
             for topic in topics:
                 if topic not in described:

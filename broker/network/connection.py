@@ -102,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         # The unsent part of a large response, and how many bytes of its first buffer were written.
         self._stream: deque[bytes | FileSlice] = deque()
         self._stream_position = self._unsent_bytes = 0
-        # Whether `write_stream`, `send` (perhaps by the current call) and `_resume` are scheduled.
+        # Whether `write_stream`, `send` (perhaps in the current call) and `_resume` will be called.
         self._will_stream = self._will_send = self._will_resume = False
         # What mutes the channel: a request, or the timer `_throttled`.
         self._muted_by: RequestContext | Timer | None = None
@@ -411,7 +411,7 @@ class Connection(asyncio.BufferedProtocol):
         self._muted_by = self._throttled
         self._undecoded = None
         self._charge_requests()
-        self._pending.pop()  # the last one, because the channel was muted
+        self._pending.pop()  # the last request, because the channel was muted
         try:
             context.request = decoding.result()
         except ProtocolError as error:

@@ -31,7 +31,7 @@ class Turns:
         return self._turn_seconds / (1 + len(self._waiting))
 
     def wait(self, callback: Callable[[], None], *, first: bool = False) -> None:
-        """Call `callback` in its turn, or, if `first`, before those already waiting."""
+        """Call `callback` in its turn, or, if `first`, before all waiting callbacks."""
         if not self._waiting:
             self.call_soon(self._next)
         if first:

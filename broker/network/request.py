@@ -49,15 +49,15 @@ ResponseFrame: TypeAlias = bytes | list[bytes | FileSlice]
 Numbers: TypeAlias = Sequence[int]
 """The values of one varying field, one value per pipelined request."""
 
-# Maximum number of pipelined requests handled as one. A larger number gains nothing, and blocks the
-# event loop for too long.
+# Maximum number of pipelined requests handled as one request. A larger number gains nothing, and
+# blocks the event loop for too long.
 PIPELINED_MAX: Final = 32
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-# A response or a nested structure. Frequent responses are NamedTuples, which are created three
-# times as fast. Message is an alias, because a subclass crashes when compiled by mypyc.
+# A response or a nested structure. Frequent responses are NamedTuples instead, which are created
+# three times as fast. Message is an alias, because a subclass crashes when compiled by mypyc.
 Message: TypeAlias = SimpleNamespace
 
 
@@ -447,7 +447,8 @@ def in_slices(
 
 def run_in_slices(context: RequestContext, node: Any, steps: Iterator[Step]) -> None:
     """Run the steps of a request; see `in_slices`. If a step raises an unexpected exception, the
-    request's connection is closed, because the caller may be another request that woke this one."""
+    request's connection is closed. The exception is not raised, because the caller may be another
+    request that resumed this request."""
     end = 0.0
     try:
         for count, step in enumerate(steps, 1):

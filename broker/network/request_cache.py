@@ -109,8 +109,8 @@ class RequestCache:
 
 
 def _count_same_size(frames: Sequence[Frame], size: int) -> int:
-    """Return the largest n for which the first n frames take n × `size` bytes. If their sizes
-    differ nevertheless, comparing the constant bytes detects it."""
+    """Return the largest n for which the first n frames take n × `size` bytes. If the frames' sizes
+    differ, comparing the constant bytes detects this."""
     buffer, _, end = frames[0]
     count = len(frames)
     while frames[count - 1][0] is not buffer or frames[count - 1][2] != end + (count - 1) * size:

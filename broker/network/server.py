@@ -232,7 +232,7 @@ class Server:
         if self._tls is not None:  # a client may never complete its handshake
             for each in self._connecting:
                 each.cancel()
-        # Connections that are still being opened are aborted when they are open.
+        # Connections that are still being opened are aborted once they are open.
         await asyncio.gather(*self._connecting, return_exceptions=True)
         self._close_listeners()
         self._all_closed = asyncio.Event()

@@ -12,9 +12,9 @@ from ...topics.topic import Partition
 
 
 class DeletedTopics:
-    """The names of deleted topics in order of deletion. For each offsets partition, the number of
-    names that it has cleaned up is stored, including released names. `names` are topics that an
-    earlier run of the broker deleted and that may still have offsets."""
+    """The names of deleted topics in order of deletion. Stores, for each offsets partition, how
+    many names it has cleaned up, including released names. `names` are topics that an earlier run
+    of the broker deleted and that may still have offsets."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = list(names)

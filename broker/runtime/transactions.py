@@ -141,8 +141,8 @@ class TransactionRuntime:
         is_synced: bool,
     ) -> None:
         """Decide the command, once a producer id is durable and the records of a transaction that
-        commits are synced. If it has to wait, this method is called again after the flush, with the
-        flush's `error`."""
+        commits are synced. If the command has to wait, this method is called again after the flush,
+        with the flush's `error`."""
         context: TransactionContext | ErrorCode = FAILED_WRITE_ERROR
         if error is None:
             context = self._active(self._topic.partition_of(command.transactional_id))

@@ -87,7 +87,8 @@ class Authorizer:
         self._super_users = frozenset(super_users)
         self._allows_by_default = allows_by_default
         self._seconds = seconds
-        # The current second, the denials logged in it, and the denials not logged since.
+        # The current second, the number of denials logged in it, and the number of denials that
+        # were not logged.
         self._logged_at, self._logged, self._unlogged = 0, 0, 0
         self.on_denied: Callable[[Denial], None] = lambda _denial: None
         """Hook: called with each denied request."""

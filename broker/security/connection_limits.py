@@ -121,8 +121,8 @@ class ConnectionLimits:
     # --- before a connection is accepted
 
     def delay_ms(self, name: str) -> int:
-        """Record a new connection of a listener. Return how long to delay its acceptance, which is
-        at most one sample of the rate."""
+        """Record a new connection of a listener. Return how long to delay its acceptance: at most
+        one sample of the rate."""
         state, now_ms = self._listeners[name], self._timers.now_ms()
         delays = [_delay_ms(state.rate, state.rate_max, now_ms)]
         if not self._is_protected(name):
@@ -151,8 +151,8 @@ class ConnectionLimits:
                 each.proceed()
 
     def ip_delay_ms(self, address: str) -> int:
-        """Record a new connection of an IP address. Return 0 if it is accepted, or the time after
-        which to close it because the address opens connections too fast."""
+        """Record a new connection of an IP address. Return 0 if it is accepted. If the address
+        opens connections too fast, return the time after which to close the connection."""
         limit = self._quotas.connection_rate(address)
         if limit is None:
             return 0

@@ -1,8 +1,8 @@
 """Formats a certificate's subject name as Java does, for ACLs and mapping rules.
 
 Upstream: X500Principal.getName. Python's ssl module decodes the attributes, but Java names only the
-attributes of RFC 2253, and writes others, such as an e-mail address, as the hexadecimal digits of
-their encoding.
+attributes of RFC 2253, and writes other attributes, such as an e-mail address, as the hexadecimal
+digits of their encoding.
 """
 
 import re

@@ -110,7 +110,8 @@ class Meter(WrappedChannel):
     def response_ready(self, context: RequestContext) -> None:
         self._record_request()
         throttle_ms, response, route = self._throttle_ms, context.response, context.route
-        # Only Fetch responses with records are not bytes. A throttled client gets no records.
+        # All responses are bytes, except Fetch responses with records. A throttled client gets no
+        # records.
         if throttle_ms and response and isinstance(response, bytes):
             context.response = with_throttle_time(
                 route.api.key, route.version, response, throttle_ms

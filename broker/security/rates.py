@@ -115,7 +115,7 @@ class TokenBucket:
         self._full_ms = now_ms + (self._burst(limit) - self._tokens) / limit * 1000
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """Return for how many milliseconds the number of tokens will remain negative."""
+        """Return the time in milliseconds until the number of tokens is no longer negative."""
         missing = -self._refilled(limit, now_ms)
         return _rounded_ms(missing / limit * 1000) if missing > 0 else 0
 

@@ -100,7 +100,7 @@ class _Context(ssl.SSLContext):
 
 class ServerTls:
     """The TLS configuration of a listener. `folder` contains the broker's own authority; `now_ms`
-    is the broker's clock. If a test sets it past the expiry of the broker's own certificate,
+    is the broker's clock. If a test sets the clock past the expiry of the broker's own certificate,
     clients get a certificate that has also expired by the system clock."""
 
     def __init__(
