@@ -479,8 +479,8 @@ class Log:
                 synced = self.config.sync_at_open
                 if self._synced_offset < self.synced_offset:
                     self.sync(up_to=self.synced_offset)
-                # An unfinished swap may replace the segments on the next open. The manifest then
-                # does not match the new file, or that file begins with the same batches.
+                # An unfinished swap may replace the segments on the next open. The manifest is then
+                # rejected, unless the new file begins with the same batches.
                 write_manifest(self.folder, self.files, self._segments, synced=synced)
             finally:
                 self._syncing.release()
@@ -630,8 +630,8 @@ class Log:
 
     def delete_before(self, offset: int) -> None:
         """Hide records below `offset` from readers, and remove segments that end at or below it.
-        This is not persistent, so the caller must durably store `offset` first and pass it to
-        `open`. Raises OffsetOutOfRange beyond the end, and OSError if a segment could not be
+        The new start is not persistent, so the caller must durably store `offset` first and pass it
+        to `open`. Raises OffsetOutOfRange beyond the end, and OSError if a segment could not be
         removed."""
         if offset > self.end_offset:
             raise OffsetOutOfRange(offset, self.start_offset, self.end_offset)

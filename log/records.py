@@ -1,7 +1,7 @@
 """Reads the records inside a batch, decoded or raw (for compaction).
 
 All lengths are checked, so malformed batches with a valid checksum cannot cause reads past the end.
-One-byte varints are decoded inline, because these loops dominate loading and compaction.
+One-byte varints are decoded inline, because decoding dominates loading and compaction.
 """
 
 from __future__ import annotations

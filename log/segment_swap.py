@@ -1,9 +1,9 @@
 """Crash-safe replacement of segments by a cleaned segment.
 
 The new file is written as `.cleaned`, synced, and renamed to `.swap`. From then on, it is part of
-the log. The old files are renamed to `.deleted`. When this is durable, the new file gets its final
-name, and the `.deleted` files are removed. Opening the folder completes interrupted swaps.
-Upstream: LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
+the log. The old files are renamed to `.deleted`. When the renames are durable, the new file gets
+its final name, and the `.deleted` files are removed. Opening the folder completes interrupted
+swaps. Upstream: LocalLog.replaceSegments, LogLoader.removeTempFilesAndCollectSwapFiles.
 """
 
 from __future__ import annotations
