@@ -68,5 +68,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _name(level: int) -> str:
-    """Return the name of the highest level that is not above this one."""
+    """Return the name of the highest level that is not above `level`."""
     return next((name for name, least in reversed(_LEVELS.items()) if level >= least), "TRACE")
