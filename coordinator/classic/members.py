@@ -36,7 +36,7 @@ def decide_heartbeat(
     partition: PartitionState, command: Heartbeat, ticket: int, now: int
 ) -> Outcome:
     group_id, generation_id, member_id, instance_id = command
-    if not group_id:  # OffsetCommit accepts this id, so the group may exist
+    if not group_id:  # OffsetCommit accepts the empty id, so such a group may exist
         return reply(ticket, _INVALID_GROUP_ID)
     group = partition.groups.get(group_id)
     if group is None:

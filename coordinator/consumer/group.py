@@ -58,7 +58,7 @@ class MemberState(IntEnum):
     """The state of a member, with its number in records.
 
     STABLE                 owns its target assignment, or has not begun to reconcile with a new one
-    UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed this yet
+    UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed the revocation
     UNRELEASED_PARTITIONS  waits for partitions that other members have not released
     UNKNOWN                written by a newer Kafka version: the member must rejoin
     """
@@ -513,7 +513,7 @@ def _with_assignment(member: Member, value: CurrentAssignment) -> Member:
 
 def _owned(listed: Iterable[OwnedPartitions], member_epoch: int) -> Owned:
     """Return the partitions with their assignment epochs. Records written by Kafka before 4.3 do
-    not contain them, so the member's epoch is used."""
+    not contain the epochs, so the member's epoch is used."""
     owned: dict[TopicId, Mapping[int, int]] = {}
     for topic_id, partitions, epochs in listed:
         if epochs is None or len(epochs) != len(partitions):

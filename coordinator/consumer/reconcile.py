@@ -1,9 +1,9 @@
 """Reconciliation: the next step from the partitions that a member owns towards its target
 assignment.
 
-A member first revokes the partitions that it must give up, and confirms this. It then gets its new
-epoch and the free partitions. Partitions that other members still own follow in later heartbeats.
-Upstream: CurrentAssignmentBuilder.
+A member first revokes the partitions that it must give up, and confirms the revocation. It then
+gets its new epoch and the free partitions. Partitions that other members still own follow in later
+heartbeats. Upstream: CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable, Set
@@ -57,8 +57,8 @@ def _may_own_any(reported: Partitions | None, owned: Owned) -> bool:
 
 
 def _without_unsubscribed(member: Member, goal: Goal, reported: Partitions | None) -> Member:
-    """Revoke the partitions of topics to which the member is no longer subscribed, before the next
-    target assignment requires it."""
+    """Revoke the partitions of topics to which the member is no longer subscribed, without waiting
+    for the next target assignment."""
     kept = {topic: owned for topic, owned in member.assigned.items() if topic in goal.subscribed}
     if len(kept) == len(member.assigned) and (goal.is_subscribed or member.pending_revocation):
         return member

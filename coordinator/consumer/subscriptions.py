@@ -139,7 +139,8 @@ def resolve_regexes(
     matched: Mapping[str, tuple[str, ...]],
     topics_version: int,
 ) -> None:
-    """Write the topics that match the regular expressions. Bump the group epoch if they changed."""
+    """Write the topics that match the regular expressions. Bump the group epoch if the topics have
+    changed."""
     topics = decision.partition.topics
     before = group.subscriptions()
     resolved = {
