@@ -334,7 +334,8 @@ class BrokerComponents:
         )
 
     def _advertised(self, node_id: int) -> dict[str, Address]:
-        """Return the advertised addresses. Ports in advertised.listeners are for the first node."""
+        """Return the advertised addresses. Ports in advertised.listeners apply to the first
+        node."""
         bound = self._addresses[node_id]
         if not self._config.list("advertised.listeners"):
             return {name: (reachable(host), port) for name, (host, port) in bound.items()}

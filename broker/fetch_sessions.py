@@ -97,8 +97,8 @@ class FetchSession:
             partitions.pop(key, None)
 
     def update_response(self, partition: CachedPartition, data: PartitionData) -> bool:
-        """Store the offsets of a response. Return whether it must include this partition. A
-        partition that returned records moves to the end, so that all partitions are served fairly
+        """Store the offsets of a response. Return whether the response must include this partition.
+        A partition that returned records moves to the end, so that all partitions are served fairly
         (upstream: CachedPartition.maybeUpdateResponseData)."""
         has_news = partition.has_news(data)
         partition.update_response(data)

@@ -18,8 +18,8 @@ seconds: Final = time.perf_counter
 # Frequent callers count shorter callbacks themselves, which takes 0.1 µs per callback. Adding them
 # to the histogram would take 0.3 µs.
 SHORT_SECONDS: Final = 0.001
-# Callbacks of this length are logged, because clients notice the delay. (It is short compared with
-# Kafka's heartbeat interval of 3 s, but a commit usually takes less than a millisecond.)
+# Callbacks of this length are logged, because clients notice the delay. (100 ms is short compared
+# with Kafka's heartbeat interval of 3 s, but a commit usually takes less than a millisecond.)
 LONG_SECONDS: Final = 0.1
 BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 

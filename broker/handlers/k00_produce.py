@@ -196,7 +196,7 @@ class _Produce:
             return False
         if partition.awaiting_sync:
             # If the sync of an earlier batch fails, the log is truncated from that batch on. This
-            # batch may be its duplicate, or follow it.
+            # batch may be a duplicate of that batch, or follow it.
             return done.base_offset >= partition.awaiting_sync[0]
         if self._syncs_all or partition.unflushed_records >= settings.flush_messages:
             return True

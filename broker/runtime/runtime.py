@@ -79,7 +79,7 @@ class CoordinatorRuntime:
         self._deleted_topics = deleted_topics
         self._retention_check_interval_ms = retention_check_interval_ms
         self.contexts: dict[int, CoordinatorContext] = {}
-        """By offsets partition. Only the runtime changes them."""
+        """Contexts by offsets partition. Only the runtime changes them."""
         # By ticket: command, responder, request.
         self._waiting: dict[int, tuple[Command, Respond, Any]] = {}
         self._last_ticket = 0
@@ -108,10 +108,10 @@ class CoordinatorRuntime:
         return self._store.partition_of(group_id)
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
-        """Decide `command` and call `respond(request, result)` once, now or later. It is not called
-        if a later request of the same member supersedes this one, or if the member is removed while
-        its SyncGroup waits. Return the ticket for `forget`, or 0 if the partition is not active and
-        `respond` was called with the error."""
+        """Decide `command` and call `respond(request, result)` once, now or later. `respond` is not
+        called if a later request of the same member supersedes this request, or if the member is
+        removed while its SyncGroup waits. Return the ticket for `forget`, or 0 if the partition is
+        not active and `respond` was called with the error."""
         partition = self._store.partition_of(command.group_id)
         context = self.contexts.get(partition)
         if context is None or context.state is not ACTIVE:
@@ -229,7 +229,8 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # The earlier replies wait for a flush that has begun, and these for the next one.
+                # Earlier replies wait for a flush that has begun. These replies wait for the next
+                # flush.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._on_flushed, context, context.coordinator, waiting)

@@ -115,7 +115,7 @@ class TransactionRuntime:
         self._topics = topics
         self._expiration_interval_ms = expiration_interval_ms
         self.contexts: dict[int, TransactionContext] = {}
-        """By partition. Only the runtime changes them."""
+        """Contexts by partition. Only the runtime changes them."""
         self._unopened: deque[int] = deque()  # still to be loaded
         # Called with the events of each decision.
         self.listeners: Sequence[Callable[[TransactionEvent], None]] = ()

@@ -151,8 +151,8 @@ class ConnectionLimits:
                 each.proceed()
 
     def ip_delay_ms(self, address: str) -> int:
-        """Record a new connection of an IP address. Return 0 if it is accepted. If the address
-        opens connections too fast, return the time after which to close the connection."""
+        """Record a new connection of an IP address. Return 0 if the connection is accepted. If the
+        address opens connections too fast, return the time after which to close the connection."""
         limit = self._quotas.connection_rate(address)
         if limit is None:
             return 0
@@ -198,8 +198,9 @@ class ConnectionLimits:
         return name == self._protected and len(self._listeners) > 1
 
     def _close_excess(self) -> None:
-        """Close the least recently used connections if there are more than `max.connections`. This
-        happens when the limit is lowered, or a protected listener has accepted a connection."""
+        """Close the least recently used connections if there are more than `max.connections`. The
+        number exceeds the limit after the limit was lowered, or after a protected listener has
+        accepted a connection."""
         excess = self._total - self._total_max
         if excess <= 0:
             return

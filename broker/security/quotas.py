@@ -52,7 +52,7 @@ class Limit(NamedTuple):
 
 
 class Client(NamedTuple):
-    """The client of a request. `id` is "" if it has no client id."""
+    """The client of a request. `id` is "" if the request has no client id."""
 
     node_id: int
     user: str
@@ -65,8 +65,8 @@ def entity_of(names: Mapping[str, str | None]) -> QuotaEntity:
 
 class ClientQuotas:
     """The quotas of users and client ids, and the rates of the clients that have a quota. `stored`
-    belongs to the registry; `changed` must be called when it has changed. `now_ms` is the wall
-    clock."""
+    belongs to the registry; `changed` must be called when `stored` has changed. `now_ms` is the
+    wall clock."""
 
     def __init__(
         self,
