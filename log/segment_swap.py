@@ -41,8 +41,8 @@ def find_unfinished_swaps(folder: Path, files: Files) -> UnfinishedSwaps:
     }
     cleaned = [name for name in bases if name.endswith(CLEANED)]
     useless = [name for name in bases if name.endswith(DELETED)] + cleaned
-    # Kafka swaps in the segments of a split from last to first. If one is still `.cleaned`, the
-    # split is incomplete, and the later `.swap` files are useless (KAFKA-6264).
+    # Kafka swaps in the segments of a split from last to first. If a segment is still `.cleaned`,
+    # the split is incomplete, and the later `.swap` files are useless (KAFKA-6264).
     split = min((bases[name] for name in cleaned), default=None)
     swaps: list[str] = []
     for name, base_offset in bases.items():

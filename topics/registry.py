@@ -247,7 +247,7 @@ class TopicRegistry:
             partition = partitions[index]
             leader_id, epoch = partition.leader_id, partition.leader_epoch
             if leader_id in new[1:]:
-                # Otherwise the first replica would lead after a restart, in the same epoch.
+                # Otherwise, the first replica would lead after a restart, in the same epoch.
                 self.change(LeaderRecord(topic.name, topic.id, index, leader_id, epoch))
             if not {*new} >= {*partition.replicas}:
                 elections.append((partition, [each for each in (leader_id, *new) if each in new]))

@@ -117,14 +117,14 @@ class CoordinatorContext:
     retention_timer: Timer | None = None
     """The timer for deleting expired offsets."""
     replies: list[Reply] | None = None
-    """Replies that wait for `flush`, the newest flush, which is pending or in progress."""
+    """Replies that wait for `flush`, the latest flush, which is pending or in progress."""
     flush: object | None = None
     snapshot: SnapshotWriter | None = None
     """The snapshot being written."""
     snapshot_end: int = 0
-    """The offset from which the log is replayed after the newest complete snapshot."""
+    """The offset from which the log is replayed after the latest complete snapshot."""
     snapshot_ms: int = 0
-    """The time of the newest attempt to write a snapshot."""
+    """The time of the latest attempt to write a snapshot."""
     snapshot_timer: Timer | None = None
     """The timer for the next attempt."""
 

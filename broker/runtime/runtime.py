@@ -274,7 +274,7 @@ class CoordinatorRuntime:
         return flush
 
     def _run(self, context: CoordinatorContext, decide: Callable[[], Outcome], now: int) -> None:
-        """Carry out a decision that is not about a request."""
+        """Carry out a decision that no request caused."""
         coordinator = context.coordinator
         try:
             outcome = decide()

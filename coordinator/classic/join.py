@@ -196,9 +196,9 @@ def _join_with_member_id(decision: Decision, group: Group, command: JoinGroup) -
 
 
 def _rejoin(decision: Decision, group: Group, member: Member, command: JoinGroup) -> None:
-    """Reply with the current generation if nothing has changed. Otherwise join the current
-    rebalance, or start one. The leader of a Stable group always starts one, because it may have a
-    reason that the broker cannot see, such as new partitions."""
+    """Reply with the current generation if nothing has changed. Otherwise, join the current
+    rebalance, or start a rebalance. The leader of a Stable group always starts a rebalance, because
+    it may have a reason that the broker cannot see, such as new partitions."""
     changed = member.protocols != command.protocols
     is_leader = member.member_id == group.leader
     if not changed and (group.state is COMPLETING or (group.state is STABLE and not is_leader)):

@@ -63,8 +63,8 @@ def find_member(
 def get_member(
     decision: Decision, group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> Member:
-    """Return the member with these ids. Raises ApiError if the member does not exist, and fences
-    the old member id of a static member that was replaced."""
+    """Return the member with these ids. Raises ApiError if the member does not exist, or if the
+    member id is that of a static member that was replaced (fenced)."""
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
