@@ -241,7 +241,9 @@ class Cluster:
         offsets_topic = self._topics.get(OFFSETS_TOPIC)
         partitions = () if offsets_topic is None else offsets_topic.partitions
         if partitions and not self._topics.nodes.up:
-            return  # no client waits, and after a crash a new topic could inherit the old offsets
+            # No client waits now. If a name were released, a new topic could inherit the old
+            # offsets after a crash.
+            return
         while self._cleaning_up:
             count, cleaned_up = self._cleaning_up[0]
             if not all(node.coordinators.has_cleaned_up(count) for node in self.nodes.values()):

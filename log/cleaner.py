@@ -2,8 +2,8 @@
 
 A run first builds an OffsetMap of the dirty section, then rewrites all segments below the section's
 end, merging small segments, and swaps the new segments in. The active segment is not touched. If a
-run is aborted, segments already swapped in are kept. cleanup.py decides which part of a log is
-cleanable. Upstream: Cleaner, MemoryRecords.filterTo.
+run is aborted, the segments that it has already swapped in stay in the log. cleanup.py decides
+which part of a log is cleanable. Upstream: Cleaner, MemoryRecords.filterTo.
 """
 
 from __future__ import annotations

@@ -61,8 +61,9 @@ def write_manifest(
 
 
 def read_manifest(folder: Path, files: Files, index_interval_bytes: int) -> dict[int, Segment]:
-    """Return the covered segments, closed, by base offset. They are `dirty` if they may not be
-    durable. An invalid manifest is removed, and the result is then empty. Raises OSError."""
+    """Return the segments that the manifest covers, by base offset. They are closed, and `dirty` if
+    they may not be durable. An invalid manifest is removed, and the result is then empty. Raises
+    OSError."""
     path = folder / SEGMENT_MANIFEST
     if not files.exists(path):
         return {}

@@ -45,8 +45,8 @@ class CoordinatorTopic:
 
     def open_log(self, partition: int, failed: Log | None) -> Log:
         """Return the log of a partition, ready to read. `failed` is the log that failed before, if
-        any. Its unsynced bytes are truncated, because the requests that wrote them were rejected,
-        so their records must not reappear. Raises OSError, LogError while the disk still fails."""
+        any. Its unsynced bytes are truncated, so that the records of the rejected requests do not
+        reappear. Raises OSError, LogError while the disk still fails."""
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:

@@ -119,8 +119,8 @@ class OffsetsStore(CoordinatorTopic):
 
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
         """Remove the corrupted cache file, so that the log is read instead. After a CorruptBatch,
-        which the segment manifest had hidden, reopen the log and verify the whole log. Raises
-        OSError, LogError."""
+        which the segment manifest had hidden, also reopen the log, which verifies all of its
+        batches. Raises OSError, LogError."""
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, log.files))
             self._partition(partition).reopen()

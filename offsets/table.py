@@ -185,7 +185,7 @@ class OffsetsTable:
         try:
             for group_id in list(self.groups()):
                 offsets = self._read(group_id)
-                if offsets:  # otherwise, it was deleted in the meantime
+                if offsets:  # otherwise, the group was deleted in the meantime
                     extent = extents[group_id] = append_block(file, group_id, offsets)
                     yield group_id, extent
             self._extents = extents
@@ -206,9 +206,9 @@ class OffsetsTable:
             file.close()
 
     def evict(self, offsets: int, new_spill: Callable[[], File]) -> None:
-        """Evict at least this many offsets in whole groups, least recently used first. The most
-        recently used group stays in memory. Groups without an extent are written to the snapshot in
-        progress, or to a spill file if there is none."""
+        """Evict whole groups, least recently used first, with at least this many offsets in total.
+        The most recently used group stays in memory. Groups without an extent are written to the
+        snapshot in progress, or to a spill file if there is none."""
         victims: list[str] = []
         for group_id, held in self._groups.items():
             if offsets <= 0 or len(victims) == len(self._groups) - 1:

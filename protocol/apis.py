@@ -28,7 +28,7 @@ class Api:
     advertised_from: int | None = None
     """The lowest version in ApiVersions, if it differs from `min_version`."""
     is_listed: bool = True
-    """Whether ApiVersions lists it."""
+    """Whether ApiVersions lists the API."""
 
     @property
     def advertised_min_version(self) -> int:

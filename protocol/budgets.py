@@ -16,9 +16,9 @@ MIB: Final = 1024 * 1024
 # --- one request
 
 ITEMS_MAX: Final = 50_000
-"""Items in all arrays of one request. This is five times the number of partitions that Kafka's
-controller accepts in one request. Above this limit, the connection is closed and a warning is
-logged. Kafka has no such limit."""
+"""Items in all arrays of one request: five times the number of partitions that Kafka's controller
+accepts in one request. Above this limit, the connection is closed and a warning is logged. Kafka
+has no such limit."""
 
 RESPONSE_BYTES_MAX: Final = 100 * MIB
 """Bytes of one response. A small request can name the same large value many times. librdkafka

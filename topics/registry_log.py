@@ -408,8 +408,8 @@ class CorruptRegistry(LogError):
 def check_registry(folder: Path, files: Files) -> None:
     """Raise CorruptRegistry if the registry of a data folder is corrupt anywhere but at its end.
     The log is only read, because opening the log would truncate it at the corruption and lose later
-    topics. A torn tail is accepted: with fsync, its requests were not acknowledged. Raises
-    OSError."""
+    topics. A torn tail is accepted, because with fsync, the requests that wrote it were not
+    acknowledged. Raises OSError."""
     registry = folder / f"{REGISTRY_TOPIC}-0"
     names = [name for name in files.list(registry) if base_offset_of(name) is not None]
     for name in names:

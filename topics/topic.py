@@ -38,9 +38,9 @@ class Nodes:
         return self.ids[0]
 
     def replicas(self, index: int, assignment: Assignment) -> tuple[int, ...]:
-        """Return the replicas of a partition, preferred leader first: those of the topic's
-        `assignment` that exist, because the data folder may have been written by other nodes. If
-        there are none, every node is a replica."""
+        """Return the replicas of a partition, preferred leader first: the nodes of the topic's
+        `assignment` that exist. (Other nodes may have written the data folder.) If none of them
+        exists, every node is a replica."""
         assigned = assignment[index] if index < len(assignment) else ()
         return tuple(id_ for id_ in assigned if id_ in self.ids) or rotated(self.ids, index)
 
@@ -90,7 +90,7 @@ class Partition:
     """The eligible leader replicas (KIP-966): those that were in sync when fewer than the topic's
     `min_isr` remained in sync. Such a replica may lead once it is up again."""
     last_known_elr: tuple[int, ...] = ()
-    """The last leader, if there is none."""
+    """The last leader, if the partition has no leader now."""
     delayed_fetches: DelayedFetches = field(default_factory=DelayedFetches)
     unflushed_records: int = 0
     awaiting_sync: list[int] = field(default_factory=list)

@@ -187,8 +187,8 @@ class Commit:
         self._pipelined_max = 0
 
     def _reject_deleted(self, context: RequestContext, node: Node) -> None:
-        """Reject topics that were deleted after they were resolved. A topic that was recreated must
-        not get the offsets of the old one."""
+        """Reject topics that were deleted after they were resolved. A new topic of the same name
+        must not get the offsets of the old topic."""
         ids = {each.topic_id for each in self._entries if each.topic_id}
         deleted = {id_ for id_ in ids if node.view.by_id(UUID(bytes=id_)) is None}
         error = ErrorCode.unknown_topic_id if context.version >= 10 else UNKNOWN_PARTITION

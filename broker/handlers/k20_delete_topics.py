@@ -108,7 +108,7 @@ def _delete(
         if topic is not None:
             node.topics.delete(topic, done)
         else:
-            # Another request has deleted it since. A topic of the same name is a new topic.
+            # Another request has since deleted the topic. A topic of the same name is a new topic.
             error = _unknown(requested)
             responses[index] = TopicResponse(*requested, error, ERROR_MESSAGES[error])
             node.topics.on_durable(done)

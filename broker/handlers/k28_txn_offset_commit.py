@@ -132,7 +132,7 @@ def _submit(
     rejected: Sequence[TopicResponse],
 ) -> None:
     """Commit the offsets of topics that still exist under the ids they had when they were resolved.
-    A topic that was recreated since must not get the offsets of the old one."""
+    A new topic of the same name must not get the offsets of the old topic."""
     entries, offsets = command.commit.entries, command.commit.offsets
     deleted = {name for name, id_ in ids.items() if node.view.by_id(id_) is None}
     if deleted:

@@ -111,7 +111,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[Frame] = deque()
         self._is_reading_paused = self._is_writing_paused = False
         self._error: ProtocolError | None = None  # closes the connection after pending responses
-        # Whether frames after the current one are ignored; whether EOF came before all responses.
+        # Whether later frames are ignored; whether EOF arrived before all responses were sent.
         self._drops_frames = self._is_half_closed = False
         self.last_active = seconds()  # when data was last received or sent
 
@@ -397,7 +397,8 @@ class Connection(asyncio.BufferedProtocol):
         decoding.add_done_callback(partial(self._decoded, context))
 
     def end_long(self, context: RequestContext) -> None:
-        """If the request is long and has not ended yet, end it, so that another one can begin."""
+        """If the request is long and has not ended yet, end it, so that another long request can
+        begin."""
         if context.is_long:
             context.is_long = False
             self._budgets.long_requests.end()

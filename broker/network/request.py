@@ -198,7 +198,8 @@ class RequestMeter(Protocol):
         throttling."""
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
-        """Return whether to respond to a Fetch without records, because the client is throttled."""
+        """Return whether the client is throttled. If so, the response to a Fetch must contain no
+        records."""
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
         """Record that the request creates or deletes partitions. Raises ApiError if the client is
@@ -267,7 +268,7 @@ class RequestContext:
         """Measures the request if there are client quotas."""
         self.response: ResponseFrame | None = None
         self.is_long = False
-        """Whether this counts as a long request (protocol/budgets.py)."""
+        """Whether the request counts as a long request (protocol/budgets.py)."""
         self._on_disconnect: Callable[[], None] | None = None
 
     def __str__(self) -> str:
@@ -361,8 +362,8 @@ class RequestContext:
 
     def close_connection(self, reason: str) -> None:
         """Close the connection instead of responding, for example if the response would be too
-        large, or to signal an error to a client that gets no response (acks=0; upstream:
-        KafkaApis.sendNoOpResponseExemptThrottle, closeConnection)."""
+        large. A client that gets no response (acks=0) learns of an error in this way. Upstream:
+        KafkaApis.sendNoOpResponseExemptThrottle, closeConnection."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()
 

@@ -91,7 +91,7 @@ class Server:
         return bound[0], bound[1]
 
     async def listen(self, tls: ServerTls | None = None) -> None:
-        """Start accepting connections, with TLS if `tls` is given. Raises OSError."""
+        """Start accepting connections, with TLS unless `tls` is None. Raises OSError."""
         assert self._listeners, "call bind first"
         self._tls = tls
         for listener in self._listeners:

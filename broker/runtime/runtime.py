@@ -500,8 +500,8 @@ class CoordinatorRuntime:
     def _decision_failed(
         self, context: CoordinatorContext, coordinator: Coordinator, error: Exception
     ) -> None:
-        """Reload the partition after an unexpected exception in a decision, because the state of
-        its groups may be inconsistent, and fail its waiting requests. The caller raises the
+        """Reload the partition and fail its waiting requests after an unexpected exception in a
+        decision, because the state of its groups may be inconsistent. The caller raises the
         exception again, so that it is logged."""
         if context.coordinator is not coordinator or context.state is CoordinatorState.CLOSED:
             return

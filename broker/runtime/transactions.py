@@ -326,7 +326,7 @@ class TransactionRuntime:
         markers have been written or the first attempt has failed. The reply does not wait until the
         Complete record is durable.
 
-        Once the partition has moved or is loaded again, only the new coordinator writes markers. A
+        Once the partition has moved or been reloaded, only the new coordinator writes markers. A
         retry by the old coordinator could end the producer's next transaction."""
 
         def is_current() -> bool:

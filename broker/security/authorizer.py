@@ -174,7 +174,7 @@ class Authorizer:
         return is_allowed, allowed_by
 
     def _log_denial(self, denial: Denial) -> None:
-        """Log some denials of each second, and the number of denials that were not logged."""
+        """Log up to LOGGED_PER_SECOND_MAX denials per second, and the number of the others."""
         second = int(self._seconds())
         if second != self._logged_at:
             self._logged_at, self._logged = second, 0

@@ -169,8 +169,8 @@ class ConnectionLimits:
     # --- open connections
 
     def open(self, name: str, address: str) -> bool:
-        """Count a connection and return True if its address may have one more; otherwise return
-        False without counting it."""
+        """Count a connection and return True if its address may have one more connection;
+        otherwise, return False without counting it."""
         count_max = self._ip_maxima.get(address, self._per_ip_max)
         if self._by_ip[address] >= count_max:
             _log.info(

@@ -65,7 +65,8 @@ class Meter(WrappedChannel):
         return int(min(INT_MAX, self._quotas.bytes_max(self._client)))
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
-        """Return whether to respond to a Fetch without records, because the client is throttled."""
+        """Return whether the client is throttled. If so, the response to a Fetch must contain no
+        records."""
         self._record_request()
         throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
         self._throttle(throttle_ms)

@@ -35,7 +35,8 @@ _STATIC_RETRY_MS_MIN: Final = 100
 def prepare_rebalance(
     decision: Decision, group: Group, cause: Cause, text: str, member_ids: tuple[str, ...] = ()
 ) -> None:
-    """Start the join phase. Unless the group was Empty, it ends at once if no member is missing."""
+    """Start the join phase. Unless the group was Empty, the phase ends at once if no member is
+    missing."""
     if group.state is COMPLETING:
         for member in group.members.values():
             member.assignment = b""
@@ -107,7 +108,7 @@ def join_timer_expired(decision: Decision, group: Group) -> None:
     if delay_ms is not None and group.member_added and left_ms:
         group.member_added = False
         group.initial_delay_ms = min(decision.config.group_initial_rebalance_delay_ms, left_ms)
-        # Like upstream, subtract the elapsed delay, not the new one.
+        # Like upstream, subtract the elapsed delay, not the new delay.
         group.initial_delay_left_ms = max(left_ms - delay_ms, 0)
         decision.schedule(group.join_timer, group.initial_delay_ms)
     else:

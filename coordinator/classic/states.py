@@ -18,9 +18,9 @@ instance id.
 
 Fetching offsets, describing and listing are allowed in every state and change no timer. An Empty
 group can be deleted. In other states, the deletion gets NON_EMPTY_GROUP. The offsets of an Empty
-group can be deleted. In other states, only offsets of topics to which no consumer of the group is
-subscribed can be deleted (GROUP_SUBSCRIBED_TO_TOPIC), and none if the protocol type is not
-"consumer" (NON_EMPTY_GROUP). Deleting offsets of an unknown group gets GROUP_ID_NOT_FOUND.
+group can be deleted. In other states, the deletion gets GROUP_SUBSCRIBED_TO_TOPIC for topics to
+which a consumer of the group is subscribed, and NON_EMPTY_GROUP for every topic if the protocol
+type is not "consumer". Deleting offsets of an unknown group gets GROUP_ID_NOT_FOUND.
 
 Empty -- no members: a new group, a group whose members have all left, or a group with offsets only.
     Join, new            a static member, or a dynamic member before v4, starts the initial

@@ -49,8 +49,8 @@ def leave(decision: Decision, command: ConsumerGroupHeartbeat) -> ConsumerHeartb
 
 
 def _leave_temporarily(decision: Decision, group: ConsumerGroup, member: Member) -> None:
-    """Keep the member's partitions until it returns or its session expires. Assignment epochs of 0
-    allow its successor to commit with any epoch."""
+    """Keep the member's partitions until the member returns or its session expires. Assignment
+    epochs of 0 allow its successor to commit with any epoch."""
     assigned = {topic: dict.fromkeys(owned, 0) for topic, owned in member.assigned.items()}
     left = member._replace(
         epoch=LEAVE_STATIC_EPOCH, assigned=assigned, pending_revocation=NOTHING_OWNED
