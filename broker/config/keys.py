@@ -198,10 +198,11 @@ KOHORT: Final = (
     _bool(
         "kohort.auto.create.immediate",
         False,
-        "Whether the Metadata request that creates a topic returns it, and the FindCoordinator "
-        "request that creates `__consumer_offsets` or `__transaction_state` returns the "
-        "coordinator. Otherwise, as in Kafka, they return UNKNOWN_TOPIC_OR_PARTITION or "
-        "COORDINATOR_NOT_AVAILABLE, and clients retry after their backoff.",
+        "Whether the Metadata request that creates a topic returns the topic, and the "
+        "FindCoordinator request that creates `__consumer_offsets` or `__transaction_state` "
+        "returns the coordinator. Otherwise, as in Kafka, these requests return "
+        "UNKNOWN_TOPIC_OR_PARTITION or COORDINATOR_NOT_AVAILABLE, and clients retry after their "
+        "backoff.",
     ),
     _text(
         "kohort.profile",
@@ -642,7 +643,7 @@ CONSUMER_GROUPS: Final = (
         "group.consumer.regex.refresh.interval.ms",
         600000,
         "Time between searches for topics that match members' regular expressions. "
-        "As in Kafka, DescribeConfigs returns it only if it is set.",
+        "As in Kafka, DescribeConfigs returns this key only if it is set.",
         at_least(10000),
         internal=True,
     ),
