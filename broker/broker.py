@@ -304,7 +304,7 @@ class Broker:
         return self._parts.cluster(cluster_id, keeps_events=keeps_events)
 
     def _new_tls(self) -> dict[str, ServerTls]:
-        """Return the configurations of TLS listeners. Raises ConfigError, OSError."""
+        """Return the configurations of TLS listeners. Raises ConfigError and OSError."""
         config = self.config
         listeners = [each for each in config.listeners if each.protocol.uses_tls]
         if not listeners:

@@ -126,7 +126,7 @@ class Log:
         """Recover the log in `folder`. The first append creates a missing folder. Records below
         `start_offset` were deleted (`delete_before`). Batches from `truncate_to` on are removed.
         Batches from `rewrite_from` on, whose sync has failed, are written again. Raises OSError,
-        LogError, UnsupportedMagic."""
+        LogError and UnsupportedMagic."""
         config = config or LogConfig()
         log = cls(folder, files, config, read_only=read_only, write_ahead=write_ahead)
         log._deleted_before = start_offset
@@ -423,7 +423,7 @@ class Log:
 
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that extends to `offset` or beyond. Raises OffsetOutOfRange below the
-        start, OSError. After an OSError, the log is `failed` and its end offset is at most
+        start, and OSError. After an OSError, the log is `failed` and its end offset is at most
         `offset`, though the files may be longer."""
         if offset >= self.end_offset:
             return
@@ -514,7 +514,7 @@ class Log:
         Returns at most `max_bytes`, except that `minimum_one` returns the first batch whatever its
         size. Batches that extend to `up_to` (the high watermark or the last stable offset) or
         beyond are excluded. At the end of the log, the result is b"". A large result is a
-        FileSlice. Raises OffsetOutOfRange, OSError.
+        FileSlice. Raises OffsetOutOfRange and OSError.
         """
         end_offset = self.end_offset if up_to is None else min(up_to, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:

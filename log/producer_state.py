@@ -231,7 +231,7 @@ class ProducerStates:
         self, header: BatchHeader, partition: str, verification: Verification | None = None
     ) -> None:
         """Validate the epoch, the sequence and the transaction of a batch from a client. Raises
-        InvalidProducerEpoch, OutOfOrderSequence, InvalidTransaction."""
+        InvalidProducerEpoch, OutOfOrderSequence and InvalidTransaction."""
         producer = self._producers.get(header.producer_id)
         epoch, sequence = header.producer_epoch, header.base_sequence
         if header.is_transactional and not self.has_open_transaction(header.producer_id, epoch):
@@ -286,8 +286,8 @@ class ProducerStates:
     def validate_marker(
         self, producer_id: int, epoch: int, marker: EndMarker, partition: str
     ) -> None:
-        """Validate an end marker. Raises InvalidProducerEpoch, InvalidTransaction (for an earlier
-        coordinator's epoch)."""
+        """Validate an end marker. Raises InvalidProducerEpoch and InvalidTransaction (for an
+        earlier coordinator's epoch)."""
         producer = self._producers.get(producer_id)
         if producer is None:
             return

@@ -329,7 +329,7 @@ class Segment:
         self, *, check_crcs: bool, producers: ProducerStates | None = None
     ) -> CorruptBatch | None:
         """Scan the file from `size` on, and return the first corruption. `producers` receives the
-        batches that have a producer id. Raises LogError, OSError."""
+        batches that have a producer id. Raises LogError and OSError."""
         file = self.open()
         if file.size > SEGMENT_BYTES_MAX:
             raise LogError(f"{self.path} is {file.size} bytes long, but a segment is at most 2 GiB")

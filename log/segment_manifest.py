@@ -99,7 +99,7 @@ def _encode(segment: Segment) -> list[bytes]:
 
 
 def _decode(data: bytes, folder: Path, files: Files, index_interval_bytes: int) -> list[Segment]:
-    """Decode the manifest. Raises InvalidCacheFile, ValueError, struct.error."""
+    """Decode the manifest. Raises InvalidCacheFile, ValueError and struct.error."""
     data = unframe(_MAGIC, data, sys.byteorder)
     (boot_id,) = _BOOT_ID.unpack_from(data)
     boot = boot_id.rstrip(b"\0").decode()

@@ -156,7 +156,7 @@ class SegmentSwap:
 
     def finish(self, on_finish: Callable[[], None]) -> CooperativeTask[None]:
         """Complete the swap, then call `on_finish`. May be called again after an error. Raises
-        OSError, CleaningStopped."""
+        OSError and CleaningStopped."""
         files, path = self.cleaned.files, self.cleaned.path
         folder = path.parent
         while self.old:

@@ -19,7 +19,7 @@ class StoredPartition(Protocol):
 
     @property
     def log(self) -> Log:
-        """The log, opened and recovered at first use. Raises OSError, LogError."""
+        """The log, opened and recovered at first use. Raises OSError and LogError."""
 
     def reopen(self, end_offset: int | None = None) -> Log:
         """Reopen the log, truncated to `end_offset` unless it is None."""
@@ -46,7 +46,7 @@ class CoordinatorTopic:
     def open_log(self, partition: int, failed: Log | None) -> Log:
         """Return the log of a partition, ready to read. `failed` is the log that failed before, if
         any. Its unsynced bytes are truncated, so that the records of the rejected requests do not
-        reappear. Raises OSError, LogError while the disk still fails."""
+        reappear. Raises OSError or LogError while the disk still fails."""
         if failed is None:
             log = self._partition(partition).log
             if log.failed is None:

@@ -120,7 +120,7 @@ class OffsetsStore(CoordinatorTopic):
     def invalidate(self, partition: int, log: Log, error: OSError | CorruptBatch) -> None:
         """Remove the corrupted cache file, so that the log is read instead. After a CorruptBatch,
         which the segment manifest had hidden, also reopen the log, which verifies all of its
-        batches. Raises OSError, LogError."""
+        batches. Raises OSError and LogError."""
         if isinstance(error, CorruptBatch):
             run_synchronously(remove_cache_files(log.folder, log.files))
             self._partition(partition).reopen()
@@ -129,7 +129,7 @@ class OffsetsStore(CoordinatorTopic):
 
 
 def decode_batch(header: BatchHeader, batch: bytes) -> list[OffsetsRecord]:
-    """Return the records of a batch. Raises UndecodableRecord, InvalidRecord."""
+    """Return the records of a batch. Raises UndecodableRecord and InvalidRecord."""
     if header.is_control:
         marker = read_marker(batch)
         if marker is None or marker.kind not in (ABORT, COMMIT):

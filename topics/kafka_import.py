@@ -66,7 +66,8 @@ def import_kafka_folder(
     now_ms: int,
 ) -> None:
     """Import the folder if the registry is empty, and remove files that are stale or would mislead
-    Kafka. Called before the registry is read. Skipped data is logged. Raises OSError, LogError."""
+    Kafka. Called before the registry is read. Skipped data is logged. Raises OSError and
+    LogError."""
     misleading = [name for name in _MISLEADING_FILES if files.exists(folder / name)]
     is_new = not registry_log.end_offset
     partitions = _list_partitions(folder, files) if is_new or misleading else {}

@@ -182,7 +182,7 @@ def _quota_entity(fields: Reader, buffer: bytes) -> QuotaEntity:
 
 
 def read_metadata(data_folder: Path, files: Files) -> KafkaMetadata | None:
-    """Return the metadata in a data folder, if there is any. Raises OSError, LogError."""
+    """Return the metadata in a data folder, if there is any. Raises OSError and LogError."""
     folder = data_folder / METADATA_FOLDER
     if not files.exists(folder):
         return None

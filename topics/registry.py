@@ -57,8 +57,8 @@ RETRY_FAILED_MS: Final = 1_000
 
 class TopicRegistry:
     """All topics, in order of creation. `folder` is the data folder, `new_id` generates topic ids,
-    and `call_soon` runs a callback in a later iteration of the event loop. Raises OSError,
-    LogError, UndecodableRegistryRecord."""
+    and `call_soon` runs a callback in a later iteration of the event loop. Raises OSError, LogError
+    and UndecodableRegistryRecord."""
 
     _is_starting = True
     """Whether the log is being replayed for the first time."""

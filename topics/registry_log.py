@@ -270,7 +270,7 @@ None."""
 
 
 def read_registry(log: Log) -> Iterator[RegistryRecord]:
-    """Yield all records. Raises UndecodableRegistryRecord, OSError, LogError."""
+    """Yield all records. Raises UndecodableRegistryRecord, OSError and LogError."""
     for header, batch in log.batches():
         if header.is_control:
             continue
@@ -293,7 +293,7 @@ def open_registry(folder: Path, files: Files, truncate_to: int | None = None) ->
 
 
 def recover_registry(log: Log, *, is_synced: bool) -> Log:
-    """Recover the log after a failed write, which is discarded. Raises OSError, LogError."""
+    """Recover the log after a failed write, which is discarded. Raises OSError and LogError."""
     if is_synced:
         log.reopen()
     elif log.failed is not None:
@@ -308,7 +308,7 @@ def recover_registry(log: Log, *, is_synced: bool) -> Log:
 def compact_registry(log: Log, now_ms: int) -> tuple[Log, list[RegistryRecord]]:
     """Rewrite the log, by an atomic segment swap, if most of its records are obsolete. The log is
     read completely at startup, and would otherwise contain every topic that ever existed. Return
-    the log and the live records. Raises OSError, LogError, UndecodableRegistryRecord."""
+    the log and the live records. Raises OSError, LogError and UndecodableRegistryRecord."""
     stored = list(read_registry(log))
     latest = latest_records(stored)
     if len(stored) < COMPACTION_RECORDS_MIN or len(stored) < 2 * len(latest):
