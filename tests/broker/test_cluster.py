@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kohort.broker.broker import Broker
 from kohort.broker.config.broker_config import BrokerConfig
-from kohort.coordinator import offsets as coordinator_offsets
+from kohort.coordinator import offset_cleanup
 from kohort.coordinator.commands import (
     DescribeGroup,
     Heartbeat,
@@ -327,7 +327,7 @@ async def until_idle(broker: Broker) -> None:
 async def test_a_topic_is_deleted_only_after_the_next_leaders_cleanup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_leader: bool
 ) -> None:
-    monkeypatch.setattr(coordinator_offsets, "SLICE_TOMBSTONES", 2)
+    monkeypatch.setattr(offset_cleanup, "SLICE_TOMBSTONES", 2)
     config = {"kohort.nodes": "2", "offsets.topic.num.partitions": "1"}
     parts = {"data_dir": tmp_path / "data", "durability": "fsync", "files": FaultyFiles()}
     async with running_broker(config, **parts) as broker:
