@@ -234,7 +234,8 @@ def test_an_assignor_that_is_not_sticky_needs_no_other_reason() -> None:
 
 @pytest.mark.parametrize("name", [*BUILTIN, *EXAMPLES])
 def test_sticky_assignors_are_recognized_by_their_results(name: str) -> None:
-    assert is_sticky(resolve(name)) == (name in {"sticky", "cooperative-sticky", "uniform"})
+    sticky = {"sticky", "cooperative-sticky", "uniform"}
+    assert is_sticky(resolve(name)) == (name in sticky), "a new sticky assignor belongs in the set"
 
 
 RACKS = Topics({"t": 2}, {"t": (("a",), ("b",))})

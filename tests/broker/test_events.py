@@ -175,6 +175,7 @@ def rows(heading: str) -> list[str]:
 async def test_the_docs_list_every_column_type_and_cause(tmp_path: Path) -> None:
     line = (await events_of_a_member(tmp_path))[0]
     assert rows("Columns") == list(line)
-    assert sorted(rows("Types")) == sorted(EventType)
-    assert rows("Causes") == [cause.name for cause in Cause]
-    assert all(f"| `{cause.name}` | {cause} |" in DOCS for cause in Cause)
+    assert sorted(rows("Types")) == sorted(EventType), "correct the table in docs/events.md"
+    expected = "the table in docs/events.md must list Cause in its order, with its texts"
+    assert rows("Causes") == [cause.name for cause in Cause], expected
+    assert all(f"| `{cause.name}` | {cause} |" in DOCS for cause in Cause), expected

@@ -103,9 +103,11 @@ def test_every_fault_of_requests_is_available_over_http_and_in_the_docs() -> Non
         if isinstance(method, FunctionType) and not name.startswith("_")
     }
     faults = {name for name, each in methods.items() if get_type_hints(each)["return"] is F_co}
-    assert faults == {*get_args(requests.Action), *get_args(requests.Condition)} - {"slow_sync"}
+    over_http = {*get_args(requests.Action), *get_args(requests.Condition)} - {"slow_sync"}
+    assert faults == over_http, "correct Action or Condition in control_api/requests.py"
     page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
-    assert {name for name in faults if f"`{name}(" not in page} == set()
+    missing = {name for name in faults if f"`{name}(" not in page}
+    assert missing == set(), "add a row to a table of faults in docs/testing.md"
 
 
 def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:

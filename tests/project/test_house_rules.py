@@ -173,7 +173,7 @@ def test_ruff_reports_nothing(arguments: list[str]) -> None:
     done = subprocess.run(
         [ruff, *arguments, "--quiet", "--no-cache", "."], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 0, f"{done.stdout}\nmake format mends most of it"
+    assert done.returncode == 0, f"{done.stdout}\nmake format fixes most of it"
 
 
 @pytest.mark.parametrize("module", ["kohort", "kohort.cli.main", "kohort.protocol.apis"])

@@ -108,4 +108,4 @@ def test_the_page_lists_every_verdict() -> None:
     listed = {cells[0].strip("`") for cells in rows("| verdict | meaning |")}
     sources = "".join(Path(module.__file__ or "").read_text() for module in (checks, slow_consumer))
     verdicts = set(re.findall(r'(?:CheckResult\(\s*.*,\s+|verdict=)"([A-Z_]+)"', sources))
-    assert listed == verdicts
+    assert listed == verdicts, "correct the table of verdicts in docs/diagnosis.md"
