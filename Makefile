@@ -151,7 +151,7 @@ structure: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
-	PYTHONPATH=.typing $(BIN)/lint-imports --no-cache | tail -1
+	$(BIN)/lint-imports --no-cache --no-logo
 
 # The root is the package: mypy needs a folder that contains it under its name.
 types: $(STAMP)
