@@ -73,6 +73,12 @@ def test_a_built_in_assignor_is_found_by_its_name(name: str) -> None:
     assert resolve(name).name == name
 
 
+def test_the_docs_list_the_built_in_assignors() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "assignors.md").read_text()
+    assert f"| {', '.join(f'`{name}`' for name in BUILTIN)} | built in |" in page
+    assert f"unknown assignor rangee; built in: {', '.join(sorted(BUILTIN))}; any other" in page
+
+
 def test_an_installed_assignor_is_found_by_its_entry_point(site: Path) -> None:
     install(site, "their-package", first_takes_all="theirs:FirstTakesAll")
     assigned = resolve("first-takes-all").assign(

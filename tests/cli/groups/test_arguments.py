@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kohort.cli.groups.arguments import check
+from kohort.cli.groups.tables import OffsetRow
 from kohort.cli.main import main, parser
 
 SERVER = ["--bootstrap-server", "127.0.0.1:1"]
@@ -78,9 +79,15 @@ def test_an_unknown_flag_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None
     assert "--nonsense" in capsys.readouterr().err
 
 
+PAGE = (Path(__file__).parents[3] / "docs" / "groups.md").read_text()
+
+
+def test_the_json_in_the_docs_has_all_columns() -> None:
+    assert re.findall(r'^    "(\w+)": ', PAGE, re.MULTILINE) == [*OffsetRow._fields]
+
+
 def test_the_commands_in_the_docs_have_valid_flags() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "groups.md").read_text()
-    commands = re.findall(r"^\$ kohort (groups .*)$", page, re.MULTILINE)
+    commands = re.findall(r"^\$ kohort (groups .*)$", PAGE, re.MULTILINE)
     assert commands
     for command in commands:
         check(parser().parse_args([*shlex.split(command), *SERVER]))
