@@ -12,6 +12,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from ...offsets.causes import Cause
+from ...protocol.errors import ErrorCode
 from ..formatting import count_of, duration, join_texts
 from .exit_rules import Exit, Explanation, slow_poll_min_ms
 from .group_history import Event, GroupHistory, Member
@@ -23,14 +24,6 @@ NEAR_MS: Final = 5_000
 
 DELAYS_MIN: Final = 5
 """Number of delays between a rebalance and a member's join that an estimate requires."""
-
-ERRORS: Final = {
-    16: "NOT_COORDINATOR",
-    22: "ILLEGAL_GENERATION",
-    25: "UNKNOWN_MEMBER_ID",
-    27: "REBALANCE_IN_PROGRESS",
-    82: "FENCED_INSTANCE_ID",
-}
 
 EXIT_CAUSES: Final = (
     Cause.LEFT_CLEANLY,
@@ -137,7 +130,7 @@ class EventLog:
             since += 1  # an event at the time of a record counts for that record
         until = after.state_ms if after.append_ms is None else after.append_ms
         return Counter(
-            ERRORS.get(event.error_code or 0, f"error {event.error_code}")
+            _error_name(event.error_code or 0)
             for event in self._between("commit_rejected", since, until)
         )
 
@@ -270,6 +263,11 @@ def _exit_by_rebalance(
 
 def _cause(event: Event | None) -> Cause | None:
     return None if event is None else Cause.__members__.get(event.detail.get("cause", ""))
+
+
+def _error_name(code: int) -> str:
+    known = code in ErrorCode.__members__.values()
+    return ErrorCode(code).name.upper() if known else f"error {code}"
 
 
 def _describe_exit(event: Event, is_consumer_group: bool) -> str:

@@ -173,11 +173,12 @@ def test_lost_generations_are_listed_with_their_causes() -> None:
 
 def test_rejected_commits_are_counted_by_error() -> None:
     history = without_b(60_000)
-    for at, error in ((-4_000, 27), (-3_000, 22), (-2_000, 22)):
+    for at, error in ((-4_000, 28), (-3_000, 22), (-2_000, 22), (-1_000, 999)):
         history.event("commit_rejected", LEFT_AT_MS + at, B, error_code=error)
     row = last_rebalance(history)
-    assert row.rejected_commits == 3
-    assert "(ILLEGAL_GENERATION 2 and REBALANCE_IN_PROGRESS 1)" in row.evidence
+    assert row.rejected_commits == 4
+    errors = "ILLEGAL_GENERATION 2, INVALID_COMMIT_OFFSET_SIZE 1 and error 999 1"
+    assert f"({errors})" in row.evidence
 
 
 def test_a_rejected_commit_counts_in_one_rebalance_only() -> None:
