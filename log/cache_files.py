@@ -5,9 +5,9 @@ offsets.derived     a partition's committed offsets and groups (offsets/snapshot
 kohort.spill        offsets that were evicted from memory (offsets/spill.py)
 
 Every file is verified when it is read, and may be deleted at any time. If it is missing, the log is
-read instead. `*.derived` files must be durably removed before bytes that they cover are truncated
-or replaced. For example, compaction removes tombstones, and a stale cache would resurrect the
-deleted offsets.
+read instead, so a changed format gets a new magic, and no reader of the old format. `*.derived`
+files must be durably removed before bytes that they cover are truncated or replaced. For example,
+compaction removes tombstones, and a stale cache would resurrect the deleted offsets.
 
 `*.derived` files are written under a temporary name (`segments.new.derived`), then renamed.
 """
