@@ -104,6 +104,7 @@ def test_the_report_of_a_shared_broker_begins_with_the_test(pytester: pytest.Pyt
         """
         def test_first(kafka):
             kafka.fake_member("billing", topics=["orders"], client_id="first")
+            kafka.group("billing").wait_stable()
 
         def test_second(kafka):
             kafka.fake_member("shipping", topics=["orders"], client_id="second")
