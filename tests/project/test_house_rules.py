@@ -140,7 +140,7 @@ def test_the_docstring_of_a_package_names_its_modules() -> None:
         unnamed += [
             f"{folder.name}/{name}" for name in there if not re.search(rf"\b{name}\b", says)
         ]
-    assert unnamed == []
+    assert unnamed == [], "describe the module in the docstring of its package"
 
 
 def test_pyproject_lists_all_packages() -> None:
@@ -151,7 +151,7 @@ def test_pyproject_lists_all_packages() -> None:
     }
     modules = {".".join(("kohort", *path.relative_to(ROOT).parent.parts)) for path in shipped()}
     assert modules == folders, "a folder with modules lacks its __init__.py"
-    assert set(PACKAGES) == folders
+    assert set(PACKAGES) == folders, "correct `packages` in pyproject.toml"
 
 
 def test_no_modules_import_each_other() -> None:
