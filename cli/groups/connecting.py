@@ -43,15 +43,19 @@ def admin_client(bootstrap: str, timeout_ms: int, arguments: Mapping[str, Any]) 
         raise CommandError(f"Invalid port in bootstrap.servers: {bootstrap}")
     timeouts = dict.fromkeys(("bootstrap_timeout_ms", "request_timeout_ms"), timeout_ms)
     managers: list[_Manager] = []
+    failed = contextlib.ExitStack()
 
     def new_client(**config: Any) -> Any:
         net = _SELECTOR(**config)
         managers.append(_Manager(net, **config))
-        return _CLIENT(net, managers[0], **config)
+        client = _CLIENT(net, managers[0], **config)
+        failed.callback(client.close)  # kafka-python does not close a client that cannot connect
+        return client
 
     try:
         admin = _ADMIN(bootstrap_servers=servers, kafka_client=new_client, **timeouts, **arguments)
     except (kafka_errors.KafkaError, ValueError, OSError) as error:
+        failed.close()
         for manager in managers:
             manager.raise_refusal()
         if isinstance(error, kafka_errors.KafkaTimeoutError | kafka_errors.KafkaConnectionError):
