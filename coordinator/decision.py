@@ -309,6 +309,16 @@ class Decision:
         """Add an event; see `group_event`."""
         self._events.append(group_event(type_, group, client, **fields))
 
+    def report_rejected_join(
+        self,
+        group: Group | ConsumerGroup | str,
+        client: Client,
+        error: ErrorCode,
+        detail: Mapping[str, str] = NO_DETAIL,
+    ) -> None:
+        cause = Cause.GROUP_FULL if error is ErrorCode.group_max_size_reached else None
+        self.report(EventType.JOIN_REJECTED, group, client, error=error, cause=cause, detail=detail)
+
     def add(self, events: Iterable[Event]) -> None:
         self._events.extend(events)
 

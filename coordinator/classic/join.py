@@ -64,14 +64,14 @@ def _has_capacity(decision: Decision, group: Group, member_id: str) -> bool:
 def _reject_over_capacity(decision: Decision, group: Group, command: JoinGroup) -> None:
     """Reject the join, and remove an existing member that rejoined too late."""
     error = ErrorCode.group_max_size_reached
-    decision.report(EventType.JOIN_REJECTED, group, command, error=error, cause=Cause.GROUP_FULL)
+    decision.report_rejected_join(group, command, error)
     group.remove(command.member_id)
     decision.deadlines.cancel(DeadlineKey("session", group.group_id, command.member_id))
     decision.reply(decision.ticket, join_error(error))
 
 
 def _reject(decision: Decision, group: Group, command: JoinGroup, error: ErrorCode) -> None:
-    decision.report(EventType.JOIN_REJECTED, group, command, error=error)
+    decision.report_rejected_join(group, command, error)
     decision.reply(decision.ticket, join_error(error, command.member_id))
 
 

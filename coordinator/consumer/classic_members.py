@@ -69,9 +69,7 @@ def decide_classic_join(
         result = _join(decision, group, command, member_id)
     except ApiError as rejection:
         decision.discard()
-        is_full = rejection.error is ErrorCode.group_max_size_reached
-        cause = Cause.GROUP_FULL if is_full else None
-        decision.report(EventType.JOIN_REJECTED, group, command, error=rejection.error, cause=cause)
+        decision.report_rejected_join(group, command, rejection.error)
         result = join_error(rejection.error)
     decision.reply(ticket, result)
     return decision.outcome()

@@ -7,7 +7,6 @@ GroupCoordinatorService.consumerGroupHeartbeat, GroupMetadataManager.consumerGro
 consumerGroupLeave.
 """
 
-from ...offsets.causes import Cause
 from ...offsets.records import TopicPartitions
 from ...protocol.errors import ApiError, ErrorCode
 from ..commands import (
@@ -117,21 +116,11 @@ def decide_consumer_heartbeat(
 def _report_rejection(
     decision: Decision, command: ConsumerGroupHeartbeat, error: ErrorCode
 ) -> None:
+    group_id, detail = command.group_id, {"member_epoch": str(command.member_epoch)}
     if error in (ErrorCode.fenced_member_epoch, ErrorCode.fenced_instance_id):
-        type_ = EventType.MEMBER_FENCED
+        decision.report(EventType.MEMBER_FENCED, group_id, command, error=error, detail=detail)
     elif command.member_epoch == JOIN_EPOCH:
-        type_ = EventType.JOIN_REJECTED
-    else:
-        return
-    is_full = error is ErrorCode.group_max_size_reached
-    decision.report(
-        type_,
-        command.group_id,
-        command,
-        error=error,
-        cause=Cause.GROUP_FULL if is_full else None,
-        detail={"member_epoch": str(command.member_epoch)},
-    )
+        decision.report_rejected_join(group_id, command, error, detail)
 
 
 def _keep_alive(
