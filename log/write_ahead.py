@@ -118,7 +118,10 @@ class WriteAheadLog:
         """Handle a failed write or sync. Truncate the unsynced bytes, so that the records of the
         rejected requests do not reappear. `rotate` removes the file once all logs have synced."""
         _log.error(
-            "%s failed; each log syncs its own file until it recovers: %s", self._path, error
+            "Writing ahead to %s failed; each log syncs its own file, and once all have, the "
+            "broker begins a new write-ahead file: %s",
+            self._path,
+            error,
         )
         self.is_usable = False
         if self._file is not None:
