@@ -163,8 +163,8 @@ def _create(node: Node, name: str, planned: PlannedTopic, validate_only: bool) -
 
 
 def _configs(configs: Configs, planned: PlannedTopic) -> list[ConfigResponse]:
-    """Return the configs of a new topic. Like those of Kafka's controller, the defaults of the first
-    node are returned by every node."""
+    """Return the configs of a new topic. Every node returns the defaults of the first node, as
+    every node of Kafka returns those of the controller."""
     responses = []
     for key in sorted(TOPIC_KEYS):
         if TOPIC_KEYS[key].internal and key not in planned.overrides:
