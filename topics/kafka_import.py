@@ -43,6 +43,7 @@ from .registry_log import (
     encode,
 )
 from .topic import NO_LEADER
+from .topic_deletion import rename_stray
 
 _log = logging.getLogger("kohort.topics")
 
@@ -140,7 +141,12 @@ def _records(
         if metadata is not None and known is None:
             _log_skipped(name, "Kafka's metadata does not contain the topic")
             continue
-        id_ = _topic_id(name, indexes, known, folder, files) or new_id()
+        ids = {index: read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
+        id_ = known.id if known else _topic_id(name, ids) or new_id()
+        for index in [each for each in indexes if ids[each] not in (None, id_)]:
+            # The topic was deleted and recreated.
+            rename_stray(folder / f"{name}-{index}", files)
+            indexes.remove(index)
         count = max([*(index + 1 for index in indexes), known.partitions if known else 0])
         if count > len(indexes):
             missing = count - len(indexes)
@@ -181,18 +187,16 @@ def _log_skipped(topic: str, reason: str) -> None:
     _log.warning("%s is not imported, and its folders are left unchanged: %s", topic, reason)
 
 
-def _topic_id(
-    name: str, indexes: list[int], known: KafkaTopic | None, folder: Path, files: Files
-) -> uuid.UUID | None:
-    """Return the topic id in the metadata and the partition folders, or None if it is unknown."""
-    ids = {read_topic_id(folder / f"{name}-{index}", files) for index in indexes}
-    if known is not None:
-        ids.add(known.id)
-    ids.discard(None)
-    if len(ids) > 1:
-        shown = sorted(map(str, ids))
-        raise LogError(f"the folders {name}-… belong to different topics: {shown}")
-    return ids.pop() if ids else None
+def _topic_id(name: str, ids: Mapping[int, uuid.UUID | None]) -> uuid.UUID | None:
+    """Return the topic id in the folders of the partitions, or None if it is unknown."""
+    known = {f"{name}-{index}": id_ for index, id_ in ids.items() if id_ is not None}
+    if len({*known.values()}) > 1:
+        shown = ", ".join(f"{folder} to {id_}" for folder, id_ in known.items())
+        raise LogError(
+            f"folders of {name} belong to different topics: move those of the deleted topic "
+            f"elsewhere ({shortened(shown)})"
+        )
+    return next(iter(known.values()), None)
 
 
 def _overrides(name: str, known: KafkaTopic | None, configs: Configs) -> dict[str, str]:

@@ -88,7 +88,7 @@ class FolderDeletion:
                 _log.warning("Removing leftover folder %s of a deleted topic", folder)
                 Log(folder, self.files, LogConfig(), read_only=True).delete()
             else:
-                self._rename(folder)
+                rename_stray(folder, self.files)
         self.failed.discard(partition)
         self.checkpoints.remove(partition)
 
@@ -97,14 +97,6 @@ class FolderDeletion:
         because the topic may have been recreated."""
         registry = self.files.list(self.folder / f"{REGISTRY_TOPIC}-0")
         return topic in self.deleted_names and not any(name.endswith(".cut") for name in registry)
-
-    def _rename(self, folder: Path) -> None:
-        """Rename a folder of an unknown topic, as Kafka does (upstream: LogManager, "stray")."""
-        names = (suffixed_folder(folder, number, "stray") for number in count())
-        stray = next(name for name in names if not self.files.exists(name))
-        self.files.rename(folder, stray)
-        self.files.sync_folder(self.folder)
-        _log.warning("Renamed %s, which belongs to no known topic, to %s", folder, stray.name)
 
     def remove_all_leftovers(self, topics: Set[str]) -> None:
         """On startup, remove leftover folders of deleted topics."""
@@ -119,3 +111,12 @@ class FolderDeletion:
     def _on_failure(self, partition: str, failure: OSError) -> None:
         self.failed.add(partition)
         _log.error("Failed to remove the folder of %s: %s", partition, failure)
+
+
+def rename_stray(folder: Path, files: Files) -> None:
+    """Rename a folder of an unknown topic, as Kafka does (upstream: LogManager, "stray")."""
+    names = (suffixed_folder(folder, number, "stray") for number in count())
+    stray = next(name for name in names if not files.exists(name))
+    files.rename(folder, stray)
+    files.sync_folder(folder.parent)
+    _log.warning("Renamed %s, which belongs to no known topic, to %s", folder, stray.name)

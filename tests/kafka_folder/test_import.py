@@ -347,7 +347,21 @@ def test_folders_and_files_without_segments_are_not_partitions(tmp_path: Path) -
     assert (tmp_path / "dump-0").exists()
 
 
-def test_partitions_with_different_topic_ids_are_rejected(kafka_data: Path) -> None:
+def test_a_partition_of_a_former_topic_is_renamed_and_starts_empty(kafka_data: Path) -> None:
+    shutil.copy(kafka_data / "prices-0" / "partition.metadata", kafka_data / "orders-2")
+    stored = (kafka_data / "orders-2" / f"{0:020}.log").read_bytes()
+    for _ in range(2):
+        with serving(kafka_data) as address:
+            assert end_offsets(address) == [0, 0]
+    (stray,) = kafka_data.glob("orders-2.*-stray")
+    assert (stray / f"{0:020}.log").read_bytes() == stored
+
+
+def test_without_metadata_partitions_with_different_topic_ids_are_rejected(
+    kafka_data: Path,
+) -> None:
+    shutil.rmtree(kafka_data / "__cluster_metadata-0")
     shutil.copy(kafka_data / "prices-0" / "partition.metadata", kafka_data / "orders-1")
-    with pytest.raises(Exception, match="belong to different topics"), serving(kafka_data):
+    expected = r"different topics: move those of the deleted topic elsewhere \(.*orders-1 to "
+    with pytest.raises(Exception, match=expected), serving(kafka_data):
         pass
