@@ -29,6 +29,7 @@ _CLIENT: Any = KafkaNetClient
 _SELECTOR: Any = NetworkSelector
 
 _DISCONNECTED: Final = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaProtocolError)
+_TIMED_OUT: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
 
 
 @contextlib.contextmanager
@@ -78,7 +79,8 @@ class _Manager(KafkaConnectionManager):
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)  # type: ignore[no-untyped-call]
         self.reason = ""
-        """Why the last connection failed; empty if nothing listened at the address."""
+        """Why the last connection failed, except those that timed out; empty if nothing listened at
+        the address."""
         self._refusal: NotConnected | None = None
 
     def raise_refusal(self) -> None:
@@ -102,7 +104,7 @@ class _Manager(KafkaConnectionManager):
         refusal = _refusal(error, self.config)
         if refusal:
             self._refusal = NotConnected(f"{ERRORS}.{refusal}.")
-        else:
+        elif not isinstance(error, _TIMED_OUT):
             self.reason = _reason(connection, error)
 
 

@@ -2,6 +2,7 @@
 one attempt if no further attempt can succeed."""
 
 import gc
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -151,6 +152,19 @@ def test_tls_on_a_listener_without_is_explained_after_the_timeout(run: Run) -> N
     line = run([*GROUPS, "--timeout", "1000"], "PLAINTEXT", "SSL")
     assert "responded within 1000 ms: the TLS handshake failed (" in line
     assert "), as on a listener without TLS: change security.protocol (SSL; --command-con" in line
+
+
+def test_the_reason_is_reported_although_the_last_attempt_times_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        # The first connection is closed; later ones get no response.
+        thread = threading.Thread(target=lambda: server.accept()[0].close())
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(["groups", "--bootstrap-server", address, "--list", "--timeout", "1000"]) == 1
+        thread.join()
+    assert "as a listener with TLS does" in capsys.readouterr().out
 
 
 def test_a_command_that_cannot_connect_leaves_no_thread(run: Run) -> None:
