@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from ..broker.broker import Broker
+from ..broker.broker import MEMORY_FOLDER, Broker
 from ..broker.cluster import Address, Cluster
 from ..broker.config.broker_config import BrokerConfig
 from ..broker.event_log import CoordinatorEvent
@@ -65,6 +65,14 @@ class Snapshot:
     at_ms: int
     """When the snapshot was taken, by the broker's clock."""
     files: FaultyFiles
+
+    def save(self, folder: str | Path) -> None:
+        """Write the files to a folder, for example to read them with `kohort log`. Raises
+        OSError."""
+        for path, content in self.files.contents.items():
+            target = Path(folder, path.relative_to(MEMORY_FOLDER))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
 
 
 class InProcessClients(Protocol):

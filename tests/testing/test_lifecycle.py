@@ -1,14 +1,17 @@
 """Stopped nodes, crashes, snapshots and forks, with clients that continue to work."""
 
+import json
 import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 from kafka.structs import OffsetAndMetadata
+from kohort.cli.main import main
 from kohort.testing import Kafka
 from support.wire import is_refused
 
@@ -271,6 +274,17 @@ def test_members_rejoin_after_their_group_was_restored(
     # The generation of its member is unknown to the restored broker, so the member rejoins.
     group.wait_generation(first + 1)
     group.wait_stable(members=1)
+
+
+def test_a_saved_snapshot_is_a_data_folder(
+    kafka: Kafka, committer: Committer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    committer.commit(7)
+    kafka.snapshot().save(tmp_path / "saved")
+    assert main(["log", "dump", str(tmp_path / "saved"), "--format", "json"]) == 0
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    commits = [each["value"] for each in records if each["kind"] == "OffsetCommit"]
+    assert [value["offset"] for value in commits] == [7]
 
 
 def test_a_fork_is_independent(
