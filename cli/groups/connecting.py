@@ -29,7 +29,6 @@ _CLIENT: Any = KafkaNetClient
 _SELECTOR: Any = NetworkSelector
 
 _DISCONNECTED: Final = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaProtocolError)
-_TIMED_OUT: Final = (kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError)
 
 
 @contextlib.contextmanager
@@ -104,7 +103,7 @@ class _Manager(KafkaConnectionManager):
         refusal = _refusal(error, self.config)
         if refusal:
             self._refusal = NotConnected(f"{ERRORS}.{refusal}.")
-        elif not isinstance(error, _TIMED_OUT):
+        elif not _has_timed_out(error):
             self.reason = _reason(connection, error)
 
 
@@ -156,6 +155,12 @@ def _ssl_error(error: Exception) -> ssl.SSLError | None:
         if isinstance(each, ssl.SSLError):
             return each
     return None
+
+
+def _has_timed_out(error: Exception) -> bool:
+    timeouts = kafka_errors.KafkaTimeoutError, kafka_errors.RequestTimedOutError
+    # kafka-python reports the timeout of a connect as a KafkaConnectionError with this text.
+    return isinstance(error, timeouts) or "Connection timed out" in str(error)
 
 
 def _reason(connection: Any, error: Exception) -> str:

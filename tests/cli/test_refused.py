@@ -154,9 +154,17 @@ def test_tls_on_a_listener_without_is_explained_after_the_timeout(run: Run) -> N
     assert "), as on a listener without TLS: change security.protocol (SSL; --command-con" in line
 
 
+@pytest.mark.parametrize("connects", [True, False])
 def test_the_reason_is_reported_although_the_last_attempt_times_out(
-    capsys: pytest.CaptureFixture[str],
+    connects: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    get_connection = connecting._Manager.get_connection
+
+    def connect_once(manager: Any, node: Any, timeout_ms: float | None = None, **more: Any) -> Any:
+        timeout_ms = 0 if manager.reason and not connects else timeout_ms
+        return get_connection(manager, node, timeout_ms=timeout_ms, **more)
+
+    monkeypatch.setattr(connecting._Manager, "get_connection", connect_once)
     with socket.create_server(("127.0.0.1", 0)) as server:
         # The first connection is closed; later ones get no response.
         thread = threading.Thread(target=lambda: server.accept()[0].close())
