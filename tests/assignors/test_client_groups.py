@@ -18,7 +18,7 @@ from kohort.assignors.model import Assignment, Assignor, Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
 from kohort.assignors.sticky.assignors import CooperativeStickyAssignor
 from kohort.coordinator.outcome import GroupEvent
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 from ..clients.adapter import Client, ConsumerSettings, Message
 from ..clients.aio import AioKafka

@@ -18,7 +18,8 @@ from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
 from support.log import NewRecord, build
-from support.runtime import RuntimeHarness, call, running_broker
+from support.running_broker import call, running_broker
+from support.runtime import RuntimeHarness
 
 FOLDER = Path("/data/__consumer_offsets-0")
 

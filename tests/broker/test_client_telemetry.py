@@ -14,7 +14,7 @@ from kohort.topics.configs.client_metrics import validate_subscription
 from kohort.topics.configs.config_def import InvalidConfigValue
 from kohort.topics.registry_log import ClientMetricsRecord
 from support.broker import BrokerHarness
-from support.runtime import running_broker
+from support.running_broker import running_broker
 
 A, B, C, D = (UUID(int=number) for number in range(11, 15))
 INTERVAL_MS = 300_000

@@ -22,7 +22,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import join_group, offset_commit
-from support.runtime import call, call_until_loaded, running_broker, until_durable
+from support.running_broker import call, call_until_loaded, running_broker, until_durable
 
 OFFSETS_PARTITIONS = 3
 GROUP = "g"

@@ -10,7 +10,7 @@ from kohort.conformance.wire import AsyncClient
 from kohort.coordinator.outcome import EventType
 from kohort.log.group_commit import Durability
 from kohort.offsets.causes import Cause
-from support.runtime import running_broker
+from support.running_broker import running_broker
 
 DOCS = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
 GROUP = "orders"

@@ -23,15 +23,8 @@ from kohort.offsets.records import GroupTombstone, OffsetCommitRecord, OffsetTom
 from kohort.protocol.errors import ErrorCode
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
-from support.runtime import (
-    SWEEP_INTERVAL_MS,
-    ManualClock,
-    RuntimeHarness,
-    call,
-    call_until_loaded,
-    running_broker,
-    until_durable,
-)
+from support.running_broker import call, call_until_loaded, running_broker, until_durable
+from support.runtime import SWEEP_INTERVAL_MS, ManualClock, RuntimeHarness
 
 RETENTION_MS = group_config(BrokerConfig()).offsets_retention_ms
 

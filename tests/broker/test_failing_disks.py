@@ -23,7 +23,8 @@ from kohort.testing.faults.files import FaultyFiles, FileFault
 from kohort.topics.names import OFFSETS_TOPIC, REGISTRY_TOPIC, TRANSACTION_TOPIC
 from support.broker import DATA, BrokerHarness, PendingRequest
 from support.coordinator import offset_commit
-from support.runtime import FOLDER, RuntimeHarness, call, running_broker, until_durable
+from support.running_broker import call, running_broker, until_durable
+from support.runtime import FOLDER, RuntimeHarness
 from support.transactions import Producer
 
 FIRST = FOLDER / f"{0:020d}.log"

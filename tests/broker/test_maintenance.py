@@ -16,7 +16,7 @@ from kohort.topics.registry_log import BrokerConfigRecord
 from support.broker import BACKOFF_MS, CHECK_MS, DAY_MS, MaintenanceHarness, batch
 from support.coordinator import offset_commit
 from support.log import newest
-from support.runtime import call, call_until_loaded, running_broker
+from support.running_broker import call, call_until_loaded, running_broker
 
 
 def test_a_dirty_log_is_compacted_once_after_the_backoff() -> None:

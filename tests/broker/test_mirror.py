@@ -13,7 +13,7 @@ from kafka import TopicPartition as KafkaPythonPartition
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.sources import ConfigError
 from kohort.testing import Kafka
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 pytestmark = pytest.mark.clients
 MIRROR = "offsets-log"

@@ -16,7 +16,7 @@ from kohort.broker.config.listeners import Listener, SecurityProtocol
 from kohort.broker.network.server import Server
 from kohort.broker.security.tls import ServerTls
 from kohort.log.checkpoint import cluster_id_of
-from support.runtime import running_broker
+from support.running_broker import running_broker
 
 
 @pytest.mark.parametrize("iterations", range(4))

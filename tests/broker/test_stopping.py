@@ -18,7 +18,8 @@ from parity.brokers import kohort_broker
 from support.connection import Transport
 from support.coordinator import offset_commit
 from support.log import open_below
-from support.runtime import ManualClock, call, running_broker, until_durable
+from support.running_broker import call, running_broker, until_durable
+from support.runtime import ManualClock
 
 
 async def test_waiting_requests_fail_with_not_coordinator_at_the_stop() -> None:

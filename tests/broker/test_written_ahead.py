@@ -15,7 +15,7 @@ from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
 from kohort.topics.names import OFFSETS_TOPIC
 from support.coordinator import offset_commit
-from support.runtime import running_broker, until_durable
+from support.running_broker import running_broker, until_durable
 
 GROUPS = [f"group-{number}" for number in range(20)]
 

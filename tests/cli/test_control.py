@@ -12,7 +12,7 @@ from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli import control
 from kohort.cli.main import main
 from kohort.testing.presets import Preset, with_preset
-from support.broker_process import kohort, start_broker
+from support.running_broker import kohort, start_broker
 
 ARGS = ("--port", "0", "--control-port", "0", "-o", "kohort.nodes=2")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from kohort.cli.main import main
-from support.broker_process import TIMEOUT_SECONDS
+from support.running_broker import TIMEOUT_SECONDS
 
 Handler = Callable[[socket.socket], None]
 FIVE_APIS = struct.pack(">iihi", 10, 1, 0, 5)

@@ -17,7 +17,7 @@ from kohort import __version__
 from kohort.cli.logs import PENDING_BYTES_MAX, TextFormatter, ThreadedHandler
 from kohort.cli.serve import GLIBC_VARIABLES
 from kohort.log.batch import BatchBuilder
-from support.broker_process import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort, start_broker
+from support.running_broker import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort, start_broker
 
 
 def test_the_first_line_has_the_address_and_clients_can_connect(tmp_path: Path) -> None:

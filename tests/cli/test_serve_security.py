@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trustme
-from support.broker_process import (
+from support.running_broker import (
     WITHOUT_UVLOOP,
     BrokerProcess,
     kohort,

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.broker_process import EXTERNAL, cluster_under_test
+from support.running_broker import EXTERNAL, cluster_under_test
 
 from .adapter import Admin, BrokerError, Client, ConsumerSettings
 from .consumers import BackgroundConsumer, Consumers, partitions_of, until

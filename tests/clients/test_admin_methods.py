@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka.admin import KafkaAdminClient
-from support.broker_process import EXTERNAL, config_flags, start_broker
+from support.running_broker import EXTERNAL, config_flags, start_broker
 
 from . import confluent_admin_calls, kafka_python_admin_calls
 from .admin_calls import Calls, attempt

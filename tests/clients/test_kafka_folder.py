@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.broker_process import EXTERNAL, config_flags, start_broker
+from support.running_broker import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client, Committed, Message, Partition
 from .conftest import BROKER_OPTIONS, MakeConsumer

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.broker_process import EXTERNAL, config_flags, start_broker
+from support.running_broker import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client
 from .conftest import MakeConsumer, MakeTopic, NewGroup

@@ -6,7 +6,7 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 
 import pytest
-from support.broker_process import EXTERNAL, BrokerProcess, config_flags, start_broker
+from support.running_broker import EXTERNAL, BrokerProcess, config_flags, start_broker
 
 from .adapter import Client, Committed
 from .conftest import BROKER_OPTIONS, MakeConsumer, MakeTopic, NewGroup

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from kohort.testing import Kafka
-from support.broker_process import EXTERNAL
+from support.running_broker import EXTERNAL
 from support.wire import Client as RawClient
 
 from .adapter import Admin, Client, Committed, Partition

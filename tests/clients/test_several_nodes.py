@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
-from support.broker_process import EXTERNAL
+from support.running_broker import EXTERNAL
 
 from .adapter import Admin, Client, Partition
 from .conftest import BROKER_OPTIONS, MakeTopic, NewGroup, topic_that_stays

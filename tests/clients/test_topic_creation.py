@@ -4,7 +4,7 @@ Kafka, before the client retries."""
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.broker_process import EXTERNAL, config_flags, start_broker
+from support.running_broker import EXTERNAL, config_flags, start_broker
 
 from .adapter import Client, Message, Partition
 from .consumers import BackgroundConsumer, Consumers

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kohort.control_api.endpoint import ITEMS_MAX, PARTITIONS_MAX, TIMEOUT_SECONDS_MAX
 from kohort.control_api.server import BODY_BYTES_MAX, WAITING_MAX
-from support.broker_process import CLEAN_ENVIRONMENT
+from support.running_broker import CLEAN_ENVIRONMENT
 
 from .conftest import ApiClient
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.broker_process import CLEAN_ENVIRONMENT
+from support.running_broker import CLEAN_ENVIRONMENT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kohort.conformance.wire import decode_frame, message_type, plain
-from support.broker_process import TIMEOUT_SECONDS, BrokerProcess
+from support.running_broker import TIMEOUT_SECONDS, BrokerProcess
 from support.wire import Client
 
 IN_FLIGHT = 16

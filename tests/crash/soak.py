@@ -23,7 +23,7 @@ from crash.commits import (
     create_topic,
     log_bytes,
 )
-from support.broker_process import BrokerProcess, config_flags, kohort, start_broker
+from support.running_broker import BrokerProcess, config_flags, kohort, start_broker
 from support.wire import Client
 
 GROUPS_OF_A_CONNECTION = 20

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from crash.commits import check, commit_and_kill, create_topic, groups_of_connections
-from support.broker_process import BrokerProcess, start_broker
+from support.running_broker import BrokerProcess, start_broker
 
 FOLDERS = 4
 KILLS = 5

@@ -24,7 +24,7 @@ from crash.commits import (
 from kafka_folder import consumer_groups
 from kafka_folder.group_requests import error_codes
 from kohort.testing.deadline import poll
-from support.broker_process import (
+from support.running_broker import (
     TIMEOUT_SECONDS,
     BrokerProcess,
     config_flags,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from crash.commits import GroupCommits, committed, create_topic, error_of_commit
-from support.broker_process import BrokerProcess, kohort, start_broker
+from support.running_broker import BrokerProcess, kohort, start_broker
 from support.wire import Client
 
 pytestmark = pytest.mark.crash

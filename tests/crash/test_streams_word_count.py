@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, config_flags, start_broker
 from support.java import FLAGS
+from support.running_broker import TIMEOUT_SECONDS, BrokerProcess, config_flags, start_broker
 
 PROGRAM = Path(__file__).with_name("WordCount.java")
 CHANGELOG = "word-count-counts-changelog"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from support.broker_process import TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.java import java
+from support.running_broker import TIMEOUT_SECONDS, BrokerProcess, start_broker
 
 MESSAGES = 4_000
 TRANSACTION_SIZE = 20

@@ -12,10 +12,10 @@ from struct import pack
 import pytest
 from kohort.log.records import records
 from kohort.testing.deadline import poll
-from support.broker_process import IMMEDIATE, TIMEOUT_SECONDS, BrokerProcess, start_broker
 from support.log import NewRecord, build
 from support.malformed import Malformed, malformed_requests
 from support.member import TOPIC, Member, rebalance
+from support.running_broker import IMMEDIATE, TIMEOUT_SECONDS, BrokerProcess, start_broker
 
 FRAMES = 10_000
 SEED = 20_110_111

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from hostile.neighbor import SESSION_MS, Seen
-from support.broker_process import BrokerProcess, start_broker
+from support.running_broker import BrokerProcess, start_broker
 from support.wire import Client
 
 TESTS = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ import pytest
 from crash.commits import GroupCommits, check, create_topic, error_of_commit
 from kohort.log.batch import split
 from support.broker import batch
-from support.broker_process import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort
+from support.running_broker import CLEAN_ENVIRONMENT, TIMEOUT_SECONDS, kohort
 from support.wire import Client
 
 from .conftest import FULL, Target

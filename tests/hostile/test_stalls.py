@@ -4,8 +4,8 @@ import signal
 import time
 
 import pytest
-from support.broker_process import WITHOUT_UVLOOP, config_flags
 from support.member import Member, only_member
+from support.running_broker import WITHOUT_UVLOOP, config_flags
 
 from .conftest import FULL, TURN_MS_MAX
 

@@ -15,9 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kohort.broker.event_loop.timers import Clock, SystemClock
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log
-from support.broker_process import kohort
-from support.broker_thread import BrokerThread
 from support.log import max_timestamp
+from support.running_broker import BrokerThread, kohort
 
 from . import consumer_groups
 from .group_requests import call, call_until_loaded, classic_protocol_errors, group_state

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kohort.log.files import DiskFiles
 from kohort.topics.kafka_metadata import read_metadata
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 from support.sasl import ScramClient
 from support.wire import Client
 

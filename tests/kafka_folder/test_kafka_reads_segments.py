@@ -11,7 +11,7 @@ import pytest
 from clients.consumers import until
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from support.broker_process import config_flags, start_broker
+from support.running_broker import config_flags, start_broker
 
 from . import consumer_groups
 from .group_requests import commit_with_retention

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.broker_process import EXTERNAL, cluster_under_test
+from support.running_broker import EXTERNAL, cluster_under_test
 
 from ..clients.adapter import Admin
 from ..clients.conftest import BROKER_OPTIONS

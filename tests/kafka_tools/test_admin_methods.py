@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.broker_process import config_flags, start_broker
 from support.java import java
+from support.running_broker import config_flags, start_broker
 
 from ..clients.test_admin_methods import SETTINGS
 

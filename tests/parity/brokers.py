@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Container, Mapping
 from pathlib import Path
 
 from kohort.broker.broker import Broker
-from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.config.listeners import SecurityProtocol
 from kohort.broker.security.principal import user
 from kohort.conformance.broker import STARTED_MS, STEP_MS, TOPICS, RemoteBroker, ScriptBroker
@@ -21,6 +20,7 @@ from kohort.coordinator.transactions.coordinator import TransactionCoordinator
 from kohort.offsets.records import TransactionRecord
 from kohort.topics.names import OFFSETS_TOPIC
 from support.kafka_process import KafkaFolder
+from support.running_broker import running_broker
 from support.runtime import ManualClock
 
 
@@ -104,15 +104,11 @@ async def kohort_broker(
     clock = ManualClock()
     clock.ms = now_ms
     given = {key: value for key, value in settings.items() if value is not None}
-    config = BrokerConfig({"listeners": "PLAINTEXT://127.0.0.1:0", **given})
-    broker = Broker(config, clock=clock)
-    await broker.start("127.0.0.1", 0)
-    try:
+    config = {"listeners": "PLAINTEXT://127.0.0.1:0", **given}
+    async with running_broker(config, clock=clock) as broker:
         script_broker = KohortBroker(broker, clock)
         await script_broker.prepare()
         yield script_broker
-    finally:
-        await broker.stop()
 
 
 async def play_on_kohort(

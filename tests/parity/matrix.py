@@ -26,9 +26,9 @@ from kohort.conformance.recordings import KAFKA_VERSION
 from kohort.conformance.report import count_by_area
 from kohort.conformance.scenario import load
 from kohort.conformance.settings import AUTHORIZER, INITIAL_DELAY, SETTINGS, properties
-from support.broker_process import start_broker
 from support.java import fetched_jars
 from support.kafka_process import free_ports
+from support.running_broker import start_broker
 
 from .brokers import kafka_broker, prepared
 

@@ -13,7 +13,7 @@ from kohort.conformance.player import LONG_QUIET_MS
 from kohort.conformance.producers import Producer
 from kohort.conformance.script import Script
 from kohort.conformance.settings import SETTINGS
-from support.broker_process import config_flags, start_broker
+from support.running_broker import config_flags, start_broker
 
 from .brokers import kafka_broker
 

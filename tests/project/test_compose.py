@@ -18,7 +18,7 @@ import pytest
 import yaml
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.cli.main import parser
-from support.broker_process import CLEAN_ENVIRONMENT, FIRST_LINE, TIMEOUT_SECONDS
+from support.running_broker import CLEAN_ENVIRONMENT, FIRST_LINE, TIMEOUT_SECONDS
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"

@@ -19,7 +19,7 @@ from kohort.testing import history
 from kohort.topics.configs.effective import ConsumerGroupConfig, TopicSettings
 from kohort.topics.configs.group_configs import GROUP_BOUNDS
 from kohort.topics.configs.topic_keys import BROKER_SYNONYMS
-from support.broker_process import CLEAN_ENVIRONMENT, start_broker
+from support.running_broker import CLEAN_ENVIRONMENT, start_broker
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -1,13 +1,10 @@
 """The coordinator runtime without an event loop: the test runs callbacks, timers and slices, and
 the disk is in memory."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kohort.broker.broker import Broker
 from kohort.broker.build import group_config
 from kohort.broker.config.broker_config import BrokerConfig
 from kohort.broker.event_log import EventPublisher
@@ -25,7 +22,6 @@ from kohort.offsets.table import OffsetsCache, OffsetsTable
 from kohort.protocol.errors import ErrorCode
 from kohort.testing.faults.files import FaultyFiles
 from kohort.topics.delayed_fetch import DelayedFetches
-from kohort.topics.registry import TopicRegistry
 from support.coordinator import new_coordinator as build_coordinator
 from support.coordinator import offset_commit
 from support.log import sync_each
@@ -34,7 +30,6 @@ DATA = Path("/data")
 FOLDER = DATA / "__consumer_offsets-0"
 NOW_MS = 1_700_000_000_000
 SWEEP_INTERVAL_MS = 600_000
-LOADING = ErrorCode.coordinator_load_in_progress
 
 
 class ManualClock:
@@ -264,40 +259,3 @@ class RuntimeHarness:
         self.run_loop()
         result = self.results["fetch"]
         return result.error_code or result.topics[0][1][0].committed_offset
-
-
-# --- a running broker
-
-
-@asynccontextmanager
-async def running_broker(
-    config: Mapping[str, str] | None = None, **parts: Any
-) -> AsyncIterator[Broker]:
-    """A broker that listens on a free port."""
-    broker = Broker(BrokerConfig(config or {}), **parts)
-    await broker.start("127.0.0.1", 0)
-    try:
-        yield broker
-    finally:
-        await broker.stop()
-
-
-async def call(coordinators: Any, command: Any) -> Any:
-    """Await the result of a command."""
-    result = asyncio.get_running_loop().create_future()
-    coordinators.submit(command, asyncio.Future.set_result, result)
-    return await asyncio.wait_for(result, 10)
-
-
-async def call_until_loaded(coordinators: Any, command: Any) -> Any:
-    """Repeat the command while the coordinator is loading, as clients do."""
-    while (result := await call(coordinators, command)).error_code is LOADING:
-        await asyncio.sleep(0)
-    return result
-
-
-async def until_durable(topics: TopicRegistry) -> OSError | None:
-    """Return the error of the pending writes to the topic registry, if any."""
-    error: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
-    topics.on_durable(error.set_result)
-    return await error

@@ -10,7 +10,7 @@ from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.broker.config.sources import ConfigError
 from kohort.broker.security.authorizer import Denial
 from kohort.topics.acls import Acl, AclOperation, AclPermission, AclResourceType, PatternType
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 from support.wire import Client
 
 CONFIG = {"authorizer.class.name": STANDARD_AUTHORIZER}

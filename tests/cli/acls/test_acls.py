@@ -8,7 +8,7 @@ import pytest
 from kohort.broker.config.keys import STANDARD_AUTHORIZER
 from kohort.cli.main import main
 from kohort.testing import Kafka
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 

@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.structs import OffsetAndMetadata
 from kohort.cli.main import main
-from support.broker_process import IMMEDIATE, config_flags, start_broker
+from support.running_broker import IMMEDIATE, config_flags, start_broker
 
 POLL_S = 0.1
 POLLS_MAX = 600

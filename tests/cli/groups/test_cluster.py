@@ -39,7 +39,7 @@ from kohort.testing.kafka_python.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from kohort.topics.names import OFFSETS_TOPIC
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 GROUP = "g"
 PARTITION = Partition("orders", 0)

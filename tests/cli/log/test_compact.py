@@ -13,8 +13,8 @@ from kohort.log.checkpoint import PartitionCheckpoints
 from kohort.log.files import DiskFiles
 from kohort.log.log import Log, LogConfig
 from kohort.topics.registry_log import BrokerConfigRecord, TopicRecord, encode
-from support.broker_thread import BrokerThread
 from support.log import NewRecord, build, newest, put
+from support.running_broker import BrokerThread
 
 from .conftest import corrupt, write_log
 

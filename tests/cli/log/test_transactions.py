@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kohort.cli.main import main
 from kohort.log.segment import segment_name
-from support.broker_thread import BrokerThread
 from support.log import NewRecord, build
+from support.running_broker import BrokerThread
 
 from .conftest import NOW_MS, write_log
 

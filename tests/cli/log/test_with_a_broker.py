@@ -16,7 +16,7 @@ from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata
 from kohort.log.files import DiskFiles
 from kohort.log.segment import segment_bytes_in
-from support.broker_process import (
+from support.running_broker import (
     CLEAN_ENVIRONMENT,
     IMMEDIATE,
     TIMEOUT_SECONDS,

@@ -21,7 +21,7 @@ from kohort.pipeline.lake.writer import Writer
 from kohort.pipeline.tables import TABLES
 from lake_builder import write_batch
 from offset_logs import batch_of, commit, write
-from support.broker_process import kohort
+from support.running_broker import kohort
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

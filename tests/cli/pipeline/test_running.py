@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kohort.pipeline.lake.reader import Lake
 from kohort.testing import Kafka
-from support.broker_process import CLEAN_ENVIRONMENT
+from support.running_broker import CLEAN_ENVIRONMENT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

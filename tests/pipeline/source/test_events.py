@@ -14,7 +14,7 @@ from kohort.offsets.causes import Cause
 from kohort.pipeline.source import events
 from kohort.pipeline.source.events import event_ends, read_events
 from kohort.pipeline.tables import TABLES
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 NOW_MS = 1_700_000_000_123
 FIRST = f"{0:020}.jsonl"

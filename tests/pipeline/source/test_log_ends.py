@@ -18,7 +18,7 @@ from kohort.pipeline.source.wire_cluster import TopicPartition
 from kohort.pipeline.tables import TABLES
 from kohort.testing import Kafka
 from offset_logs import write_at
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 HOUR_MS = 3_600_000
 # A multiple of both periods.

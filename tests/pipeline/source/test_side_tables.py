@@ -12,7 +12,7 @@ from kohort.pipeline.source.datasource import KohortSource, register
 from kohort.pipeline.source.factory import open_source
 from kohort.pipeline.source.source import SourceError
 from kohort.testing import Kafka
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from kohort.pipeline.source.wire_source import WireSource
 from kohort.protocol.apis import PROFILES
 from kohort.testing import Kafka
 from kohort.topics.names import OFFSETS_TOPIC
-from support.broker_thread import BrokerThread
+from support.running_broker import BrokerThread
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from kohort.log.errors import CorruptBatch
 from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.group_history import Generation
 from kohort.testing.deadline import poll
-from support import broker_process
+from support import running_broker
 from truth.compare import read_log
 from truth.oracle import Oracle, Place
 
@@ -32,7 +32,7 @@ RUN_SECONDS = 300
 
 def kohort(*args: str | Path) -> str:
     """Run a kohort command, which must succeed; return its output."""
-    done = broker_process.kohort(*args, seconds=RUN_SECONDS)
+    done = running_broker.kohort(*args, seconds=RUN_SECONDS)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from clients.member import LIBRARIES
-from support.broker_process import config_flags, start_broker
 from support.kafka_process import KafkaFolder
+from support.running_broker import config_flags, start_broker
 from truth.compare import Matrix, compare_live, matrices
 from truth.live import LiveGroup, Writer, make_topic
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from log_builder import run_pipeline
-from support.broker_process import config_flags, start_broker
+from support.running_broker import config_flags, start_broker
 from truth.live import LiveGroup, Writer, kohort, make_topic
 
 pytestmark = [pytest.mark.spark, pytest.mark.clients, pytest.mark.slow]

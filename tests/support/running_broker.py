@@ -1,16 +1,25 @@
-"""`kohort serve` and other commands in separate processes."""
+"""Running brokers: `kohort serve` (like other commands) in a process, and a Broker on an event loop
+in a thread or on that of the test."""
 
+import asyncio
 import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
+from kohort.broker.broker import Broker
+from kohort.broker.config.broker_config import BrokerConfig
+from kohort.protocol.errors import ErrorCode
 from kohort.testing.deadline import poll
+from kohort.testing.loop_thread import LoopThread
+from kohort.topics.registry import TopicRegistry
+
+T = TypeVar("T")
 
 FIRST_LINE = re.compile(r"kohort (\S+) listening on (.+):(\d+) \(data (.+), durability (\w+)\)\n")
 # A cluster to test instead of brokers started by the tests, for example a real Kafka.
@@ -136,3 +145,76 @@ def kohort(
         text=True,
         timeout=seconds,
     )
+
+
+# --- in a thread
+
+
+class BrokerThread:
+    """`with BrokerThread(config, data_dir=folder, durability="os") as broker:` listens on free
+    ports. `parts`: of Broker."""
+
+    def __init__(self, config: dict[str, str], **parts: Any) -> None:
+        # Tests do not retry because their request created a topic.
+        complete = BrokerConfig({"kohort.auto.create.immediate": "true", **config})
+        self._broker = Broker(complete, **{"durability": "none", **parts})
+        self._loop = LoopThread()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._loop)
+            self._loop.run(self._broker.start("127.0.0.1", 0))
+            stack.callback(lambda: self._loop.run(self._broker.stop()))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all nodes, as in bootstrap.servers."""
+        addresses = self._broker.addresses.values()
+        return ",".join(f"{host}:{port}" for host, port in addresses)
+
+    def call(self, function: Callable[[Broker], T]) -> T:
+        """Call a function of the broker on its loop."""
+        return self._loop.call(lambda: function(self._broker))
+
+
+# --- on the event loop of the test
+
+
+@contextlib.asynccontextmanager
+async def running_broker(
+    config: Mapping[str, str] | None = None, **parts: Any
+) -> AsyncIterator[Broker]:
+    """A broker that listens on a free port."""
+    broker = Broker(BrokerConfig(config or {}), **parts)
+    await broker.start("127.0.0.1", 0)
+    try:
+        yield broker
+    finally:
+        await broker.stop()
+
+
+async def call(coordinators: Any, command: Any) -> Any:
+    """Await the result of a command."""
+    result = asyncio.get_running_loop().create_future()
+    coordinators.submit(command, asyncio.Future.set_result, result)
+    return await asyncio.wait_for(result, 10)
+
+
+async def call_until_loaded(coordinators: Any, command: Any) -> Any:
+    """Repeat the command while the coordinator is loading, as clients do."""
+    loading = ErrorCode.coordinator_load_in_progress
+    while (result := await call(coordinators, command)).error_code is loading:
+        await asyncio.sleep(0)
+    return result
+
+
+async def until_durable(topics: TopicRegistry) -> OSError | None:
+    """Return the error of the pending writes to the topic registry, if any."""
+    error: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    topics.on_durable(error.set_result)
+    return await error
