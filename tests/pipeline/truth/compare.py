@@ -4,27 +4,18 @@
 adds the event log of the coordinator.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-from histories_from_log import event, group_histories
-from kohort.log.batch import HEADER_BYTES, check, read_header
 from kohort.offsets.causes import Cause
-from kohort.pipeline.diagnosis.group_history import Event, Generation, GroupHistory, LogEnd
+from kohort.pipeline.diagnosis.group_history import Generation, GroupHistory
 from kohort.pipeline.diagnosis.rebalances import explain
-from kohort.pipeline.source.batches import walk
-from kohort.pipeline.source.decoding import decode
-from kohort.topics.names import OFFSETS_TOPIC
+from truth.histories import read_histories
 from truth.oracle import LOOKS_LIKE, UNKNOWN_CAUSES, Oracle, ambiguity
 from truth.world import World
 
-# A typical sampling interval of lag exporters.
-SAMPLE_MS = 30_000
 LIVE_SAMPLE_MS = 500  # live groups have much shorter timeouts
 
 
@@ -83,64 +74,6 @@ def compare(world: World) -> list[tuple[bool, Verdict]]:
     ]
     assert [verdict for _, verdict in found if not verdict.expected] == []
     return found
-
-
-def read_histories(
-    folder: Path, as_of_ms: int, *, with_events: bool, sample_ms: int = SAMPLE_MS
-) -> list[GroupHistory]:
-    return group_histories(
-        read_log(folder),
-        cluster="truth",
-        as_of_ms=as_of_ms,
-        log_ends=read_log_ends(folder, sample_ms),
-        events=read_events(folder) if with_events else None,
-    )
-
-
-def read_log(folder: Path) -> Iterator[pa.RecordBatch]:
-    """Read the offsets log. Raises CorruptBatch at a batch that is being written."""
-    return chain.from_iterable(map(_rows, sorted(folder.glob(f"{OFFSETS_TOPIC}-*"))))
-
-
-def _rows(partition: Path) -> Iterator[pa.RecordBatch]:
-    """Decode a partition in one piece, because batches have few records."""
-    segments = [path.read_bytes() for path in sorted(partition.glob("*.log"))]
-    index = int(partition.name.rpartition("-")[2])
-    data = b"".join(segments)
-    chunk, end = walk(data)
-    if end < len(data):
-        check(data, end, len(data))
-    return decode([chunk], index, 0)
-
-
-def read_events(folder: Path) -> dict[str, list[Event]]:
-    found: dict[str, list[Event]] = {}
-    for path in sorted((folder / "events").glob("*.jsonl")):
-        for line in path.read_text().splitlines():
-            fields = json.loads(line)
-            found.setdefault(fields["group"], []).append(event(fields))
-    return found
-
-
-def read_log_ends(folder: Path, sample_ms: int) -> list[LogEnd]:
-    """Sample log ends from the segments of the topics: each batch gives a time and a log end."""
-    found = list[LogEnd]()
-    for path in folder.glob("[!_]*-*/*.log"):
-        topic, _, index = path.parent.name.rpartition("-")
-        due_ms = 0
-        for ms, end in _batches(path.read_bytes()):
-            if ms >= due_ms:
-                due_ms = ms + sample_ms
-                found.append(LogEnd(topic, int(index), 0, end, ms))
-    return sorted(found, key=lambda each: each.sampled_ms)
-
-
-def _batches(data: bytes) -> Iterator[tuple[int, int]]:
-    at = 0
-    while at + HEADER_BYTES <= len(data):
-        header = read_header(data, at)
-        at += header.size
-        yield header.max_timestamp, header.next_offset
 
 
 def compare_group(history: GroupHistory, oracle: Oracle) -> Iterator[Verdict]:

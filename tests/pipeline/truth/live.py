@@ -13,7 +13,6 @@ from pathlib import Path
 
 from clients.adapter import ConsumerSettings
 from clients.member import MemberProcess
-from histories_from_log import group_histories
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewPartitions, NewTopic
 from kohort.log.errors import CorruptBatch
@@ -21,7 +20,7 @@ from kohort.offsets.causes import Cause
 from kohort.pipeline.diagnosis.group_history import Generation
 from kohort.testing.deadline import poll
 from support import running_broker
-from truth.compare import read_log
+from truth.histories import group_histories, read_log
 from truth.oracle import Oracle, Place
 
 # The adapters' assignors: librdkafka's is cooperative, and aiokafka has its default.
@@ -212,7 +211,7 @@ class LiveGroup:
         found = None
         while found is None:
             with contextlib.suppress(CorruptBatch):  # the last batch is incomplete
-                found = group_histories(read_log(self.data), cluster="", as_of_ms=0)
+                found = group_histories(read_log(self.data))
         of_group = (each.generations for each in found if each.group == self.group_id)
         return [record for generations in of_group for record in generations]
 

@@ -8,7 +8,8 @@ import pytest
 from kohort.pipeline.lake.reader import Lake
 from log_builder import run_pipeline
 from truth.actions import run_world
-from truth.compare import Matrix, Verdict, expected_causes, read_histories
+from truth.compare import Matrix, Verdict, expected_causes
+from truth.histories import read_histories
 from truth.world import World, draw
 
 SEED = 5

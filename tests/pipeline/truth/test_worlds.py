@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from truth.actions import run_world
-from truth.compare import read_histories
+from truth.histories import read_histories
 from truth.world import World, draw
 
 

@@ -1,14 +1,17 @@
-"""Group histories computed from a log in memory, without Spark."""
+"""Group histories of a data folder, computed in memory, without Spark."""
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 from statistics import median_low
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from kohort.log.batch import HEADER_BYTES, check, read_header
 from kohort.pipeline.columns import SOURCE
 from kohort.pipeline.diagnosis.consumer_group import RECORD_TYPES, decode_record
 from kohort.pipeline.diagnosis.group_history import (
@@ -23,25 +26,79 @@ from kohort.pipeline.diagnosis.group_history import (
 )
 from kohort.pipeline.layers.epochs import epochs
 from kohort.pipeline.layers.histories import generation_of
+from kohort.pipeline.source.batches import walk
+from kohort.pipeline.source.decoding import decode
+from kohort.topics.names import OFFSETS_TOPIC
 
 POSITION = ("offsets_partition", "log_offset", "append_ts", "missing_before", "group")
 COMMIT = (*POSITION, "topic", "partition", "offset", "commit_ts", "tombstone")
-GROUP = (
-    *POSITION,
-    "generation",
-    "protocol",
-    "leader",
-    "state_ts",
-    "members",
-    "tombstone",
-)
+GROUP = (*POSITION, "generation", "protocol", "leader", "state_ts", "members", "tombstone")
+SAMPLE_MS = 30_000  # a typical sampling interval of lag exporters
+
+
+def read_histories(
+    folder: Path, as_of_ms: int, *, with_events: bool, sample_ms: int = SAMPLE_MS
+) -> list[GroupHistory]:
+    return group_histories(
+        read_log(folder),
+        as_of_ms,
+        read_log_ends(folder, sample_ms),
+        read_events(folder) if with_events else None,
+    )
+
+
+def read_log(folder: Path) -> Iterator[pa.RecordBatch]:
+    """Read the offsets log. Raises CorruptBatch at a batch that is being written."""
+    return chain.from_iterable(map(_rows, sorted(folder.glob(f"{OFFSETS_TOPIC}-*"))))
+
+
+def _rows(partition: Path) -> Iterator[pa.RecordBatch]:
+    """Decode a partition in one piece, because batches have few records."""
+    segments = [path.read_bytes() for path in sorted(partition.glob("*.log"))]
+    index = int(partition.name.rpartition("-")[2])
+    data = b"".join(segments)
+    chunk, end = walk(data)
+    if end < len(data):
+        check(data, end, len(data))
+    return decode([chunk], index, 0)
+
+
+def read_events(folder: Path) -> dict[str, list[Event]]:
+    """Read the event log (docs/events.md)."""
+    found: dict[str, list[Event]] = {}
+    for path in sorted((folder / "events").glob("*.jsonl")):
+        for text in path.read_text().splitlines():
+            line = json.loads(text)
+            known = {name: line[name] for name in Event._fields if name in line}
+            at_ms = _ms(datetime.fromisoformat(line["ts"])) or 0
+            found.setdefault(line["group"], []).append(Event(ts_ms=at_ms, **known))
+    return found
+
+
+def read_log_ends(folder: Path, sample_ms: int) -> list[LogEnd]:
+    """Sample log ends from the segments of the topics: each batch gives a time and a log end."""
+    found = list[LogEnd]()
+    for path in folder.glob("[!_]*-*/*.log"):
+        topic, _, index = path.parent.name.rpartition("-")
+        due_ms = 0
+        for ms, end in _batches(path.read_bytes()):
+            if ms >= due_ms:
+                due_ms = ms + sample_ms
+                found.append(LogEnd(topic, int(index), 0, end, ms))
+    return sorted(found, key=lambda each: each.sampled_ms)
+
+
+def _batches(data: bytes) -> Iterator[tuple[int, int]]:
+    at = 0
+    while at + HEADER_BYTES <= len(data):
+        header = read_header(data, at)
+        at += header.size
+        yield header.max_timestamp, header.next_offset
 
 
 def group_histories(
     rows: Iterable[pa.RecordBatch],
-    *,
-    cluster: str,
-    as_of_ms: int,
+    as_of_ms: int = 0,
     log_ends: Sequence[LogEnd] = (),
     events: Mapping[str, Sequence[Event]] | None = None,
 ) -> list[GroupHistory]:
@@ -59,15 +116,9 @@ def group_histories(
         groups[row["group"]].add(row, gaps.get(partition, -1))
     events = events or {}
     return [
-        groups[name].history(cluster, name, as_of_ms, log_ends, events.get(name, ()))
+        groups[name].history(name, as_of_ms, log_ends, events.get(name, ()))
         for name in sorted({*groups, *events})
     ]
-
-
-def event(line: Mapping[str, Any]) -> Event:
-    """A line of the event log (docs/events.md), parsed as JSON."""
-    known = {name: line[name] for name in Event._fields if name in line}
-    return Event(ts_ms=_ms(datetime.fromisoformat(line["ts"])) or 0, **known)
 
 
 def _in_order(rows: Iterable[pa.RecordBatch]) -> list[dict[str, Any]]:
@@ -155,7 +206,6 @@ class _Group:
 
     def history(
         self,
-        cluster: str,
         group: str,
         as_of_ms: int,
         log_ends: Sequence[LogEnd],
@@ -163,7 +213,7 @@ class _Group:
     ) -> GroupHistory:
         partitions = {tp for tp, _ in self._commits}
         return GroupHistory(
-            cluster,
+            "truth",
             group,
             as_of_ms,
             tuple(self._generations),
