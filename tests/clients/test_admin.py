@@ -22,15 +22,6 @@ def assert_rejected(code: int, call: Callable[..., object], *args: object) -> No
     assert error.value.code == code
 
 
-def test_a_topic_is_created_listed_and_deleted(admin: Admin, topic_name: str) -> None:
-    admin.create_topic(topic_name, 3)
-    until(lambda: topic_name in admin.topics(), "it is listed")
-    assert admin.partition_count(topic_name) == 3
-    admin.delete_topic(topic_name)
-    until(lambda: topic_name not in admin.topics(), "it is not listed")
-    assert_rejected(UNKNOWN_TOPIC_OR_PARTITION, admin.delete_topic, topic_name)
-
-
 def test_a_deleted_topic_that_is_created_again_is_empty(
     client: Client, admin: Admin, topic_name: str
 ) -> None:

@@ -26,16 +26,6 @@ def check_delivery(client: Client, consumers: Consumers, topic: str, text: str) 
         member.commit()
 
 
-def test_three_members_share_six_partitions_and_see_each_record_once(
-    client: Client, new_topic: MakeTopic, new_group: NewGroup
-) -> None:
-    topic = new_topic(6)
-    consumers = new_group(topic, 2, 2, 2)
-    check_delivery(client, consumers, topic, "shared")
-    owners = {member.assignment() for member in consumers.all}
-    assert sorted(len(owned) for owned in owners) == [2, 2, 2]
-
-
 def test_partitions_are_shared_again_when_a_member_leaves_and_comes_back(
     client: Client, new_topic: MakeTopic, new_group: NewGroup, consumer: MakeConsumer, group: str
 ) -> None:
@@ -153,18 +143,6 @@ def test_each_of_several_groups_receives_all_records(
         consumers.all[0].commit({Partition(topic, 0): Committed(number + 1, "")})
     for number, consumers in enumerate(of_groups):
         assert consumers.all[0].committed(Partition(topic, 0)) == number + 1
-
-
-def test_consumers_without_a_group_each_receive_all_records(
-    client: Client, new_topic: MakeTopic, consumer: MakeConsumer
-) -> None:
-    topic = new_topic()
-    client.produce(topic, numbered(10, partitions=1))
-    for _ in range(2):
-        consumers = Consumers(consumer())
-        consumers.all[0].assign(Partition(topic, 0))
-        consumers.until_count(10)
-        assert [record.offset for record in consumers.records] == list(range(10))
 
 
 def test_added_partitions_are_assigned(

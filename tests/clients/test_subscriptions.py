@@ -1,7 +1,5 @@
 """Subscriptions: patterns, topics that do not exist yet, changes."""
 
-import pytest
-
 from .adapter import Admin, Client, Message
 from .conftest import MakeConsumer, MakeTopic
 from .consumers import Consumers, numbered, partitions_of
@@ -55,17 +53,6 @@ def test_a_waiting_consumer_is_assigned_a_topic_that_is_created_later(
     consumers.until_shared(partitions_of(topic_name, 3), [3])
     client.produce(topic_name, numbered(30, partitions=3))
     consumers.until_values(f"record {number}".encode() for number in range(30))
-
-
-def test_a_consumer_creates_the_topic_that_it_subscribes_to(
-    client: Client, consumer: MakeConsumer, group: str, topic_name: str, admin: Admin
-) -> None:
-    if not client.creates_topics:
-        pytest.skip(f"{client.name}'s consumers do not create topics")
-    consumers = Consumers(consumer(group))
-    consumers.all[0].subscribe(topic_name)
-    consumers.until_shared(partitions_of(topic_name, 1), [1])
-    assert topic_name in admin.topics()
 
 
 def test_the_topics_of_a_subscription_can_be_changed(
