@@ -337,10 +337,8 @@ def incremental_alter_configs(
     name: str,
     *changes: tuple[str, int, str | None],
     version: int = 1,
-    times: int = 1,
     validate_only: bool = False,
 ) -> Any:
-    """`times`: how often the request contains the resource."""
     configs = [
         {"name": key, "config_operation": operation, "value": value}
         for key, operation, value in changes
@@ -349,7 +347,7 @@ def incremental_alter_configs(
     response = broker.call(
         "IncrementalAlterConfigs",
         version,
-        resources=[resource] * times,
+        resources=[resource],
         validate_only=validate_only,
     )
     return response.responses[0]

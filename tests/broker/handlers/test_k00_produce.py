@@ -111,17 +111,6 @@ def test_an_incomplete_batch_after_a_batch_is_dropped(broker: BrokerHarness, res
     assert len(broker.fetch("orders").records) == len(batch(b"x"))
 
 
-def test_unknown_partitions_and_topics_are_rejected(broker: BrokerHarness) -> None:
-    assert broker.produce("orders", batch(b"x"), 7).error_code == 3
-    assert broker.produce("nobody", batch(b"x")).error_code == 3
-
-
-@pytest.mark.parametrize("acks", [2, -2])
-def test_only_acks_0_1_and_all_are_valid(broker: BrokerHarness, acks: int) -> None:
-    response = broker.produce("orders", batch(b"x"), acks=acks)
-    assert response.error_code is ErrorCode.invalid_required_acks
-
-
 @pytest.mark.parametrize("version", [3, 12, 13])
 def test_topics_without_partitions_are_not_in_the_response(
     broker: BrokerHarness, version: int

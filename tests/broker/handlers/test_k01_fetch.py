@@ -1,7 +1,6 @@
 """Fetch: whole batches, limits, long polls, errors."""
 
 import gc
-from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -69,15 +68,6 @@ def test_offsets_out_of_range_are_rejected(broker: BrokerHarness, offset: int) -
     assert (got.high_watermark, got.log_start_offset, got.records) == (-1, -1, b"")
 
 
-def test_unknown_names_ids_and_partitions_are_rejected(broker: BrokerHarness) -> None:
-    topic = broker.topic()
-    assert broker.fetch("nobody").error_code is ErrorCode.unknown_topic_or_partition
-    assert broker.fetch("orders", partition=9).error_code is ErrorCode.unknown_topic_or_partition
-    assert broker.fetch(uuid4(), version=13).error_code is ErrorCode.unknown_topic_id
-    by_id = broker.fetch(topic.id, partition=9, version=13)
-    assert by_id.error_code is ErrorCode.unknown_topic_or_partition
-
-
 @pytest.mark.parametrize(
     ("epoch", "error"),
     [(-2, ErrorCode.none), (-1, ErrorCode.none), (0, ErrorCode.none), (1, 75)],
@@ -109,13 +99,6 @@ def test_fetch_max_bytes_limits_every_response() -> None:
     for _ in range(4):
         broker.produce("orders", batch(b"x" * 400))
     assert len(broker.fetch("orders").records) == 2 * len(batch(b"x" * 400))
-
-
-def test_read_committed_returns_an_empty_list_of_aborted_transactions(
-    broker: BrokerHarness,
-) -> None:
-    assert broker.fetch("orders", isolation_level=1).aborted_transactions == ()
-    assert broker.fetch("orders", isolation_level=0).aborted_transactions is None
 
 
 @pytest.mark.parametrize(("max_bytes", "expected"), [(SIZE, ()), (SIZE + 1, None)])

@@ -69,9 +69,3 @@ def test_transactions_offsets_are_rejected_if_the_topic_cannot_be_created() -> N
     broker.files.fail("rename")
     assert producer.commit_offset(1) is E.not_coordinator
     assert producer.commit_offset(1) is E.none
-
-
-@pytest.mark.parametrize("key_type", [GROUP, TRANSACTION])
-def test_with_immediate_creation_the_coordinator_is_available_at_once(key_type: int) -> None:
-    broker = BrokerHarness({"kohort.auto.create.immediate": "true"})
-    assert find(broker, 4, key_type) is E.none

@@ -73,11 +73,6 @@ def test_configurations_are_sorted_and_returned_as_they_were_written(broker: Bro
     assert result["segment.bytes"] == "1073741824"
 
 
-def test_the_partition_count_is_validated_before_the_replicas(broker: BrokerHarness) -> None:
-    (rejected,) = create(broker, new_topic(num_partitions=-2, replication_factor=2))
-    assert rejected.error_code is ErrorCode.invalid_partitions
-
-
 def test_a_created_topic_survives_a_restart(broker: BrokerHarness) -> None:
     create(broker, new_topic(num_partitions=4, configs={"cleanup.policy": "compact"}))
     topic, before = broker.restart().topics.get("orders"), broker.topics.get("orders")
@@ -201,12 +196,6 @@ def test_an_error_message_that_is_too_long_fails_the_request(broker: BrokerHarne
 def test_manual_assignments_to_this_broker_are_accepted(broker: BrokerHarness) -> None:
     (created,) = create(broker, new_topic(**MANUAL, assignments=[(1, (1,)), (0, (1,))]))
     assert (created.error_code, created.num_partitions) == (ErrorCode.none, 2)
-
-
-def test_a_repeated_topic_gets_one_error(broker: BrokerHarness) -> None:
-    (rejected,) = create(broker, new_topic(), new_topic(num_partitions=2))
-    assert rejected.error_code is ErrorCode.invalid_request
-    assert rejected.error_message == "Duplicate topic name."
 
 
 @pytest.mark.parametrize("version", [2, 7])

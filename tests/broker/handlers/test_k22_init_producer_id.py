@@ -19,14 +19,6 @@ def init(
     )
 
 
-@pytest.mark.parametrize("version", range(6))
-def test_each_producer_gets_a_new_id(version: int) -> None:
-    broker = BrokerHarness()
-    responses = [init(broker, version) for _ in range(3)]
-    assert len({response.producer_id for response in responses}) == 3
-    assert {(response.error_code, response.producer_epoch) for response in responses} == {(0, 0)}
-
-
 def test_ids_are_unique_across_restarts_and_blocks() -> None:
     broker = BrokerHarness()
     seen = set()

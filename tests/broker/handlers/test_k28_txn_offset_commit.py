@@ -57,23 +57,6 @@ def test_a_topic_recreated_during_the_request_has_no_offset(others: int, is_open
     assert committed_offset(broker, "others") == 5
 
 
-def test_the_entries_of_an_unknown_topic_are_merged() -> None:
-    broker = BrokerHarness()
-    topics = [
-        {
-            "name": "unknown",
-            "partitions": [
-                {"partition_index": index, "committed_offset": 5, "committed_metadata": ""}
-            ],
-        }
-        for index in (1, 0)
-    ]
-    producer = {"transactional_id": "t", "producer_id": 7, "producer_epoch": 0}
-    sent = broker.send("TxnOffsetCommit", **producer, group_id=GROUP, topics=topics)
-    (topic,) = sent.response.topics
-    assert [each.partition_index for each in topic.partitions] == [1, 0]
-
-
 def test_the_only_topic_is_deleted_during_the_request() -> None:
     broker = ClusterHarness()
     orders = broker.topic()

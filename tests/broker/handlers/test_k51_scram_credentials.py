@@ -52,14 +52,6 @@ def broker() -> BrokerHarness:
     return broker
 
 
-def test_credentials_are_described(broker: BrokerHarness) -> None:
-    alter(broker, up("alice", SHA_512, 16384))
-    alter(broker, up("bob", SHA_256, 5000))
-    alice, bob = ("none", "", [(1, 4096), (2, 16384)]), ("none", "", [(1, 5000)])
-    assert describe(broker) == {"alice": alice, "bob": bob}
-    assert describe(broker, "bob") == {"bob": bob}
-
-
 @pytest.mark.parametrize(
     ("requested", "expected"),
     [

@@ -56,22 +56,6 @@ def test_expired_producers_are_not_returned(broker: BrokerHarness) -> None:
     assert [each.producer_id for each in producers(broker).active_producers] == [9]
 
 
-@pytest.mark.parametrize(
-    ("topic", "partition", "error", "message"),
-    [
-        ("orders", 5, 3, None),
-        ("nobody", 0, 3, "This server does not host this topic-partition."),
-        ("..", 0, 17, "Topic name is invalid: '..' is not allowed"),
-    ],
-)
-def test_invalid_topics_are_rejected(
-    broker: BrokerHarness, topic: str, partition: int, error: int, message: str | None
-) -> None:
-    rejected = producers(broker, topic, partition)
-    assert (rejected.partition_index, rejected.error_code) == (partition, error)
-    assert (rejected.error_message, rejected.active_producers) == (message, ())
-
-
 def test_an_unreadable_log_is_a_storage_error(broker: BrokerHarness) -> None:
     write(broker, 7, 0, b"a")
     again = broker.restart()

@@ -50,14 +50,3 @@ def test_the_requested_types_are_listed(
 def test_every_node_that_is_up_is_listed() -> None:
     response = listed(BrokerHarness(nodes=2), BROKER)
     assert [each.resource_name for each in response.config_resources] == ["1", "2"]
-
-
-def test_unknown_types_are_rejected(broker: BrokerHarness) -> None:
-    response = listed(broker, TOPIC, 99)
-    assert (response.error_code, response.config_resources) == (ErrorCode.unsupported_version, ())
-
-
-def test_v0_requests_client_metrics_only(broker: BrokerHarness) -> None:
-    response = broker.call("ListConfigResources", 0)
-    names = [each.resource_name for each in response.config_resources]
-    assert (response.error_code, names) == (ErrorCode.none, ["latency"])

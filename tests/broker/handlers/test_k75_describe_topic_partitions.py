@@ -40,21 +40,6 @@ def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | 
     return result, cursor and (cursor.topic_name, cursor.partition_index)
 
 
-def test_a_partition_is_described_completely(broker: BrokerHarness) -> None:
-    (topic,) = describe(broker, "bills").topics
-    assert (topic.topic_id, topic.is_internal) == (broker.topic("bills").id, False)
-    assert topic.topic_authorized_operations == 3576
-    first = topic.partitions[0]
-    assert (first.leader_id, first.leader_epoch, first.replica_nodes) == (1, 0, (1,))
-    assert (first.isr_nodes, first.offline_replicas) == ((1,), ())
-
-
-def test_eligible_leader_lists_are_empty_and_not_null(broker: BrokerHarness) -> None:
-    partitions = describe(broker, "bills").topics[0].partitions
-    lists = [(each.eligible_leader_replicas, each.last_known_elr) for each in partitions]
-    assert lists == [((), ())] * 2
-
-
 @pytest.mark.parametrize("names", [(), ("orders", "bills"), ("bills", "orders", "bills")])
 def test_topics_are_sorted_by_name(broker: BrokerHarness, names: tuple[str, ...]) -> None:
     result = page(describe(broker, *names))
