@@ -29,11 +29,7 @@ from kohort.cli import check as command
 from kohort.cli.main import main
 from kohort.client_security import Security
 from kohort.protocol.bootstrap import Address, addresses
-from kohort.protocol.errors import ErrorCode
 from kohort.testing import Kafka
-from kohort.testing.faults.actions import error_response
-from kohort.testing.interceptor import InterceptedRequest
-from support.faulty_broker import FaultyApi, acknowledge_only
 
 SVG = "{http://www.w3.org/2000/svg}"
 SHORT = ("--seconds", "3", "--seed", "1", "--session-timeout", "1500")
@@ -65,7 +61,7 @@ def test_an_anomaly_ends_with_exit_code_1_and_a_counter_example(
 ) -> None:
     timeline = tmp_path / "run.svg"
     with Kafka() as kafka:
-        kafka._host.interception.hooks.append(FaultyApi("Produce", 5, acknowledge_only))
+        kafka.faults.answer("Produce", error="NONE", times=5)
         flags = ["--bootstrap-server", kafka.bootstrap_servers, *SHORT]
         assert main(["check", *flags, "--format", "json", "--timeline", str(timeline)]) == 1
         assert len([each for each in kafka.topics if each.name.startswith("kohort-check")]) == 1
@@ -113,7 +109,7 @@ def test_without_final_reads_there_are_counts_but_no_verdict(
 def test_a_broker_without_commits_cannot_be_judged(capsys: pytest.CaptureFixture[str]) -> None:
     with Kafka() as kafka:
         for api in ("OffsetCommit", "TxnOffsetCommit"):
-            kafka._host.interception.hooks.append(FaultyApi(api, 1, _reject))
+            kafka.faults.answer(api, error="INVALID_COMMIT_OFFSET_SIZE", times=None)
         assert main(["check", "--bootstrap-server", kafka.bootstrap_servers, *SHORT]) == 2
     message = r"0 commits of offsets succeeded; \d+ failed with INVALID_COMMIT_OFFSET_SIZE\."
     assert re.search(message, capsys.readouterr().err)
@@ -371,12 +367,6 @@ async def _delete_topics(kafka: Kafka) -> None:
     connection = await cluster.any_node()
     await connection.request("DeleteTopics", topic_names=names, timeout=timeout)
     cluster.disconnect()
-
-
-def _reject(request: InterceptedRequest) -> bool:
-    record, error = request.record, ErrorCode.invalid_commit_offset_size
-    request.respond(error_response(record.api_key, record.version, record.message, error))
-    return True
 
 
 def _free_port() -> int:
