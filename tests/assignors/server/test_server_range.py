@@ -2,8 +2,6 @@
 
 from uuid import UUID
 
-from hypothesis import given
-from hypothesis import strategies as st
 from kohort.assignors.model import Subscription, Topics
 from kohort.assignors.server.model import Member, Topic
 from kohort.assignors.server.range import assign_range
@@ -42,33 +40,6 @@ def test_racks_are_ignored() -> None:
     members = group({"C0": "b", "C1": "a"}, C0="t", C1="t")
     assert assign("server-range", spread("ab", 1, t=2), members) == shares(C0="t-0", C1="t-1")
     assert assign("range", spread("ab", 1, t=2), members) == shares(C0="t-1", C1="t-0")
-
-
-def test_the_last_of_more_members_than_partitions_gets_nothing() -> None:
-    result = assign("server-range", Topics({"t": 7}), group(**{f"c{n}": "t" for n in range(8)}))
-    assert [len(result[f"c{n}"]) for n in range(8)] == [1] * 7 + [0]
-
-
-@given(
-    st.dictionaries(st.sampled_from("pqrstu"), st.sets(st.sampled_from(["t0", "t1"])), min_size=1),
-    st.fixed_dictionaries({"t0": st.integers(0, 9), "t1": st.integers(0, 9)}),
-)
-def test_each_subscriber_gets_one_range_and_lengths_differ_by_one(
-    subscribed: dict[str, set[str]], sizes: dict[str, int]
-) -> None:
-    members = {name: Subscription(tuple(topics)) for name, topics in subscribed.items()}
-    result = assign("server-range", Topics(sizes), members)
-    for topic, size in sizes.items():
-        ranges = [[p for t, p in result[name] if t == topic] for name in sorted(subscribed)]
-        of_subscribers = [
-            r
-            for name, r in zip(sorted(subscribed), ranges, strict=True)
-            if topic in subscribed[name]
-        ]
-        assert [p for one in ranges for p in one] == (list(range(size)) if of_subscribers else [])
-        assert (
-            max(map(len, of_subscribers), default=0) - min(map(len, of_subscribers), default=0) <= 1
-        )
 
 
 def test_the_order_of_the_members_does_not_matter() -> None:

@@ -1,12 +1,12 @@
-"""The broker's default assignor for groups of the consumer protocol."""
+"""The broker's default assignor in `kohort assign`. Recorded histories of groups (test_as_kafka.py)
+and random ones (test_histories.py) test its assignments.
+"""
 
 from collections.abc import Mapping
 from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from kohort.assignors.model import Assignment, Subscription, Topics
+from kohort.assignors.model import Subscription, Topics
 from kohort.assignors.resolve import BUILTIN
 from kohort.assignors.server.homogeneous import assign_uniform
 from kohort.assignors.server.model import Member, Topic
@@ -34,13 +34,6 @@ def test_in_a_new_group_the_last_members_get_one_more() -> None:
     assert result == shares(C0="t-0", C1="t-1,2", C2="t-3,4")
 
 
-def test_the_member_that_owns_one_more_keeps_it() -> None:
-    members = owning(TWO, C0="t-0,1", C1="t-2")
-    assert uniform(Topics({"t": 3}), members) == shares(C0="t-0,1", C1="t-2")
-    members = owning(TWO, C0="t-2", C1="t-0,1")
-    assert uniform(Topics({"t": 3}), members) == shares(C0="t-2", C1="t-0,1")
-
-
 def test_only_what_exceeds_the_quotas_moves_to_a_new_member() -> None:
     three = group(C0="t0 t1", C1="t0 t1", C2="t0 t1")
     members = owning(three, C0="t0-0,1,2", C1="t1-0,1,2")
@@ -51,17 +44,6 @@ def test_only_what_exceeds_the_quotas_moves_to_a_new_member() -> None:
 def test_after_a_member_leaves_the_others_keep_everything() -> None:
     members = owning(TWO, C0="t-0,3", C1="t-1,4")
     assert uniform(Topics({"t": 6}), members) == shares(C0="t-0,2,3", C1="t-1,4,5")
-
-
-def test_unequal_subscriptions_are_balanced_as_far_as_possible() -> None:
-    members = group(C0="t0", C1="t0 t1", C2="t0 t1 t2")
-    result = uniform(Topics({"t0": 1, "t1": 2, "t2": 3}), members)
-    assert result == shares(C0="t0-0", C1="t1-0,1", C2="t2-0,1,2")
-
-
-def test_partitions_move_from_the_most_loaded_to_another_subscriber() -> None:
-    members = owning(group(C0="t0 t1", C1="t1"), C0="t0-0,1 t1-0,1")
-    assert uniform(Topics({"t0": 2, "t1": 2}), members) == shares(C0="t0-0,1", C1="t1-0,1")
 
 
 def test_unsubscribed_and_deleted_partitions_are_not_kept() -> None:
@@ -80,67 +62,6 @@ def test_of_two_owners_the_one_of_the_newer_generation_keeps_a_partition() -> No
 
 def test_topics_without_partitions_are_skipped() -> None:
     assert uniform(Topics({"t": 1, "none": 0}), group(C0="t none unknown")) == shares(C0="t-0")
-
-
-GROUPS = st.dictionaries(
-    st.sampled_from("pqrstu"), st.sets(st.sampled_from(["t0", "t1", "t2"])), min_size=1
-)
-SIZES = st.fixed_dictionaries({f"t{n}": st.integers(0, 9) for n in range(3)})
-
-
-def subscribed(topics_of: Mapping[str, set[str]], owned: Assignment) -> dict[str, Subscription]:
-    return {
-        m: Subscription(tuple(sorted(topics)), tuple(owned.get(m, ())), 1)
-        for m, topics in topics_of.items()
-    }
-
-
-@given(GROUPS, GROUPS, SIZES)
-def test_each_partition_has_one_subscriber_and_no_move_improves_the_balance(
-    before: dict[str, set[str]], topics_of: dict[str, set[str]], sizes: dict[str, int]
-) -> None:
-    topics = Topics(sizes)
-    members = subscribed(topics_of, uniform(topics, subscribed(before, {})))
-    result = uniform(topics, members)
-    assert result.keys() == members.keys()
-    assigned = sorted(place for share in result.values() for place in share)
-    wanted = set().union(*topics_of.values())
-    assert assigned == [(t, p) for t in sorted(wanted) for p in range(sizes[t])]
-    for member, share in result.items():
-        for topic, _ in share:
-            assert topic in topics_of[member]
-            min_quota = min(len(result[other]) for other in topics_of if topic in topics_of[other])
-            assert len(share) - min_quota <= 1
-
-
-@given(GROUPS, SIZES)
-def test_a_second_assignment_changes_nothing(
-    topics_of: dict[str, set[str]], sizes: dict[str, int]
-) -> None:
-    topics = Topics(sizes)
-    first = uniform(topics, subscribed(topics_of, {}))
-    assert uniform(topics, subscribed(topics_of, first)) == first
-
-
-@given(
-    st.sets(st.sampled_from("pqrstu"), min_size=1),
-    st.sets(st.sampled_from("pqrstu"), min_size=1),
-    SIZES,
-)
-def test_with_equal_subscriptions_everything_within_the_quotas_stays(
-    before: set[str], after: set[str], sizes: dict[str, int]
-) -> None:
-    topics, all_topics = Topics(sizes), {"t0", "t1", "t2"}
-    owned = uniform(topics, subscribed(dict.fromkeys(before, all_topics), {}))
-    result = uniform(topics, subscribed(dict.fromkeys(after, all_topics), owned))
-    total, min_quota = sum(sizes.values()), sum(sizes.values()) // len(after)
-    kept = sum(len(set(result[m]) & set(owned.get(m, ()))) for m in after)
-    previous_sizes = sorted((len(owned.get(m, ())) for m in after), reverse=True)
-    extra = total - min_quota * len(after)
-    could_stay = sum(
-        min(had, min_quota + (index < extra)) for index, had in enumerate(previous_sizes)
-    )
-    assert kept == could_stay
 
 
 @pytest.mark.parametrize(("unknown", "expected"), [(0, {17: [0]}), (12, {2: [0]})])
