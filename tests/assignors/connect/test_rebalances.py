@@ -65,27 +65,6 @@ def test_work_of_a_worker_that_does_not_return_is_reassigned_after_the_delay() -
     assert group.stopped == {"C1": [], "C2": [], "C3": []}
 
 
-def test_delayed_work_is_assigned_to_a_worker_that_joined_with_nothing() -> None:
-    group = three_workers()
-    group.leave("C2")
-    group.rebalance()
-    group.join("C4")
-    group.rebalance(passed_ms=1)
-    assert group.rebalance(passed_ms=DELAY_MS).assigned["C4"] == tasks("P-1")
-
-
-def test_a_worker_that_returned_and_left_again_is_no_candidate() -> None:
-    group = three_workers()
-    group.leave("C2")
-    group.rebalance()
-    group.join("C2")
-    group.rebalance(passed_ms=1)
-    group.leave("C2")
-    last = group.rebalance(passed_ms=DELAY_MS)
-    assert last.delay_ms == 0
-    assert last.assigned == {"C1": [], "C3": tasks("P-1")}
-
-
 def test_a_second_worker_gets_its_half_one_rebalance_after_the_revocation() -> None:
     group = Workers({"a": 4, "b": 4})
     group.join("worker1")
@@ -97,16 +76,6 @@ def test_a_second_worker_gets_its_half_one_rebalance_after_the_revocation() -> N
     assert len(first.revoked["worker1"]) == 5
     group.rebalance()
     assert group.counts() == {"worker1": (1, 4), "worker2": (1, 4)}
-
-
-def test_with_a_maximum_delay_of_zero_lost_work_is_reassigned_at_once() -> None:
-    group = Workers({"a": 4, "b": 4}, max_delay_ms=0)
-    group.join("worker1", "worker2")
-    group.rebalance()
-    group.leave("worker2")
-    result = group.rebalance()
-    assert result.delay_ms == 0
-    assert group.counts() == {"worker1": (2, 8)}
 
 
 def test_successive_revoking_rebalances_are_delayed_longer_each_time() -> None:
@@ -137,25 +106,6 @@ def test_a_rebalance_without_revocations_resets_the_backoff() -> None:
     group.now_ms += result.delay_ms
     group.settle()
     assert group.assignor.state.successive_revoking_rebalances == 0
-
-
-def test_a_worker_that_missed_its_assignment_gets_it_again_at_once() -> None:
-    group = Workers({"a": 4})
-    group.join("w1", "w2")
-    group.rebalance(missed_by=("w2",))
-    result = group.rebalance()
-    assert result.delay_ms == 0
-    assert group.counts() == {"w1": (1, 2), "w2": (0, 2)}
-
-
-def test_a_worker_that_missed_a_revocation_gets_it_again() -> None:
-    group = Workers({"a": 4})
-    group.join("w1")
-    group.rebalance()
-    group.join("w2")
-    assert group.rebalance(missed_by=("w1",)).revoked["w1"]
-    assert group.settle() < 10
-    assert group.counts() == {"w1": (1, 2), "w2": (0, 2)}
 
 
 def test_work_that_should_have_been_revoked_counts_as_running() -> None:
@@ -216,29 +166,6 @@ def test_workers_are_sorted_by_utf_16_code_units_as_in_java() -> None:
     assert group.counts() == {"\U0001f600": (1, 1), "\uff01": (0, 0)}
 
 
-def test_a_deleted_connector_is_revoked_without_a_delay() -> None:
-    group = Workers({"a": 2, "b": 2})
-    group.join("w1", "w2")
-    group.rebalance()
-    del group.connectors["a"]
-    result = group.rebalance()
-    assert sorted(p for work in result.revoked.values() for p in work) == sorted(
-        work_items({"a": 2})
-    )
-    assert result.delay_ms == 0
-
-
-def test_work_that_runs_twice_is_revoked_from_both_and_reassigned() -> None:
-    group = Workers({"a": 2})
-    group.join("w1", "w2")
-    group.rebalance()
-    group.running["w2"].append(("a", 0))
-    result = group.rebalance()
-    assert [("a", 0) in result.revoked[worker] for worker in ("w1", "w2")] == [True, True]
-    group.settle()
-    assert group.counts() == {"w1": (1, 1), "w2": (0, 1)}
-
-
 def test_a_leader_that_did_not_lead_the_last_rebalance_discards_its_state() -> None:
     group = three_workers()
     group.leave("C2")
@@ -246,16 +173,6 @@ def test_a_leader_that_did_not_lead_the_last_rebalance_discards_its_state() -> N
     result = group.rebalance()
     assert result.delay_ms == 0
     assert result.assigned["C3"] == tasks("P-1")
-
-
-def test_the_order_of_the_workers_does_not_matter() -> None:
-    def assigned(names: str) -> object:
-        group = Workers({"a": 5, "b": 3})
-        group.join(*names)
-        group.rebalance()
-        return {worker: sorted(work) for worker, work in group.running.items()}
-
-    assert assigned("xyz") == assigned("zxy")
 
 
 @pytest.mark.parametrize("rebalances", range(1, 9))
@@ -299,12 +216,6 @@ def test_an_assignor_can_be_replaced_by_one_with_the_same_state() -> None:
         )
         assert result.delay_ms == expected["delay_ms"]
         assignor = ConnectAssignor(drawn["max_delay_ms"], assignor.state)
-
-
-def test_a_connector_without_tasks_is_assigned() -> None:
-    group = Workers({"a": 0})
-    group.join("w1")
-    assert group.rebalance().assigned == {"w1": [("a", CONNECTOR_TASK)]}
 
 
 TIMES = {"now_ms": 5, "generation": 1, "last_completed_generation": -1}
