@@ -111,20 +111,6 @@ def test_the_order_of_members_and_topics_does_not_matter(
     assert BUILTIN[strategy].assign(Topics(sizes, topics.replica_racks), reordered) == shares
 
 
-@given(topics=random_topics(), members=random_members())
-def test_range_assigns_equal_numbers_of_partitions_of_a_topic_but_for_one(
-    topics: Topics, members: dict[str, Subscription]
-) -> None:
-    shares = BUILTIN["range"].assign(topics, members)
-    for topic in topics.partitions:
-        counts = [
-            sum(t == topic for t, _ in shares[name])
-            for name, member in members.items()
-            if topic in member.topics
-        ]
-        assert not counts or max(counts) - min(counts) <= 1
-
-
 @pytest.mark.parametrize("strategy", ["roundrobin", "sticky"])
 @given(data=st.data(), topics=random_topics())
 def test_members_with_equal_subscriptions_have_equal_loads_but_for_one(

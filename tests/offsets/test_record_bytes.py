@@ -102,24 +102,6 @@ def test_commit_is_encoded_in_version_4_with_the_topic_id() -> None:
     assert decode_commit_value(VALUE_V4) == OffsetAndMetadata(42, 7, "m", NOW_MS, None, TOPIC_ID)
 
 
-def test_commit_with_an_expiry_time_is_encoded_in_version_1() -> None:
-    assert encode_commit_value(42, 7, "m", NOW_MS, NOW_MS + 600_000) == VALUE_V1
-    assert decode_commit_value(VALUE_V1) == OffsetAndMetadata(42, -1, "m", NOW_MS, NOW_MS + 600_000)
-
-
-def test_commit_without_metadata_is_encoded_with_an_empty_string() -> None:
-    bare = VALUE_V4.replace(b"\x02m", b"\x01")
-    assert encode_commit_value(42, 7, None, NOW_MS, topic_id=TOPIC_ID) == bare
-    assert encode_commit_value(42, 7, "", NOW_MS, topic_id=TOPIC_ID) == bare
-    assert decode_commit_value(bare) == OffsetAndMetadata(42, 7, "", NOW_MS, None, TOPIC_ID)
-
-
-def test_commit_with_an_unknown_topic_id_is_encoded_without_it() -> None:
-    bare = bytes.fromhex("0004 000000000000002a 00000007 01 0000018bcfe56800 00")
-    assert encode_commit_value(42, 7, "", NOW_MS) == bare
-    assert decode_commit_value(bare) == OffsetAndMetadata(42, 7, "", NOW_MS)
-
-
 @pytest.mark.parametrize(
     ("value", "committed"),
     [

@@ -317,14 +317,6 @@ def test_key_of_another_length_is_an_error(record: OffsetsRecord, data: st.DataO
         decode_record(key + b"\x00", value)
 
 
-@given(groups, st.data())
-def test_group_cut_anywhere_is_an_error(group: GroupMetadata, data: st.DataObject) -> None:
-    key, value = encode_record(GroupMetadataRecord("g", group))
-    assert value is not None
-    with pytest.raises(UndecodableRecord):
-        decode_record(key, value[: data.draw(st.integers(0, len(value) - 1))])
-
-
 @given(values, st.data())
 def test_commit_cut_anywhere_is_an_error(value: bytes, data: st.DataObject) -> None:
     key, _ = encode_record(OffsetTombstone("g", "t", 0))

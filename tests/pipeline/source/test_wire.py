@@ -98,15 +98,6 @@ def test_brokers_of_any_version_are_read(profile: str) -> None:
         assert "Fetch" in [each.api for each in kafka.history.requests]
 
 
-@pytest.mark.parametrize("start", [0, 1, 17, 30])
-def test_a_split_has_the_records_from_its_start_to_its_end(kafka: Kafka, start: int) -> None:
-    source = source_of(kafka)
-    ((partition, _),) = source.ends().items()
-    (split,) = source.splits({partition: start}, {partition: 31})
-    (rows,) = source.read(split)
-    assert rows["log_offset"].to_pylist() == list(range(start, 31))
-
-
 def test_only_new_records_are_read_the_next_time() -> None:
     with Kafka() as kafka:
         commit(kafka, range(5))
