@@ -4,6 +4,7 @@ An adapter only translates. It never retries or waits on behalf of its library, 
 are about the library's own behavior. A comment mentions each workaround for a bug of a library.
 """
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -260,6 +261,25 @@ class Client:
 
     def close(self) -> None:
         """Release the resources of the adapter."""
+
+
+LIBRARIES = {
+    "kafka-python": ("kafka_python", "KafkaPython"),
+    "librdkafka": ("librdkafka", "Librdkafka"),
+    "aiokafka": ("aio", "AioKafka"),
+}
+CLIENTS = {
+    **LIBRARIES,
+    "librdkafka-consumer-protocol": ("librdkafka", "LibrdkafkaConsumerProtocol"),
+}
+"""The libraries. librdkafka also occurs with the group protocol of KIP-848."""
+
+
+def load(library: str) -> type[Client]:
+    """Return the adapter. It is imported at its first use, because the libraries are large."""
+    module, name = CLIENTS[library]
+    client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
+    return client
 
 
 # --- kafka-python and aiokafka, whose classes have the same methods

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from support.running_broker import EXTERNAL, cluster_under_test
 
-from .adapter import Admin, BrokerError, Client, ConsumerSettings
+from .adapter import CLIENTS, Admin, BrokerError, Client, ConsumerSettings, load
 from .consumers import BackgroundConsumer, Consumers, partitions_of, until
-from .member import CLIENTS, MemberProcess, load
+from .member_process import MemberProcess
 
 MakeTopic = Callable[..., str]
 """The fixture `new_topic`."""

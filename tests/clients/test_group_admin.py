@@ -7,11 +7,10 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import GroupIdNotFoundError, GroupSubscribedToTopicError, NoError
 
-from .adapter import Admin, Committed, Partition
+from .adapter import Admin, Committed, Partition, load
 from .conftest import MakeConsumer, MakeTopic
 from .consumers import BackgroundConsumer, until
 from .kafka_python import KafkaPythonAdmin
-from .member import load
 from .test_admin import assert_rejected
 
 NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND = 68, 69

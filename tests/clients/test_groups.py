@@ -5,7 +5,7 @@ from collections.abc import Callable
 from .adapter import Client, Committed, Partition
 from .conftest import MakeConsumer, MakeTopic, NewGroup
 from .consumers import Consumers, numbered, partitions_of, until
-from .member import MemberProcess
+from .member_process import MemberProcess
 
 MakeMember = Callable[[str], MemberProcess]
 

@@ -6,9 +6,8 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from kohort.testing import Kafka
 
-from .adapter import TransactionalProducer
+from .adapter import LIBRARIES, TransactionalProducer, load
 from .consumers import read_committed, until
-from .member import LIBRARIES, load
 
 TIMEOUT_MS = 60_000
 HOUR_MS = 3_600_000

@@ -15,8 +15,7 @@ from kohort.testing.timeline.timeline import deduplicate
 from support.member import Member, only_member
 from support.wire import Client
 
-from ..clients.adapter import ConsumerSettings, Partition
-from ..clients.member import LIBRARIES, load
+from ..clients.adapter import LIBRARIES, ConsumerSettings, Partition, load
 from .conftest import NewService, Service, client_settings
 
 pytestmark = pytest.mark.clients

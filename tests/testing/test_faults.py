@@ -14,9 +14,8 @@ from kohort.testing import Kafka, UnusedFault
 from kohort.testing.faults.faults import NEAR_MISSES_MAX
 from support.wire import Client
 
-from ..clients.adapter import ConsumerSettings, Partition
+from ..clients.adapter import LIBRARIES, ConsumerSettings, Partition, load
 from ..clients.consumers import until
-from ..clients.member import LIBRARIES, load
 from .conftest import Committer, NewCommitter
 
 pytestmark = pytest.mark.clients

@@ -8,9 +8,8 @@ from kafka import KafkaAdminClient, TopicPartition
 from kohort.log.group_commit import Durability
 from kohort.testing import BarrierTimeout, Kafka
 
-from ..clients.adapter import ConsumerSettings
+from ..clients.adapter import LIBRARIES, ConsumerSettings, load
 from ..clients.consumers import until
-from ..clients.member import LIBRARIES, load
 
 
 @pytest.mark.clients

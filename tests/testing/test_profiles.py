@@ -10,9 +10,8 @@ import pytest
 from kohort.protocol.apis import NEWEST, PROFILES
 from kohort.testing import Kafka
 
-from ..clients.adapter import ConsumerSettings, Partition
+from ..clients.adapter import LIBRARIES, ConsumerSettings, Partition, load
 from ..clients.consumers import until
-from ..clients.member import LIBRARIES, load
 
 pytestmark = pytest.mark.clients
 

@@ -10,9 +10,8 @@ from confluent_kafka import Consumer
 from kohort.testing import BarrierTimeout, Kafka
 from kohort.testing.timeline.timeline import timeline
 
-from ..clients.adapter import ConsumerSettings
+from ..clients.adapter import LIBRARIES, ConsumerSettings, load
 from ..clients.consumers import BackgroundConsumer, Consumers
-from ..clients.member import LIBRARIES, load
 from .conftest import client_settings
 
 pytestmark = pytest.mark.clients

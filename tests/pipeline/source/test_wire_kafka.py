@@ -20,9 +20,8 @@ from kohort.pipeline.tables import TABLES
 from support.kafka_process import KafkaFolder
 from support.sasl import PLAIN_MODULE
 
-from ...clients.adapter import ConsumerSettings, Message, Partition
+from ...clients.adapter import LIBRARIES, ConsumerSettings, Message, Partition, load
 from ...clients.consumers import until
-from ...clients.member import LIBRARIES, load
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.toolchain]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from clients.adapter import ConsumerSettings
-from clients.member import MemberProcess
+from clients.member_process import MemberProcess
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewPartitions, NewTopic
 from kohort.log.errors import CorruptBatch

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clients.member import LIBRARIES
+from clients.adapter import LIBRARIES
 from support.kafka_process import KafkaFolder
 from support.running_broker import config_flags, start_broker
 from truth.compare import Matrix, compare_live, matrices

@@ -8,9 +8,8 @@ import pytest
 from kohort.assignors.kafka_python import CooperativeStickyAssignor
 from kohort.testing import Kafka
 
-from ...clients.adapter import ConsumerSettings
+from ...clients.adapter import LIBRARIES, ConsumerSettings, load
 from ...clients.consumers import BackgroundConsumer
-from ...clients.member import LIBRARIES, load
 
 pytestmark = pytest.mark.clients
 

@@ -1,13 +1,12 @@
 """A member of a group in its own process, which can be slow, stopped and killed.
 
-`python -m tests.clients.member LIBRARY BOOTSTRAP TOPIC SETTINGS` consumes and commits; the settings
-are ConsumerSettings as JSON. Each line of its input is a number of seconds, for which it processes
-each of the next records. Each line of its output is a JSON event.
+`python -m tests.clients.member_process LIBRARY BOOTSTRAP TOPIC SETTINGS` consumes and commits; the
+settings are ConsumerSettings as JSON. Each line of its input is a number of seconds, for which it
+processes each of the next records. Each line of its output is a JSON event.
 """
 
 import contextlib
 import dataclasses
-import importlib
 import json
 import queue
 import signal
@@ -18,27 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .adapter import BrokerError, Client, ConsumerSettings, Partition
+from .adapter import BrokerError, ConsumerSettings, Partition, load
 
 ROOT = Path(__file__).parents[2]
-
-LIBRARIES = {
-    "kafka-python": ("kafka_python", "KafkaPython"),
-    "librdkafka": ("librdkafka", "Librdkafka"),
-    "aiokafka": ("aio", "AioKafka"),
-}
-CLIENTS = {
-    **LIBRARIES,
-    "librdkafka-consumer-protocol": ("librdkafka", "LibrdkafkaConsumerProtocol"),
-}
-"""The libraries. librdkafka also occurs with the group protocol of KIP-848."""
-
-
-def load(library: str) -> type[Client]:
-    """Return the adapter. It is imported at its first use, because the libraries are large."""
-    module, name = CLIENTS[library]
-    client: type[Client] = getattr(importlib.import_module(f".{module}", __package__), name)
-    return client
 
 
 class MemberProcess:
@@ -49,7 +30,7 @@ class MemberProcess:
     ) -> None:
         arguments = [library, bootstrap, topic, json.dumps(dataclasses.asdict(settings))]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.clients.member", *arguments],
+            [sys.executable, "-m", "tests.clients.member_process", *arguments],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
