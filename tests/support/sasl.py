@@ -17,11 +17,6 @@ def plain_token(user: str, password: str, authorization_id: str = "") -> bytes:
     return f"{authorization_id}\0{user}\0{password}".encode()
 
 
-def hash_name(mechanism: str) -> str:
-    """`SCRAM-SHA-256` -> `sha256`."""
-    return mechanism.removeprefix("SCRAM-").replace("-", "").lower()
-
-
 class ScramClient:
     """`user` is escaped as in messages: `,` is `=2C`."""
 
@@ -31,13 +26,13 @@ class ScramClient:
         password: str,
         mechanism: str = "SCRAM-SHA-256",
         *,
-        nonce: str = "fyko+d2lbbFgONRv9qkxdawL",
         extensions: str = "",
         authorization_id: str = "",
     ) -> None:
-        self._password, self._hash = password.encode(), hash_name(mechanism)
+        self._password = password.encode()
+        self._hash = mechanism.removeprefix("SCRAM-").replace("-", "").lower()  # such as sha256
         self._header = f"n,{f'a={authorization_id}' if authorization_id else ''},"
-        self._bare = f"n={user},r={nonce}{extensions}"
+        self._bare = f"n={user},r=fyko+d2lbbFgONRv9qkxdawL{extensions}"
         self.signature = b""
 
     def first(self) -> bytes:
