@@ -186,7 +186,7 @@ UNAUTHORIZED = {
 
 def test_every_api_has_a_row() -> None:
     listed = {each.api for each in ROWS} | UNAUTHORIZED
-    assert listed == {api.name for api in APIS}, "correct ROWS, or UNAUTHORIZED for no ACLs"
+    assert listed == {api.name for api in APIS}, "correct ROWS or, without ACLs, UNAUTHORIZED"
 
 
 def a_broker() -> BrokerHarness:
