@@ -106,8 +106,11 @@ class Connection:
             raise Unsupported(f"{address} has an untrusted certificate: {error}") from error
         except ConnectionRefusedError as error:  # asyncio's message repeats the address
             raise NotSent(f"cannot connect to {address}: connection refused") from error
-        except (OSError, TimeoutError) as error:
-            raise NotSent(f"cannot connect to {address}: {error or 'timeout'}") from error
+        except TimeoutError as error:
+            problem = f"timed out after {CONNECT_SECONDS:g} s"
+            raise NotSent(f"cannot connect to {address}: {problem}") from error
+        except OSError as error:
+            raise NotSent(f"cannot connect to {address}: {error}") from error
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
             # While the broker was down, the system chose the broker's port as the local port, so
             # the connection leads to itself.
@@ -131,7 +134,7 @@ class Connection:
         return self._receiving.done()
 
     async def request(self, api: str, *, version_max: int = 99, **fields: Any) -> Any:
-        """Send a request and return the response as kio's message. `fields` use kio's names;
+        """Send a request and return the response as a kio message. `fields` use kio's names;
         omitted fields take their defaults. Raises Disconnected; after a timeout, the
         connection is closed."""
         return await self._request(api, min(self.versions[api], version_max), fields)

@@ -25,12 +25,13 @@ A = TypeVar("A")
 
 PARTITIONS: Final = 4
 FINAL_SECONDS: Final = 60.0
-"""The time for the final reads. A broker may have to restart, and to end all transactions."""
+"""Maximum time for the final reads. A broker may have to restart, and to end all transactions."""
 STABLE_SECONDS: Final = 10.0
-"""The wait for the markers of the last transactions, or for the next records of a final read."""
+"""Maximum time to wait for the markers of the last transactions, or for the next records of a final
+read."""
 DELETE_SECONDS: Final = 10.0
-"""The wait for a group to become empty. Members whose ids are not in the history cannot be removed,
-so their sessions have to expire."""
+"""Maximum time to wait until a group is empty. Members whose ids are not in the history cannot be
+removed, so their sessions have to expire."""
 _NOT_YET: Final = {ErrorCode.non_empty_group, ErrorCode.coordinator_load_in_progress}
 # Records that a broker deletes or compacts by its own defaults would look like lost writes.
 KEEP_ALL: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -111,22 +112,24 @@ async def _create_topic(cluster: Cluster, seconds: float) -> None:
                 "CreateTopics", topics=[topic], timeout=timedelta(seconds=10)
             )
             error = ErrorCode(response.topics[0].error_code)
-            problem = f"CreateTopics: {error.name.upper()}"
+            problem = f"CreateTopics failed: {error.name.upper()}"
             if error in (ErrorCode.none, ErrorCode.topic_already_exists):
                 await cluster.refresh()
-                if len(cluster.partitions) == PARTITIONS:
+                count = len(cluster.partitions)
+                if count == PARTITIONS:
                     return
+                problem = f"the metadata lists {count} of {PARTITIONS} partitions"
         except Disconnected as error:
             problem = str(error)
         await back_off()
-    raise CannotJudge(f"{problem} (for {seconds:g} s)")
+    raise CannotJudge(f"topic {cluster.topic} was not usable within {seconds:g} s: {problem}")
 
 
 async def _final_reads(cluster: Cluster, workload: Workload, history: History) -> None:
     """End the transactions of crashed clients, then read all partitions and committed offsets."""
     final = _FinalReads(cluster, history)
     for name in sorted(workload.transactional_ids):
-        await final.complete(f"InitProducerId of {name}", final.end_transaction, name)
+        await final.complete(f"InitProducerId for {name}", final.end_transaction, name)
     for partition in range(PARTITIONS):
         await final.wait_until_stable(partition)
         for is_committed in (True, False):

@@ -36,7 +36,7 @@ MEMBER_STEPS: Final = 200
 """The average number of operations of a member. Members perform more operations than other clients,
 because after a crash, the rest of the group has to wait until the session expires."""
 LIFE_SECONDS_MIN: Final = 0.2
-"""The time that a client gets to connect and begin its work before it crashes."""
+"""Minimum time before a client crashes, so that it can connect and begin its work."""
 RECONNECT_SECONDS: Final = 0.3
 """The pause between two clients of a worker while the broker is down."""
 STALL_CHANCE: Final = 0.01
@@ -45,7 +45,7 @@ ZOMBIE_CHANCE: Final = 0.5
 ZOMBIE_PRODUCER_CHANCE: Final = 0.06
 """The chance of a new producer with the same transactional id, after a transaction."""
 FINISH_SECONDS: Final = 10.0
-"""The time for the operations that are in progress at the end of the run."""
+"""Maximum time for the operations that are in progress at the end of the run."""
 
 
 Work = Callable[[str, Cluster, random.Random], Awaitable[None]]

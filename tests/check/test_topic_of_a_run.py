@@ -1,7 +1,9 @@
 """The topic of a run keeps every record, whatever the defaults of the broker."""
 
 import asyncio
+import re
 
+import pytest
 from kohort.broker.broker import Broker
 from kohort.check import run
 from kohort.check.cluster import Cluster
@@ -13,10 +15,10 @@ from kohort.topics.registry_log import BrokerConfigRecord
 DEFAULTS = {"log.cleanup.policy": "compact", "log.retention.ms": "1", "log.retention.bytes": "1"}
 
 
-async def create_topic(bootstrap: str) -> None:
-    cluster = Cluster(addresses(bootstrap), Security(), "topic")
+async def create_topic(bootstrap: str, name: str = "topic", seconds: float = 10) -> None:
+    cluster = Cluster(addresses(bootstrap), Security(), name)
     try:
-        await run._create_topic(cluster, 10)
+        await run._create_topic(cluster, seconds)
     finally:
         cluster.disconnect()
 
@@ -34,3 +36,18 @@ def test_defaults_of_the_broker_do_not_delete_records() -> None:
         broker._kafka.call(lambda each: each.node.topics.change(BrokerConfigRecord("", DEFAULTS)))
         asyncio.run(create_topic(broker.bootstrap))
         assert broker._kafka.call(what_is_kept) == {(("delete",), -1, -1)}
+
+
+def test_a_rejected_topic_and_missing_partitions_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with OwnBroker() as broker:
+        asyncio.run(create_topic(broker.bootstrap))
+        monkeypatch.setattr(run, "PARTITIONS", 5)
+        for name, problem in {
+            "topic": "the metadata lists 4 of 5 partitions",
+            "a b": "CreateTopics failed: INVALID_TOPIC_EXCEPTION",
+        }.items():
+            message = f"topic {name} was not usable within 0.1 s: {problem}"
+            with pytest.raises(run.CannotJudge, match=f"^{re.escape(message)}$"):
+                asyncio.run(create_topic(broker.bootstrap, name, 0.1))
