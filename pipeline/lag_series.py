@@ -46,10 +46,12 @@ COMMITS: Final = CommitTable(
     ["prev_offset"],
     1_000,
 )
-# Up to this span, minutes are too coarse, and individual commits are read quickly.
+# For spans up to this length, individual commits are read, because minutes are too coarse and there
+# are few commits.
 COMMITS_SPAN_MAX_MS: Final = 20 * 60_000
 
-# Samples are read from this long before the first point. Usually they are 15 or 30 s apart.
+# Samples are read that were taken at most this long before the first point. Usually they are 15 or
+# 30 s apart.
 SAMPLE_AGE_MAX_MS: Final = 10 * 60_000
 
 
@@ -61,7 +63,7 @@ class LagPoint(NamedTuple):
 
 
 def lag_series(lake: Lake, group: str, begin_ms: int, end_ms: int, points: int) -> list[LagPoint]:
-    """Return at most this many points; the last one is at `end_ms`."""
+    """Return at most `points` points; the last one is at `end_ms`."""
     span_ms = end_ms - begin_ms
     table = COMMITS if span_ms <= COMMITS_SPAN_MAX_MS else MINUTES
     points = min(points, max(span_ms // table.step_ms, 1))

@@ -1,5 +1,5 @@
 """Why a member left, from the log alone: rules 6 to 10 of docs/diagnosis.md; the first match wins.
-(The rules of rebalances are in rebalance_rules.py. Rule 6 has one function for each kind of
+(The rules for rebalances are in rebalance_rules.py. Rule 6 has one function for each kind of
 evidence.)
 
 The rules compare the member's silence (its time without a commit) with its rebalance timeout (for
@@ -23,7 +23,7 @@ class Explanation(NamedTuple):
     confidence: str  # exact, high, medium, low
     evidence: str
     member: Member | None = None  # the member that caused it
-    rule: int = 0  # of a rebalance: its number in docs/diagnosis.md
+    rule: int = 0  # number of the rebalance rule in docs/diagnosis.md; 0 for an exit
 
 
 class Exit(NamedTuple):
@@ -59,8 +59,8 @@ DEFAULT_GAP_MS: Final = 5_000
 """Kafka's auto.commit.interval.ms, for members with too few commits to show a usual gap."""
 
 STUCK_MS: Final = 25_000
-"""The shortest time without progress after which a member is considered stuck, because aiokafka
-does not send its max.poll.interval.ms."""
+"""The shortest time without progress after which a member is considered stuck. A constant,
+because aiokafka does not send its max.poll.interval.ms."""
 
 
 def _revocation_timeout(exit_: Exit) -> Explanation | None:
@@ -83,8 +83,8 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
     Evidence: a significant silence of at least 0.98 of the rebalance timeout (for a static member,
     two thirds of its session timeout are added). The rule does not apply if the silence also
     fits the session timeout (_ambiguous).
-    Confidence: high if the member had committed, there were records to read, and the client
-    returned; else medium or low.
+    Confidence: high if the member had committed, there were records to read during at least that
+    time, and the client rejoined in this or a later record; otherwise medium or low.
     """
     member, silence = exit_.member, exit_.silence
     if not silence.is_significant or silence.total_ms is None or not _fits_slow_poll(silence):
@@ -106,8 +106,9 @@ def _slow_poll(exit_: Exit) -> Explanation | None:
 
 def _stuck(exit_: Exit) -> Explanation | None:
     """Rule 6, for clients that commit in the background while the application is busy (aiokafka).
-    Evidence: until the member left normally, it repeated the same offsets for as long as a slow
-    poll and at least 25 s, although there were records to read. Confidence: medium."""
+    Evidence: until the member left normally, it kept committing the same offsets although there
+    were records to read, for at least as long as the shortest slow poll and at least 25 s.
+    Confidence: medium."""
     member, silence = exit_.member, exit_.silence
     if silence.stuck_ms is None or not silence.is_periodic or not _is_short(silence):
         return None
@@ -116,8 +117,9 @@ def _stuck(exit_: Exit) -> Explanation | None:
     if silence.stuck_ms < max(slow_poll_min_ms(member), STUCK_MS):
         return None
     text = (
-        f"{member.label} repeated the same offsets for {duration(silence.stuck_ms)} although "
-        f"there were records to read; its rebalance timeout is {duration(_rebalance_ms(member))}"
+        f"{member.label} kept committing the same offsets for {duration(silence.stuck_ms)} "
+        "although there were records to read; its rebalance timeout is "
+        f"{duration(_rebalance_ms(member))}"
     )
     return Explanation(Cause.SLOW_POLL, "medium", text, member)
 
@@ -185,13 +187,13 @@ def _left_unknown(exit_: Exit) -> Explanation:
     elif not member.assigned:
         why = "it had no partitions and so never committed"
     elif silence.total_ms is None:
-        why = "the log does not show when"
+        why = "the log does not show when, so the length of its silence is unknown"
     elif silence.had_records is False:
         idle = duration(silence.total_ms)
         why = f"its partitions were idle for {idle}, so its silence is not significant"
     elif silence.idle_ms:
-        busy = duration(silence.total_ms)
-        why = f"its partitions were idle until {busy} earlier, so its silence is not significant"
+        busy = f"{duration(silence.total_ms)} before it left"
+        why = f"its partitions were idle until {busy}, so its silence is not significant"
     elif silence.committed:
         why = f"it often goes {duration(silence.total_ms)} without a commit"
     else:
@@ -229,8 +231,8 @@ def _rebalance_ms(member: Member) -> int:
 
 
 def _session_after_poll_ms(member: Member) -> int:
-    """Return the session timeout of a static member, or 0 for another member. A static member that
-    polls too slowly sends no LeaveGroup, so its session has to expire as well."""
+    """Return the session timeout of a static member, or 0 for a dynamic member. A static member
+    that polls too slowly sends no LeaveGroup, so its session has to expire as well."""
     return member.session_timeout_ms if member.instance_id is not None else 0
 
 
@@ -250,9 +252,9 @@ def reported_silence_ms(silence: Silence) -> int | None:
 
 
 def _session_may_explain(silence: Silence) -> bool:
-    """Whether an expired session may explain the silence as well. Either the session timeout is at
-    least about as long as the rebalance timeout, or the silence is shorter than the poll interval
-    and only the time since the last commit exceeds it."""
+    """Whether an expired session may explain the silence as well. Either the rebalance timeout is
+    at most AMBIGUOUS_RATIO session timeouts, or the silence is shorter than the poll interval and
+    only the time since the last commit exceeds it."""
     assert silence.total_ms is not None
     member = silence.member
     if silence.total_ms < slow_poll_min_ms(member):
@@ -278,8 +280,8 @@ def _fits_slow_poll(silence: Silence) -> bool:
 
 
 def _fits_session(silence: Silence) -> bool:
-    """Whether an expired session explains the silence. The session may have begun to expire while
-    there was nothing to read."""
+    """Whether an expired session explains the silence. The heartbeats may have stopped while there
+    was nothing to read."""
     session_ms, silence_ms = silence.member.session_timeout_ms, _session_silence_ms(silence)
     is_long = silence_ms + silence.idle_ms >= SESSION_SHARE * session_ms
     return is_long and silence_ms <= session_ms + _late_ms(silence)
@@ -349,4 +351,6 @@ def _recently_active(exit_: Exit) -> str:
         silent = duration(_session_silence_ms(silence) + silence.idle_ms)
         return f"{label} committed {silent} before it left, within its session timeout of {session}"
     age = duration(silence.age_ms)
-    return f"{label} left a generation {age} old, less than its session timeout of {session}"
+    return (
+        f"{label} left when the generation was {age} old, within its session timeout of {session}"
+    )

@@ -17,7 +17,7 @@ from .timing import JoinPhase
 
 
 class Rejoin(NamedTuple):
-    """A member that joins after it left."""
+    """A member that rejoins after it has left."""
 
     cause: Cause  # cause of its exit
     after_ms: int

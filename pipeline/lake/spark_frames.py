@@ -27,7 +27,7 @@ def read_folders(spark: "SparkSession", table: str, base: Path, folders: list[Pa
     schema = spark_schema(arrow_schema)
     if not folders:
         # The optimizer removes joins and sorts with an empty frame that was created from Arrow; an
-        # RDD of Python rows would be opaque.
+        # RDD of Python rows would be opaque to it.
         return spark.createDataFrame(arrow_schema.empty_table(), schema)
     reader = spark.read.schema(schema).option("basePath", _url(base, literal=True))
     return reader.parquet(*map(_url, folders))

@@ -32,14 +32,15 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
             _is("group").is_valid() & _is("topic").is_valid() & _is("partition").is_valid(),
             drops=True,
         ),
-        # Minutes, gaps and lags need a time; only a broken producer writes -1 for both times.
+        # Per-minute rows, gaps and lags need a time. Only a faulty writer sets both the commit and
+        # the append timestamp to -1.
         Expectation(
             "a commit has a time",
             _is("commit_ts").is_valid() | _is("append_ts").is_valid(),
             drops=True,
         ),
         Expectation(
-            "a commit has an offset, a tombstone has none",
+            "a commit has an offset, and a tombstone has none",
             _is("offset").is_null() == _is("tombstone"),
         ),
         Expectation("an offset is not negative", pc.coalesce(_is("offset"), 0) >= 0),
@@ -47,7 +48,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
     "bronze_group": (
         Expectation("a group record contains its group", _is("group").is_valid(), drops=True),
         Expectation(
-            "a generation has a number, a tombstone has none",
+            "a generation has a number, and a tombstone has none",
             _is("generation").is_null() == _is("tombstone"),
         ),
     ),

@@ -43,7 +43,7 @@ _REMOVALS_MS: Final = 3_600_000
 
 
 def list_field(table: str) -> pa.Field:
-    """Return a column, named after a gold table, that holds a group's rows of it."""
+    """Return a column that has the name of a gold table and holds a group's rows of that table."""
     return pa.field(table, pa.list_(pa.struct(list(TABLES[table].schema))))
 
 
@@ -131,8 +131,8 @@ def _state_tables(batch: Batch) -> dict[str, DataFrame]:
 
 
 def merged_activity(old: DataFrame, new: DataFrame, kept: DataFrame) -> DataFrame:
-    """Return state_activity: commits summed by the generations in `kept` (state_generation), and
-    commits without a generation."""
+    """Return state_activity: the summed activity of each partition in each generation in `kept`
+    (state_generation), and without a generation."""
     names = STATE_TABLES["state_activity"].schema.names
     live = kept.select(*GROUP_KEY, F.col("log_offset").alias("generation_log_offset"))
     parts = (

@@ -21,8 +21,9 @@ from .vectorized import TOPIC_ID_BYTES, Commits, RecordBounds, Span, decode_comm
 def decode(
     chunks: Iterable[Chunk], offsets_partition: int, next_offset: int
 ) -> Iterator[pa.RecordBatch]:
-    """Return the records of valid batches, in order, as columns.SOURCE. Chunks of a few MiB are
-    fastest. `next_offset`: the offset after the last record before them."""
+    """Yield the records of valid batches, in order, as Arrow batches with the schema
+    columns.SOURCE. Chunks of a few MiB are fastest. `next_offset`: the offset after the last
+    record before them."""
     for chunk in chunks:
         rest = chunk
         while rest.starts:
@@ -153,7 +154,7 @@ def _positions(headers: Any, commits: Commits, next_offset: int) -> HeaderColumn
 
 
 def _select(columns: Any, rows: Any) -> Any:
-    """Select some rows of the columns, except for spans."""
+    """Return the columns reduced to `rows`; Span columns are unchanged."""
     if len(rows) == len(columns[0]):
         return columns
     return columns._replace(

@@ -326,7 +326,7 @@ def test_the_reported_silence_is_the_one_that_matches_a_timeout() -> None:
     for silence_ms, since_commit_ms, reported_ms, text in (
         (310_000, 500_000, 310_000, "did not commit for 5 min 10 s"),
         (200_000, 302_000, 302_000, "there were records to read during the last 3 min 20 s"),
-        (20_000, 500_000, 20_000, "its partitions were idle until 20.0 s earlier"),
+        (20_000, 500_000, 20_000, "its partitions were idle until 20.0 s before it left"),
     ):
         [exit_] = explain(idle_until(silence_ms, since_commit_ms).build()).exits
         assert exit_.silence_ms == reported_ms
@@ -350,7 +350,9 @@ def test_a_silence_with_a_compaction_gap_is_unknown(*, back: bool) -> None:
     history.records[-1] = history.records[-1]._replace(last_gap=after_the_commits)
     [exit_] = explain(history.build()).exits
     assert (exit_.cause, exit_.confidence, exit_.silence_ms) == ("LEFT_UNKNOWN", "low", None)
-    assert exit_.evidence.endswith("left: the log does not show when")
+    assert exit_.evidence.endswith(
+        "left: the log does not show when, so the length of its silence is unknown"
+    )
     row = last_rebalance(history)
     if back:
         assert row.evidence.count("rejoined") == 1
