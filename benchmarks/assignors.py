@@ -85,7 +85,7 @@ def measure(setting: Setting) -> list[Cell]:
 
 
 def _groups(setting: Setting) -> Iterator[tuple[Cell, Group]]:
-    """Return the groups, sorted by size within each kind."""
+    """Yield the groups, sorted by size within each kind."""
     for strategy, subscriptions, size in itertools.product(STRATEGIES, SUBSCRIPTIONS, SIZES):
         members, partitions = max(2, setting.scaled(size[0])), setting.scaled(size[1])
         new = new_group(strategy, subscriptions, members, partitions)

@@ -1,6 +1,7 @@
-"""The load client for machines without Go: the same flags and the same line of JSON.
+"""The load client for machines without Go: the same flags and line of JSON as the Go client.
 
-This client sends bursts of prepared frames from several processes. It is slower than the servers.
+This client sends bursts of prepared frames from several processes. It is slower than the
+servers, so it limits the measured throughput.
 """
 
 import argparse
@@ -47,7 +48,8 @@ def create_topic(topic: str, partitions: int = 1) -> bytes:
 
 @dataclass
 class Burst:
-    """A connection that sends its next burst after all responses to the last one."""
+    """A connection that sends its next burst once it has received all responses to the previous
+    one."""
 
     socket: socket.socket
     requests: Iterator[bytes]

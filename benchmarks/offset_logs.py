@@ -72,7 +72,7 @@ def _template(group: str, numbers: range) -> bytes:
 
 
 def _rows(templates: list[bytes], batches: int, base_offset: int, per_batch: int) -> Iterator[Any]:
-    """Return batches without checksums, as rows of bytes of the same size."""
+    """Yield batches without checksums, as rows of bytes of the same size."""
     source = np.frombuffer(b"".join(templates), np.uint8).reshape(len(templates), -1)
     offsets_at = _positions(templates[0], OFFSET)
     times_at = _positions(templates[0], COMMIT_MS)

@@ -1,8 +1,9 @@
 """The pipeline: decoding an offsets log to Arrow, and whole batches of `kohort pipeline run`.
 
-`python -m benchmarks.pipeline [MILLIONS …]` (default 10) runs only the batches: an offsets log into
-a new lake, a million records per batch, without Spark's startup. CPU time includes Spark's JVM, its
-Python workers and this process. The log has no other topics, so there is no lag.
+`python -m benchmarks.pipeline [MILLIONS …]` (default 10) runs only the batches: it loads an
+offsets log into a new lake, a million records per batch; Spark's startup is excluded. CPU time
+includes Spark's JVM, its Python workers and this process. The folder contains only
+__consumer_offsets, so no lag is computed.
 """
 
 import contextlib
@@ -29,10 +30,12 @@ from .servers import memory_kib, with_children
 RECORDS = 1_000_000
 # Three batches, the first as a warm-up of the JVM.
 RUN_RECORDS = 3_000_000
-# From consumers of one partition to a group that commits a thousand partitions in one request.
+# Records per batch, from a consumer of one partition to a group that commits 1,200 partitions in
+# one request.
 PER_BATCH = (1, 6, 12, 1_200)
 TICKS_S: Final = os.sysconf("SC_CLK_TCK")
-# The layers of the performance target: from the log to silver_commit, minutes and latest state.
+# The layers of the performance target: from the log to silver_commit, gold_partition_minute and the
+# latest state.
 TARGET_LAYERS: Final = ("bronze", "commits")
 
 Times = dict[str, tuple[float, float]]
@@ -55,8 +58,8 @@ def run_batches(setting: Setting) -> dict[str, Any] | None:
 
 
 def source(setting: Setting, per_batch: int) -> dict[str, float]:
-    """Measure the minimum CPU time of several rounds. The baseline `walk` reads the same bytes,
-    finds every batch and verifies its checksum."""
+    """Return the throughput, computed from the minimum CPU time of several repetitions. The
+    baseline `walk` reads the same bytes, finds every batch and verifies its checksum."""
     folder = setting.folder / f"offsets-{per_batch}"
     records = write_offsets_log(folder, records=setting.scaled(RECORDS), per_batch=per_batch)
     size = sum(path.stat().st_size for path in folder.glob("*/*.log"))
@@ -111,7 +114,7 @@ class Stopwatch:
 
 
 def per_million(batches: list[tuple[int, Times]]) -> dict[str, dict[str, float]]:
-    """Return the mean of several batches."""
+    """Return wall and CPU seconds per million records by layer, averaged over the batches."""
     millions = sum(records for records, _ in batches) / 1e6
     return {
         layer: {
@@ -133,7 +136,7 @@ def cpu_s(process: int) -> float:
 
 
 def workers_mib(process: int) -> int:
-    """Return the sum of the children's peak memory, in which shared pages count repeatedly."""
+    """Return the sum of the children's peak memory. Shared pages are counted once per process."""
     return sum(peak_mib(child) for child in with_children(process) if child != process)
 
 
