@@ -70,7 +70,10 @@ async def invalid_quotas_are_rejected(s: Script) -> None:
     await describe(s, strict=False, user=s.group)
 
 
-@scenario("topics beyond controller_mutation_rate are rejected, in old versions only throttled")
+@scenario(
+    "topic creation beyond controller_mutation_rate is rejected; in old versions, the client is "
+    "only throttled"
+)
 async def topics_beyond_the_quota(s: Script) -> None:
     for version in (5, 6):
         client_id = f"quota-{version}"

@@ -146,7 +146,7 @@ async def offsets_by_topic_ids(s: Script) -> None:
     await a.fetch(9, topics={"orders": (0, 1, 5), "nothing": (0,)})
 
 
-@consumer_scenario("fetch: by a member, with right, stale and unknown epochs")
+@consumer_scenario("fetch: by a member, with current, stale and unknown epochs")
 async def consumers_fetch_with_other_epochs(s: Script) -> None:
     a = await s.consumer("A").joined()
     await a.commit(1)

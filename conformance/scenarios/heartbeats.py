@@ -150,7 +150,7 @@ async def the_longest_rebalance_timeout_counts(s: Script) -> None:
     await b.heartbeat()
 
 
-@scenario("session timeouts have bounds, validated before the group")
+@scenario("session timeouts out of bounds are rejected before the group is looked up")
 async def session_timeouts_out_of_bounds(s: Script) -> None:
     a = s.member("A")
     for timeout in (499, 500, 1_800_000, 1_800_001):

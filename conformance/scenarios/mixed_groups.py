@@ -393,7 +393,7 @@ async def a_dynamic_member_changes_its_protocol(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("mixed: commits and fetches of a classic member")
+@consumer_scenario("mixed: commits and fetches by a classic member")
 async def a_classic_member_of_a_mixed_group_commits(s: Script) -> None:
     a, b = await mixed(s)
     for version in (2, 7, 8, 9, 10):

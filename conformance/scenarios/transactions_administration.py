@@ -177,7 +177,7 @@ async def the_coordinator_epochs_of_markers(s: Script) -> None:
     await read(s, topic)
 
 
-@transactional("WriteTxnMarkers of unknown producers, topics and partitions; several markers")
+@transactional("WriteTxnMarkers for unknown producers, topics and partitions; several markers")
 async def markers_of_unknown_producers_and_partitions(s: Script) -> None:
     topic = await s.topic(2)
     p = await in_transaction(s, topic)

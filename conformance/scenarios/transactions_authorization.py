@@ -65,7 +65,7 @@ async def added_topics_need_write(s: Script) -> None:
     await p.describe()
 
 
-@authorized("AddPartitionsToTxn of brokers needs CLUSTER_ACTION")
+@authorized("AddPartitionsToTxn from brokers needs CLUSTER_ACTION")
 async def brokers_need_cluster_action(s: Script) -> None:
     topic = await s.topic(1)
     p, resource = transactional_id_of(s, "alice")

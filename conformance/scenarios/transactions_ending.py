@@ -41,7 +41,7 @@ async def aborts_without_a_transaction(s: Script) -> None:
     await p.describe()
 
 
-@transactional("EndTxn until v4: a retry succeeds; the other result is invalid")
+@transactional("EndTxn up to v4: a retry succeeds; the opposite result is invalid")
 async def retries_of_old_clients(s: Script) -> None:
     topic = await s.topic(1)
     for version in (0, 2, 4):
@@ -82,7 +82,7 @@ async def the_new_epoch_without_a_transaction(s: Script) -> None:
     await p.describe()
 
 
-@transactional("EndTxn of an unknown or empty transactional id, in every version")
+@transactional("EndTxn with an unknown or empty transactional id, in every version")
 async def the_end_of_an_unknown_transactional_id(s: Script) -> None:
     p = s.producer()
     await s.producer("other").init()
@@ -91,7 +91,7 @@ async def the_end_of_an_unknown_transactional_id(s: Script) -> None:
         await s.producer("empty", transactional_id=None).end(version, transactional_id="")
 
 
-@transactional("EndTxn of another producer id, or another epoch, in every version")
+@transactional("EndTxn with another producer id, or another epoch, in every version")
 async def the_end_of_a_wrong_producer(s: Script) -> None:
     topic, p = await s.topic_and_producer()
     await p.init()
@@ -105,7 +105,7 @@ async def the_end_of_a_wrong_producer(s: Script) -> None:
     await p.commit()
 
 
-@transactional("EndTxn of other epochs after the transaction")
+@transactional("EndTxn with other epochs after the transaction")
 async def wrong_epochs_after_a_transaction(s: Script) -> None:
     topic, p = await s.topic_and_producer()
     await p.init()

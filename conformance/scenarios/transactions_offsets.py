@@ -10,13 +10,16 @@ STRANGER = {"member_id": "stranger", "generation_id": 1}
 
 
 async def fetch(s: Script, version: int = 9, *, stable: bool = True, **topics: Any) -> None:
-    """Send OffsetFetch with require_stable; without topics, for all offsets."""
+    """Send OffsetFetch, by default with require_stable; without topics, for all offsets of the
+    group."""
     group = {"group_id": s.group, "member_epoch": -1, "topics": s.fetch_topics(topics) or None}
     values = {"require_stable": stable, **({"groups": [group]} if version >= 8 else group)}
     await s.send("OffsetFetch", version, values)
 
 
-@transactional("TxnOffsetCommit in every version; since v5 it adds the offsets partition")
+@transactional(
+    "TxnOffsetCommit in every version; since v5 it adds the offsets partition to the transaction"
+)
 async def txn_offset_commit_in_every_version(s: Script) -> None:
     for version in range(6):
         p = await s.producer(f"P{version}").initialized()
@@ -45,7 +48,9 @@ async def offsets_of_a_partition_that_was_not_added(s: Script) -> None:
     await p.describe()
 
 
-@transactional("TxnOffsetCommit of another id, another epoch, an unknown transactional id")
+@transactional(
+    "TxnOffsetCommit with another producer id, another epoch, or an unknown transactional id"
+)
 async def committing_offsets_of_a_wrong_producer(s: Script) -> None:
     p = await s.producer().initialized()
     await p.init()
@@ -76,7 +81,7 @@ async def offsets_of_unknown_topics(s: Script) -> None:
     await fetch(s)
 
 
-@transactional("TxnOffsetCommit: topics that are requested twice, with and without an error")
+@transactional("TxnOffsetCommit: topics that are listed twice, with and without an error")
 async def transactional_offsets_of_repeated_topics(s: Script) -> None:
     p = await s.producer().initialized()
     await p.add_offsets()
@@ -203,7 +208,9 @@ async def transactional_offsets_of_a_consumer_group(s: Script) -> None:
     await fetch(s)
 
 
-@transactional("KIP-1251: an older epoch may commit the partitions that it owned")
+@transactional(
+    "KIP-1251: a member may commit with an older epoch for partitions that it owned then"
+)
 async def transactional_offsets_with_an_older_epoch(s: Script) -> None:
     p = await s.producer().initialized()
     a, b = s.consumer("A"), s.consumer("B")
@@ -320,7 +327,7 @@ async def offsets_of_a_transaction_that_times_out(s: Script) -> None:
     await s.describe()
 
 
-@transactional("TxnOffsetCommit of a fenced producer, also with another transactional id")
+@transactional("TxnOffsetCommit from a fenced producer, also with another transactional id")
 async def offsets_of_a_fenced_producer(s: Script) -> None:
     p = await s.producer().initialized()
     await p.commit_offsets(1)

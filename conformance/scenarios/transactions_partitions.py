@@ -68,7 +68,7 @@ async def a_transaction_without_partitions(s: Script) -> None:
     await p.describe()
 
 
-@transactional("AddPartitionsToTxn of an unknown or empty transactional id, in every version")
+@transactional("AddPartitionsToTxn with an unknown or empty transactional id, in every version")
 async def partitions_of_an_unknown_transactional_id(s: Script) -> None:
     topic = await s.topic(1)
     p = s.producer()
@@ -81,7 +81,7 @@ async def partitions_of_an_unknown_transactional_id(s: Script) -> None:
     await p.add(4, topics={"unknown": (0,)})
 
 
-@transactional("AddPartitionsToTxn of another producer id, or another epoch, in every version")
+@transactional("AddPartitionsToTxn with another producer id, or another epoch, in every version")
 async def partitions_of_a_wrong_producer(s: Script) -> None:
     topic, p = await s.topic_and_producer()
     await p.init()
@@ -170,7 +170,9 @@ async def add_offsets_in_every_version(s: Script) -> None:
         await p.describe()
 
 
-@transactional("AddOffsetsToTxn of an unknown id, another producer id, another epoch")
+@transactional(
+    "AddOffsetsToTxn with another producer id, another epoch, or an unknown transactional id"
+)
 async def adding_offsets_of_a_wrong_producer(s: Script) -> None:
     p = s.producer()
     await s.producer("other").init()

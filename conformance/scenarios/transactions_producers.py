@@ -26,7 +26,7 @@ async def init_producer_id_of_idempotent_producers(s: Script) -> None:
     await p.init(transaction_timeout=-1)
 
 
-@transactional("InitProducerId of a new transactional id accepts any expected producer")
+@transactional("InitProducerId for a new transactional id accepts any expected producer")
 async def a_new_id_accepts_an_expected_producer(s: Script) -> None:
     await s.producer("A").init(producer_id=0, producer_epoch=0)
     await s.producer("B").init(producer_id=UNKNOWN_ID, producer_epoch=7)

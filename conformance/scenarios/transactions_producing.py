@@ -24,7 +24,7 @@ EXPLAINED: Any = {
 }
 
 
-@transactional("Produce in every version; since v12 it adds the partition")
+@transactional("Produce in every version; since v12 it adds the partition to the transaction")
 async def transactional_produce_in_every_version(s: Script) -> None:
     topic = await s.topic(1)
     for version in range(3, 14):
@@ -65,7 +65,11 @@ async def each_partition_has_to_be_added(s: Script) -> None:
     await read(s, topic)
 
 
-@transactional("Produce with an old or a later epoch, or another id, in every version", **EXPLAINED)
+@transactional(
+    "Produce with an old or a later epoch, or another producer id or transactional id, in every "
+    "version",
+    **EXPLAINED,
+)
 async def produce_of_a_wrong_producer(s: Script) -> None:
     topic, p = await s.topic_and_producer()
     await p.init()
@@ -79,7 +83,7 @@ async def produce_of_a_wrong_producer(s: Script) -> None:
     await describe_producers(s, topic)
 
 
-@transactional("Produce of a fenced producer to a partition without its records")
+@transactional("Produce by a fenced producer to a partition without its records")
 async def a_zombie_produces_to_another_partition(s: Script) -> None:
     topic = await s.topic(2)
     old, new = s.producer(), s.producer()
@@ -97,7 +101,7 @@ async def a_zombie_produces_to_another_partition(s: Script) -> None:
         await old.produce(topic, 1, version=version)
 
 
-@transactional("A batch of a fenced producer does not disturb its successor", **EXPLAINED)
+@transactional("A batch from a fenced producer does not disturb its successor", **EXPLAINED)
 async def a_zombie_produces_in_the_transaction_of_its_successor(s: Script) -> None:
     topic = await s.topic(1)
     old, new = s.producer(), s.producer()
@@ -224,7 +228,8 @@ async def a_transactional_batch_without_an_id(s: Script) -> None:
 
 
 @transactional(
-    "A transactional id with batches of no producer, or of an idempotent one", **EXPLAINED
+    "A transactional id, but batches without a producer id or from an idempotent producer",
+    **EXPLAINED,
 )
 async def a_transactional_id_without_transactional_batches(s: Script) -> None:
     topic, p = await s.topic_and_producer()
