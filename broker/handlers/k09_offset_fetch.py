@@ -17,7 +17,7 @@ from ..gather import Gather
 from ..network.request import EncodedResponse, Message, RequestContext, in_slices, run_in_slices
 from .authorization import allows_group, allows_topic
 
-# Longer responses are not cached, because a tiny request can ask for all offsets of a group.
+# Longer responses are not cached, because a small request can request all offsets.
 KEPT_RESPONSE_BYTES_MAX = 1024
 # Number of groups and topics that are authorized in one step, which takes about 0.3 ms.
 AUTHORIZED_MAX = 100

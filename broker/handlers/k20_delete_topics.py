@@ -34,7 +34,7 @@ class _Requested(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the request contains either a name or an id, but not both."""
+        """Whether the entry has a name or an id, but not both."""
         return (self.name is None) != (self.id is None)
 
 
@@ -59,9 +59,10 @@ def handle(context: RequestContext, node: Node) -> Iterator[None]:
                 if each.id is not None and allows_topic(context, node, describe, topic.name):
                     each = _Requested(topic.name, each.id)
                 raise default_rejection(ErrorCode.topic_authorization_failed)
-            # A repeated name is rejected, so it does not cover the id.
+            # If the request has the topic's name exactly once, that entry handles this id. A
+            # repeated name is rejected.
             if each.id is not None and counts[_Requested(topic.name, None)] == 1:
-                continue  # covered by the entry with the name
+                continue
             if each.id is None and counts[_Requested(None, topic.id)]:
                 each = _Requested(topic.name, topic.id)
                 raise ApiError(
@@ -91,7 +92,8 @@ def _error_of_all(
         return ErrorCode.topic_deletion_disabled if is_known else ErrorCode.invalid_request
     deletes = any(count == 1 and each.is_valid for each, count in counts.items())
     if deletes and milliseconds(context.request.timeout) <= 0:
-        return ErrorCode.request_timed_out  # nothing is deleted, as in CreateTopics
+        # Kafka deletes nothing if the timeout is not positive.
+        return ErrorCode.request_timed_out
     return None
 
 

@@ -1,4 +1,4 @@
-"""CreateDelegationToken (key 38, KIP-48). v2 flexible · v3 tokens for others (KIP-373).
+"""CreateDelegationToken (key 38, KIP-48). v2 flexible · v3 tokens for other users (KIP-373).
 
 Delegation tokens are disabled, so the broker responds like a Kafka broker without
 `delegation.token.secret.key`.

@@ -1,9 +1,10 @@
 """Tracks which offsets partitions have removed the committed offsets of deleted topics.
 
 The removal, here called cleanup, begins when the deletion of the topic is durable. The topic's name
-can be reused once the cleanup is durable on all offsets partitions (topics/registry.py), so that no
-offset is mistaken for an offset of the new topic. A partition repeats an interrupted cleanup before
-it serves requests again. A partition that cannot be loaded therefore does not block reuse.
+can be reused once the cleanup is durable on all offsets partitions that could be loaded
+(topics/registry.py), so that no offset is mistaken for an offset of the new topic. A partition
+repeats an interrupted cleanup before it serves requests again. A partition that cannot be loaded
+therefore does not block reuse.
 """
 
 from collections.abc import Iterable

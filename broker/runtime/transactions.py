@@ -46,8 +46,8 @@ from .transaction_markers import MarkerWriter
 
 _log = logging.getLogger("kohort.transactions")
 
-# Maximum number of transactions that time out in one iteration of the event loop, which takes about
-# 10 ms with their markers.
+# Maximum number of a partition's transactions that time out in one call of its timer, which takes
+# about 10 ms with their markers.
 TIMEOUTS_PER_TURN: Final = 50
 
 
@@ -70,8 +70,7 @@ class TransactionContext:
     expiration_timer: Timer | None = None
 
     def is_still(self, state: CoordinatorState, coordinator: TransactionCoordinator) -> bool:
-        """Whether the partition has been neither reloaded nor unloaded since it had this state and
-        coordinator."""
+        """Whether the partition still has this state and this coordinator."""
         return self.state is state and self.coordinator is coordinator
 
     def cancel_timers(self) -> None:
@@ -140,9 +139,9 @@ class TransactionRuntime:
         *,
         is_synced: bool,
     ) -> None:
-        """Decide the command, once a producer id is durable and the records of a transaction that
-        commits are synced. If the command has to wait, this method is called again after the flush,
-        with the flush's `error`."""
+        """Decide the command. If it may need a new producer id, or commits records that are not
+        synced, first wait for a durable producer id or for the sync; this method is then called
+        again, with the `error` of the flush."""
         context: TransactionContext | ErrorCode = FAILED_WRITE_ERROR
         if error is None:
             context = self._active(self._topic.partition_of(command.transactional_id))
@@ -309,7 +308,7 @@ class TransactionRuntime:
 
         def write_all() -> CooperativeTask[None]:
             for place, markers in enumerate(outcome.markers):
-                if place:  # there are several transactions only after a log was loaded
+                if place:  # several transactions only after a log has been loaded
                     yield None
                 self._write_markers(context, coordinator, markers, partial(reply, outcome.reply))
 
@@ -354,7 +353,8 @@ class TransactionRuntime:
 
     def load(self, partitions: Iterable[int]) -> None:
         """Load partitions, so that their transactions can time out or be completed. Short logs are
-        loaded immediately. A request for a partition loads it immediately."""
+        loaded immediately, and long logs in steps. A request for a partition that is still waiting
+        starts loading it immediately."""
         self._unopened.extend(partitions)
         self._scheduler.spawn(self._open_all(), eager=True)
 

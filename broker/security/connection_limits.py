@@ -122,7 +122,7 @@ class ConnectionLimits:
 
     def delay_ms(self, name: str) -> int:
         """Record a new connection of a listener. Return how long to delay its acceptance: at most
-        one sample of the rate."""
+        one sample window of the rate."""
         state, now_ms = self._listeners[name], self._timers.now_ms()
         delays = [_delay_ms(state.rate, state.rate_max, now_ms)]
         if not self._is_protected(name):
@@ -151,8 +151,9 @@ class ConnectionLimits:
                 each.proceed()
 
     def ip_delay_ms(self, address: str) -> int:
-        """Record a new connection of an IP address. Return 0 if the connection is accepted. If the
-        address opens connections too fast, return the time after which to close the connection."""
+        """Record a new connection from an IP address. Return 0 if the connection is accepted. If
+        the address opens connections too fast, return the time after which to close the
+        connection."""
         limit = self._quotas.connection_rate(address)
         if limit is None:
             return 0
@@ -186,7 +187,7 @@ class ConnectionLimits:
         return True
 
     def close(self, name: str, address: str) -> None:
-        """Count a closed connection."""
+        """Subtract a closed connection from the counts."""
         self._total -= 1
         self._by_ip[address] -= 1
         if not self._by_ip[address]:
@@ -199,7 +200,7 @@ class ConnectionLimits:
 
     def _close_excess(self) -> None:
         """Close the least recently used connections if there are more than `max.connections`. The
-        number exceeds the limit after the limit was lowered, or after a protected listener has
+        number exceeds the limit after the limit has been lowered, or after a protected listener has
         accepted a connection."""
         excess = self._total - self._total_max
         if excess <= 0:

@@ -85,7 +85,7 @@ class ClientQuotas:
         # Number of entities by quota key and entity types.
         self._counts = Counter[tuple[str, tuple[str, ...]]]()
         # The addresses of IP entities; None stands for all addresses without separate quotas. If
-        # several entities have the same address, the one that changed last counts.
+        # several entities have the same address, the one changed last applies.
         self._addresses: dict[str | None, Sequence[str | None]] = {}
         self._of_addresses: dict[str | None, dict[str | None, Mapping[str, float]]] = {}
         self.is_active = False
@@ -96,8 +96,8 @@ class ClientQuotas:
 
     def changed(self, entity: QuotaEntity | None = None) -> None:
         """Apply changed quotas of an entity, or of all entities if it is None. The rates are kept.
-        Names are looked up again only for a single entity, because the request that changed it has
-        just looked up its name in a thread.
+        A host name is looked up again only for a single entity. The lookup does not block, because
+        the request that changed the entity has just cached the result.
         """
         self._limits.clear()
         known: Mapping[str | None, Sequence[str | None]] = {None: (None,)}

@@ -214,7 +214,7 @@ def call(broker: BrokerHarness, each: Row) -> Any:
 
 
 def errors(response: Any) -> Iterator[str]:
-    """Return the names of all authorization errors in a response."""
+    """Yield the names of all authorization errors in a response."""
     if isinstance(response, dict):
         response = list(response.values())
     if isinstance(response, list):
