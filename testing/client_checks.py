@@ -346,8 +346,9 @@ def zombie_producers(history: History, requests: list[RecordedRequest]) -> Itera
         if fenced_by is not None and not fenced_by.is_by_test:
             seen.add(key)
             message = (
-                f"{request.client_id} sent {request.api} of {request.transactional_id} with epoch "
-                f"{request.producer_epoch} and got {request.errors[0]}, after: {fenced_by.cause}"
+                f"{request.client_id} sent {request.api} for {request.transactional_id} with epoch "
+                f"{request.producer_epoch} and got {request.errors[0]} (fenced by epoch "
+                f"{fenced_by.producer_epoch}; cause: {fenced_by.cause})"
             )
             yield _finding(ZOMBIE_PRODUCER, message, request)
 

@@ -15,9 +15,10 @@ PARTITIONS_MAX = 5
 def lag(
     host: BrokerHost, group_id: str, offsets: OffsetsTable, requests: Sequence[RecordedRequest]
 ) -> Iterator[str]:
-    """Yield a sentence about the group's partitions with uncommitted records, and a sentence if no
-    client has committed. The group's partitions are those that it has committed or been assigned.
-    `requests` are the requests of the group. Runs on the broker's loop."""
+    """Yield a sentence about the group's partitions with uncommitted records. If there are such
+    partitions, and clients have fetched records but none has sent a commit, yield a second
+    sentence. The group's partitions are those for which it has committed offsets, or that it has
+    been assigned. `requests` are the requests of the group. Runs on the broker's loop."""
     offsets.load(group_id)  # the offsets may have been evicted
     partitions: set[TopicPartition] = {
         (topic, index)

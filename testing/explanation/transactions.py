@@ -18,7 +18,7 @@ from ..transaction_view import Transaction, open_producers, transactions_of
 
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _FENCED = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
-# The number of requests in an explanation: two or three transactions.
+# Number of requests in an explanation: enough for two or three transactions.
 LAST_REQUESTS = 12
 _NOTHING_SENT = " (a transaction without records or offsets sends nothing to the broker)"
 _PREPARED = tuple(state.text for state in PREPARED)
@@ -103,8 +103,8 @@ def _status(host: BrokerHost, transaction: Transaction) -> str:
     """Return text such as `has been open for 12 s (timeout 1 min)`."""
     if transaction.state in _PREPARED:
         is_held = is_held_back(host, transaction.transactional_id)
-        by_test = ", which the test holds back" if is_held else ""
-        return f"is {transaction.state}, without its markers{by_test}"
+        by_test = " (the test holds them back)" if is_held else ""
+        return f"is in state {transaction.state}: its markers have not been written{by_test}"
     age, timeout = map(format_duration, (transaction.age_ms or 0, transaction.timeout_ms))
     return f"has been open for {age} (timeout {timeout}){_disconnected(host, transaction)}"
 
@@ -138,8 +138,8 @@ def _is_of(request: RecordedRequest, transaction: Transaction) -> bool:
 
 
 def transaction_hints(host: BrokerHost, requests: Sequence[RecordedRequest]) -> list[str]:
-    """Return sentences about clients of these requests: consumers that wait for transactions, and
-    producers that are fenced or could not be initialized."""
+    """Return sentences about the clients that sent these requests: consumers that wait for
+    transactions, and producers that are fenced or could not be initialized."""
     return [
         *_waiting_fetches(host, requests),
         *_unstable_offsets(host, requests),
@@ -188,8 +188,9 @@ def _first_open(host: BrokerHost, partition: TopicPartition) -> str:
             return f"transaction {_reason(host, each)}"
     topic, index = partition
     return (
-        f"producer {producer_id} has a hanging transaction, which no coordinator will end: "
-        f"kohort transactions abort --topic {topic} --partition {index} --start-offset {offset}"
+        f"producer {producer_id} has a hanging transaction, which no coordinator will end; to "
+        f"abort it, run `kohort transactions abort --topic {topic} --partition {index} "
+        f"--start-offset {offset}`"
     )
 
 
@@ -253,9 +254,9 @@ def fenced_producers(history: History, requests: Iterable[RecordedRequest]) -> I
     for (client_id, transactional_id), request in fenced.items():
         error = next(each for each in request.errors if each in _FENCED)
         by = superseding(history, request)
-        why = "" if by is None else f" (fenced by epoch {by.producer_epoch}: {by.cause})"
+        why = "" if by is None else f" (fenced by epoch {by.producer_epoch}; cause: {by.cause})"
         yield (
-            f"Producer {client_id} is fenced: its {request.api} of {transactional_id} with epoch "
+            f"Producer {client_id} is fenced: its {request.api} for {transactional_id} with epoch "
             f"{request.producer_epoch} got {error}{why}."
         )
 
@@ -274,8 +275,8 @@ def rejected_timeouts(config: BrokerConfig, requests: Iterable[RecordedRequest])
             yield (
                 f"Producer {client_id} could not initialize {transactional_id}: its "
                 f"transaction.timeout.ms of {timeout_ms} is not between 1 and the broker's "
-                f"{_MAX_TIMEOUT} of {config.int(_MAX_TIMEOUT)}. Lower the client's timeout, or set "
-                f"{_MAX_TIMEOUT} of the broker."
+                f"{_MAX_TIMEOUT} of {config.int(_MAX_TIMEOUT)}. Set the client's timeout within "
+                f"this range, or raise {_MAX_TIMEOUT} on the broker."
             )
 
 

@@ -243,7 +243,8 @@ def test_a_failed_wait_names_the_transaction_in_which_the_offset_is_pending(
         producer.commit_transaction()
         held.wait()
         assert (
-            " which is PrepareCommit, without its markers, which the test holds back."
+            " which is in state PrepareCommit: its markers have not been written (the test holds "
+            "them back)."
         ) in group.explain()
     group.wait_committed("orders", 0, 1)
     assert "pending" not in group.explain()

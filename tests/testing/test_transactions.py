@@ -132,8 +132,8 @@ def test_a_timeout_that_the_broker_does_not_allow_is_explained(kafka: Kafka) -> 
         producer.init_transactions(10)
     sentence = (
         "Producer payments could not initialize billing-1: its transaction.timeout.ms of 3600000 "
-        "is not between 1 and the broker's transaction.max.timeout.ms of 900000. Lower the "
-        "client's timeout, or set transaction.max.timeout.ms of the broker."
+        "is not between 1 and the broker's transaction.max.timeout.ms of 900000. Set the "
+        "client's timeout within this range, or raise transaction.max.timeout.ms on the broker."
     )
     assert sentence in kafka.report()
     with pytest.raises(BarrierTimeout) as raised:
@@ -218,8 +218,8 @@ def test_abort_ends_a_transaction_and_fences_its_producer(
         producer.commit_transaction()
     assert raised.value.args[0].fatal()
     assert (
-        "Producer payments is fenced: its EndTxn of billing-1 with epoch 0 got "
-        "INVALID_PRODUCER_EPOCH (fenced by epoch 1: aborted by request)."
+        "Producer payments is fenced: its EndTxn for billing-1 with epoch 0 got "
+        "INVALID_PRODUCER_EPOCH (fenced by epoch 1; cause: aborted by request)."
     ) in kafka.transactions.explain("billing-1")
     assert kafka.client_checks.findings == []  # the test did it
 
@@ -350,8 +350,8 @@ def test_a_second_producer_fences_the_first_which_is_reported(
     (finding,) = kafka.client_checks.findings
     assert finding.kind == "zombie producer"
     assert finding.message == (
-        "old sent EndTxn of billing-1 with epoch 0 and got INVALID_PRODUCER_EPOCH, after: a new "
-        "producer was initialized"
+        "old sent EndTxn for billing-1 with epoch 0 and got INVALID_PRODUCER_EPOCH (fenced by "
+        "epoch 1; cause: a new producer was initialized)"
     )
     assert "Producer old is fenced" in kafka.report()
     kafka.client_checks.ignore("zombie producer")
@@ -369,7 +369,8 @@ def test_held_markers_keep_records_from_read_committed_consumers(
         poll_until_fetched(kafka, reader)
         assert (
             "Consumer reader (read_committed) waits at offset 0 of orders-0: transaction billing-1 "
-            "is PrepareCommit, without its markers, which the test holds back."
+            "is in state PrepareCommit: its markers have not been written (the test holds them "
+            "back)."
         ) in kafka.group("ledger").explain()
     kafka.transactions.wait("billing-1", "committed")
     message = reader.poll(10)
@@ -514,7 +515,8 @@ def test_a_hanging_transaction_is_named_with_the_command_that_aborts_it(
     poll_until_fetched(kafka, reader)
     assert (
         "offset 0 of orders-0: producer 42 has a hanging transaction, which no coordinator will "
-        "end: kohort transactions abort --topic orders --partition 0 --start-offset 0."
+        "end; to abort it, run `kohort transactions abort --topic orders --partition 0 "
+        "--start-offset 0`."
     ) in kafka.group("ledger").explain()
 
 
