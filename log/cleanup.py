@@ -15,9 +15,10 @@ from .segment import segment_number
 def retention_offset(
     log: Log, *, retention_ms: int, retention_bytes: int, durable_offset: int, now_ms: int
 ) -> int:
-    """Return the log start offset that the retention limits require (-1: no limit). Only whole
-    segments are deleted. If the active segment has also expired, the log end offset is returned,
-    and the caller must roll first. Segments without timestamps never expire by age."""
+    """Return the log start offset that the retention limits require. A limit of -1 means no limit.
+    Only whole segments are deleted. If the active segment has also expired, the log end offset is
+    returned, and the caller must roll the log first. Segments without timestamps never expire by
+    age."""
     segments = log.segments
     if not segments:
         return log.start_offset

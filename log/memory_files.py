@@ -19,7 +19,7 @@ CHUNK_BYTES = 32 * 1024
 
 
 class MemoryFile:
-    """Shares its bytes with all other open handles of its path, like a real file."""
+    """A file handle that shares its bytes with all other handles to the same path, as on disk."""
 
     __slots__ = ("_data", "size")
 
@@ -272,6 +272,6 @@ class ChunkedFiles(MemoryFiles):
 
     def _chunks(self, path: Path) -> Chunks:
         content = self._content(path)
-        if not isinstance(content, Chunks):  # a lock file
+        if not isinstance(content, Chunks):  # written by MemoryLock.write_holder
             content = self.contents[path] = Chunks(content)
         return content

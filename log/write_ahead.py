@@ -50,7 +50,7 @@ on the event loop with the error of each function, or None."""
 
 class WriteAheadLog:
     """The write-ahead log of the logs in `folder`. The constructor reads the files that a crash has
-    left, and raises OSError."""
+    left behind, and raises OSError."""
 
     def __init__(self, folder: Path, files: Files, bytes_max: int = BYTES_MAX) -> None:
         self._folder = folder
@@ -108,8 +108,8 @@ class WriteAheadLog:
         return self._file
 
     def sync(self) -> None:
-        """Sync the current file. May run in a thread, concurrently only with the end of a
-        retirement. After an OSError, call `fail`."""
+        """Sync the current file. May run in a thread. Meanwhile, only the `done` callback of
+        `rotate` may run. After an OSError, call `fail`."""
         assert self._file is not None, "nothing was written"
         self._file.sync()
         self._durable_bytes = self._file.size
@@ -247,7 +247,7 @@ class WriteAheadLog:
 
     def _preserve_torn_tail(self, path: Path, torn: bytes) -> None:
         kept = path.with_name(f"{path.name}.cut")
-        _log.warning("%s: its last %d bytes are torn and kept in %s", path, len(torn), kept.name)
+        _log.warning("%s: the last %d bytes are torn; saved them to %s", path, len(torn), kept.name)
         self._files.replace(kept, torn)
 
     def _remove_leftovers(self) -> None:
@@ -268,7 +268,7 @@ class WriteAheadLog:
 
 
 def _complete_files(numbered: Iterable[tuple[int, Path]]) -> list[Path]:
-    """Return the files without preserved torn files."""
+    """Return the files, excluding preserved torn files."""
     return [path for number, path in numbered if path.name == f"{PREFIX}{number}"]
 
 

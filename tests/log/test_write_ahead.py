@@ -111,7 +111,7 @@ def test_a_flipped_bit_ends_the_file_and_the_rest_is_kept(caplog: pytest.LogCapt
     data[len(data) // 3 + 20] ^= 1
     with caplog.at_level(logging.WARNING):
         assert Broker(files).words("a-0") == ["one a-0"]
-    assert "bytes are torn and kept in write-ahead.1.cut" in caplog.text
+    assert "bytes are torn; saved them to write-ahead.1.cut" in caplog.text
     kept = bytes(files.contents[DATA / f"{PREFIX}1.cut"])
     assert len(kept) > len(data) // 2
     Broker(files).flush("four")
