@@ -11,5 +11,5 @@ codegen.py     builder for generated Python source
 primitives.py  varints, strings and numbers
 consumer_protocol.py  subscriptions and assignments, exchanged by members and their leader
 errors.py      protocol errors, and how Kafka responds to them
-budgets.py     limits that keep one client from degrading the others
+budgets.py     limits that keep one client from slowing down the others
 """

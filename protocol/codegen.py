@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 
 class ItemLimit(NamedTuple):
-    """Messages with more than `items_max` items in all arrays raise `error()`."""
+    """If a message has more than `items_max` items in all its arrays together, the generated
+    function raises `error()`."""
 
     items_max: int
     error: Callable[[], Exception]

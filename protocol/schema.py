@@ -28,7 +28,7 @@ FIXED: Final[Mapping[str, str]] = {
     "uint64": "Q",
     "uuid": "16s",
 }
-"""Types of fixed size with their `struct` letters."""
+"""Fixed-size types and their `struct` formats."""
 
 STRUCT: Final = "struct"
 """Type of a nested structure."""
@@ -69,7 +69,8 @@ class Schema:
     tagged_fields: tuple[Field, ...] = ()
     """Tagged fields, ordered by tag."""
     message_class: type | None = None
-    """The class of decoded messages: a NamedTuple, or a class instantiated empty."""
+    """The class of decoded messages: a NamedTuple, or a class that is instantiated without
+    arguments and then filled."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults by attribute for fields that this version lacks (NamedTuples only)."""
 
