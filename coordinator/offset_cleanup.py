@@ -113,7 +113,7 @@ class _ExpirationRule(NamedTuple):
                                                                                subscription
 
     Streams groups are treated like groups without a protocol type; share groups never expire. A
-    commit with a separate retention time (v2 to v4) expires after this time.
+    commit with its own retention time (OffsetCommit v2 to v4) expires after that time.
     """
 
     since_ms: int | None  # None: the time of each commit
@@ -148,8 +148,8 @@ def _expiration_rule(
 
 
 def expire_offsets(partition: PartitionState, now_ms: Callable[[], int]) -> Sweep:
-    """Delete expired offsets, and Empty groups that have no offsets left, regardless of their age.
-    Groups that are created during the sweep are left to the next pass. Upstream:
+    """Delete expired offsets, and Empty groups that have no offsets left, however recently they
+    became Empty. Groups that are created during the sweep are left to the next sweep. Upstream:
     GroupCoordinatorShard.cleanupGroupMetadata, OffsetMetadataManager.cleanupExpiredOffsets."""
     yield NOTHING  # the sweeps of all partitions start at once, so begin in a later slice
     groups = {

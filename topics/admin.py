@@ -152,9 +152,10 @@ def place_new_topic(
 def place_replicas(
     topics: TopicRegistry, indexes: range, factor: int, prefix: str = ""
 ) -> Assignment:
-    """Place `factor` replicas of each new partition on nodes that are not cordoned: first in turn
-    on the nodes that are up, then on stopped nodes. Error messages begin with `prefix`. (Kafka's
-    order is random and spreads replicas over racks; upstream: StripedReplicaPlacer.)"""
+    """Place `factor` replicas of each new partition on nodes that are not cordoned: round-robin,
+    first on the nodes that are up, then on stopped nodes. Error messages begin with `prefix`.
+    (Kafka chooses a random order, and spreads replicas over racks; upstream:
+    StripedReplicaPlacer.)"""
     nodes, usable = topics.nodes, _usable_nodes(topics)
     up = tuple(each for each in usable if each in nodes.up)
     stopped = tuple(each for each in usable if each not in nodes.up)

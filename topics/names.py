@@ -56,5 +56,5 @@ def is_internal(name: str) -> bool:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether the topic belongs to a coordinator, and only the broker itself creates it."""
+    """Whether the topic belongs to a coordinator, so that only the broker may create it."""
     return name in (OFFSETS_TOPIC, TRANSACTION_TOPIC)

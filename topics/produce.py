@@ -181,7 +181,7 @@ def _append(
 
 def read_batch(data: bytes, *, zstd_allowed: bool = True) -> tuple[bytes, BatchHeader]:
     """Return the batch in `data` and its header. Produce v3 and later allow only one batch. Only v7
-    and later allow zstd, which consumers of older clients probably cannot decompress (KIP-110).
+    and later allow zstd, which older consumers probably cannot decompress (KIP-110).
     Raises ApiError and AppendError. Upstream: ProduceRequest.validateRecords."""
     size = _batch_size(data, 0)
     one_batch = "Produce requests must have exactly one record batch, of magic 2, per partition"

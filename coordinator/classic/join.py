@@ -27,7 +27,7 @@ def decide_join(partition: PartitionState, command: JoinGroup, ticket: int, now:
     if group is None:
         if command.member_id:
             return reply(ticket, join_error(ErrorCode.unknown_member_id, command.member_id))
-        is_converted = partition.has_metadata(command.group_id)  # the caller adds the event
+        is_converted = partition.has_metadata(command.group_id)  # the caller reports it
         group = partition.new_group(command.group_id, now)
         if not is_converted:
             cause = Cause.GROUP_CREATED
@@ -236,9 +236,9 @@ def _cause_of_rejoin(group: Group, member: Member, command: JoinGroup, codec: Co
     if was.owned_partitions - now.owned_partitions:
         # The member has revoked partitions, and reports the remaining ones (KIP-429).
         return Cause.COOPERATIVE_FOLLOWUP
-    # Only the generation or added partitions differ, as after every rebalance. The rejoin of a
-    # leader always starts a rebalance; for a follower, Kafka reports changed metadata as the
-    # reason.
+    # Only the generation changed, or owned partitions were added, as after every rebalance. The
+    # rejoin of a leader always starts a rebalance; for a follower, Kafka reports changed metadata
+    # as the reason.
     return Cause.LEADER_REJOINED if member.member_id == group.leader else Cause.METADATA_CHANGED
 
 

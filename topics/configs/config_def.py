@@ -284,13 +284,13 @@ def list_of(*allowed: str, may_be_empty: bool = True) -> Validator:
 
 
 def no_empty_items(name: str, value: Value) -> None:
-    """Validate a list without empty items."""
+    """Validate that a list has no empty items."""
     if isinstance(value, tuple) and "" in value:
         raise InvalidConfigValue(f"Configuration '{name}' values must not be empty.")
 
 
 def not_empty(name: str, value: Value) -> None:
-    """Validate a non-empty string, or a non-empty list without empty items."""
+    """Validate that a string is not empty, or that a list is not empty and has no empty items."""
     no_empty_items(name, value)
     if value in ("", ()):
         raise InvalidConfigValue.of(name, value, "String must be non-empty")
