@@ -201,7 +201,7 @@ def _decode_short_key(key: bytes | None, value: bytes | None) -> OffsetsRecord:
     if key is None:
         raise UndecodableRecord("record without a key")
     if len(key) < INT16.size or key[:2] in _DECODED_TYPES:
-        raise UndecodableRecord(f"key {key.hex() or '(no bytes)'}: ends early")
+        raise UndecodableRecord(f"truncated key: {key.hex() or '(no bytes)'}")
     return _opaque_record(INT16.unpack_from(key)[0], key, value)
 
 

@@ -258,7 +258,7 @@ class OffsetsCache:
     Eviction is I/O, so it is not done while records are applied. The owner calls `evict` when
     `needs_eviction` is true."""
 
-    # An eviction frees this fraction of the bound, so that not every commit causes an eviction.
+    # An eviction frees this fraction of `offsets_max`, so that not every commit causes an eviction.
     STEP: Final = 0.01
 
     def __init__(self, offsets_max: int) -> None:
@@ -282,7 +282,7 @@ class OffsetsCache:
             self.needs_eviction = True
 
     def evict(self) -> None:
-        """Evict offsets until the tables together are one step below the bound."""
+        """Evict offsets until the total is at least STEP (1 %) below `offsets_max`."""
         self._growth = 0
         self.needs_eviction = False
         self._tables = {t: spill for t, spill in self._tables.items() if not t.is_closed}

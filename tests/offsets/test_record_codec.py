@@ -336,8 +336,8 @@ GROUP_V0 = b"\x00\x00" + bytes(6) + b"\xff" * 4
     [
         (None, None, "record without a key"),
         (b"", None, "no bytes"),
-        (b"\x00\x01", VALUE, "ends early"),
-        (b"\x00\x02", None, "ends early"),
+        (b"\x00\x01", VALUE, "truncated key: 0001"),
+        (b"\x00\x02", None, "truncated key: 0002"),
         (b"\x00\x02\x00\x01\xff", None, "GroupMetadataKey 00020001ff: a string is not UTF-8"),
         (b"\x00\x01\x00\x01\xff\x00\x01t\x00\x00\x00\x01", None, "OffsetCommitKey .* not UTF-8"),
         (OFFSET_KEY, b"\x00", "OffsetCommitValue: truncated version: 1 of 2 bytes"),

@@ -150,7 +150,7 @@ def test_inconsistent_batches_with_a_valid_checksum_are_found(
     inconsistent[60] = 1
     invalid = {
         "a batch with a valid checksum is inconsistent": with_crc(inconsistent),
-        "cannot be decoded: key 000100: ends early": build([NewRecord(b"\0\1\0", b"", NOW_MS)]),
+        "cannot be decoded: truncated key: 000100": build([NewRecord(b"\0\1\0", b"", NOW_MS)]),
         "version 9 is not one of 0 to 4": build([NewRecord(b"\0\2\0\1g", b"\0\x09", NOW_MS)]),
         "ConsumerGroupMetadataValue": build([NewRecord(b"\0\3\0\1g", b"\0\0\1", NOW_MS)]),
         "record without a key": build([NewRecord(None, b"", NOW_MS)]),
