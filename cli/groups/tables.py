@@ -222,7 +222,7 @@ def _lines(
     widths: Sequence[int],
     columns: Iterable[int] | None = None,
 ) -> list[str]:
-    """Format the header and the rows, with all or only these columns."""
+    """Format the header and the rows, with `columns` only, or with all columns if None."""
     selected = range(len(widths)) if columns is None else columns
     return [
         " ".join(_cell(row[column]).ljust(widths[column]) for column in selected)

@@ -36,7 +36,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     add("--transactional-id", metavar="ID", required=True)
 
     add = _add(commands, "describe-producers", "describe the active producers of a partition")
-    add("--broker-id", metavar="N", type=_int, help="a replica (default: the leader)")
+    text = "id of a broker with a replica of the partition (default: the leader's)"
+    add("--broker-id", metavar="N", type=_int, help=text)
     _add_partition(add, required=True)
 
     add = _add(commands, "abort", "abort a hanging transaction")
@@ -52,7 +53,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
 
     add = _add(commands, "find-hanging", "find transactions that no coordinator will end")
     add("--broker-id", metavar="N", type=_int, help="only partitions of this broker")
-    text = f"only transactions idle for longer than this (default: {MAX_TIMEOUT_MINUTES})"
+    text = "only transactions that have been idle for more than this many minutes "
+    text += f"(default: {MAX_TIMEOUT_MINUTES})"
     minutes: dict[str, Any] = {"type": _int, "default": MAX_TIMEOUT_MINUTES}
     add("--max-transaction-timeout", metavar="MINUTES", **minutes, help=text)
     _add_partition(add, required=False)
@@ -65,8 +67,8 @@ def _integer(bits: int, text: str) -> int:
     except ValueError:
         value = largest + 1
     if not smallest <= value <= largest:
-        text = shortened(text)
-        raise argparse.ArgumentTypeError(f"invalid {text}: expected {smallest} to {largest}")
+        expected = f"an integer from {smallest} to {largest}"
+        raise argparse.ArgumentTypeError(f"invalid number '{shortened(text)}': expected {expected}")
     return value
 
 

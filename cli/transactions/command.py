@@ -302,7 +302,7 @@ def find_hanging(args: argparse.Namespace, transactions: Transactions) -> None:
 def _hanging(
     candidates: Sequence[OpenTransaction], transactions: Transactions
 ) -> Iterator[OpenTransaction]:
-    """Yield the open transactions that no coordinator knows."""
+    """Yield the candidates that belong to no ongoing transaction of a coordinator."""
     producer_ids = sorted({each.producer.producer_id for each in candidates})
     if not producer_ids:
         return

@@ -29,16 +29,16 @@ ABORT = ["abort", "--topic", "orders", "--partition", "0"]
             ["transactions", *BROKER, *ABORT, "--producer-epoch", "99999"],
             1,
             (
-                "kohort transactions abort: argument --producer-epoch: invalid 99999: "
-                "expected -32768 to 32767"
+                "kohort transactions abort: argument --producer-epoch: invalid number "
+                "'99999': expected an integer from -32768 to 32767"
             ),
         ),
         (
             ["transactions", *BROKER, "list", "--duration-filter", "x"],
             1,
             (
-                "kohort transactions list: argument --duration-filter: invalid x: "
-                "expected -9223372036854775808 to 9223372036854775807"
+                "kohort transactions list: argument --duration-filter: invalid number "
+                "'x': expected an integer from -9223372036854775808 to 9223372036854775807"
             ),
         ),
         (
