@@ -53,14 +53,15 @@ def _weight(member: str, user_data: bytes | None) -> int:
     if not user_data:
         return 1
     if not user_data.isdigit() or int(user_data) < 1:
-        raise ValueError(f"invalid weight in the user data of {member}: {user_data!r}")
+        found = f"invalid weight {user_data!r} in the user data of {member}"
+        raise ValueError(f"{found}: expected a positive integer")
     return int(user_data)
 
 
 class InRack(Assignor):
-    """Assigns each partition to a member in a rack with a replica, so that fetches stay within the
-    rack. Locality takes precedence over balance, unlike in Kafka's range, so members in other racks
-    do not relieve an overloaded rack."""
+    """Assigns each partition to a member in a rack with a replica, if there is one, so that fetches
+    stay within the rack. Unlike in Kafka's range assignor, locality takes precedence over balance,
+    so members in other racks do not relieve an overloaded rack."""
 
     name = "in-rack"
     cooperative = False
@@ -75,7 +76,8 @@ class InRack(Assignor):
                 in_rack = [member for member in subscribers if rack_of.get(member) in racks]
                 # If no member is in a rack with a replica, all subscribers are candidates.
                 candidates[topic, partition] = in_rack or subscribers
-        # Partitions with the fewest candidates come first, so that others can even out the load.
+        # Partitions with the fewest candidates come first, so that the remaining partitions can
+        # even out the load.
         for at in sorted(candidates, key=lambda at: len(candidates[at])):
             owner = min(candidates[at], key=lambda member: (len(assignment[member]), index[member]))
             assignment[owner].append(at)

@@ -39,8 +39,8 @@ class TargetCopy:
 
     def add(self, topic: TopicId, partitions: Sequence[int], buckets: int) -> None:
         """Add partitions of one topic. `buckets` is the initial size of a new set."""
-        # Kafka calls HashMap.computeIfAbsent for each partition, which adds a topic at the front of
-        # its bucket, and grows before it looks for the topic.
+        # Kafka calls HashMap.computeIfAbsent for each partition, which resizes the table if
+        # necessary before it looks up the topic, and adds a new topic at the front of its bucket.
         self._grow()
         if topic in self._sets:
             self._set(topic).add(partitions)
@@ -68,7 +68,7 @@ class TargetCopy:
 
 def loaded_target(target: Target, hashes: TopicHashes) -> Target:
     """Return the target in the order in which Kafka reads it from its record
-    (Assignment.fromRecord), and writes it if another member takes it over."""
+    (Assignment.fromRecord). Kafka writes this order if another member takes over the target."""
     topics = hashes.sort(target, bucket_count(len(target)))
     return {topic: copied_set(target[topic]).ordered() for topic in topics}
 

@@ -106,7 +106,7 @@ def test_members_get_only_topics_of_their_subscriptions() -> None:
 
 def test_invalid_user_data_are_reported_with_the_member() -> None:
     members = {**weighted_group({"a": 1}, "t"), "b": Subscription(("t",), user_data=b"heavy")}
-    with pytest.raises(ValueError, match="invalid weight in the user data of b: b'heavy'"):
+    with pytest.raises(ValueError, match="invalid weight b'heavy' in the user data of b: expected"):
         Weighted().assign(Topics({"t": 1}), members)
 
 
