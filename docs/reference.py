@@ -1,8 +1,8 @@
 """Generates docs/testing-reference.md from the signatures and docstrings of the harness.
 
-It reads the source instead of the objects: its signatures have the names that users know
-(`FakeMember`, `TopicPartition`), and attributes may have docstrings. Names with an underscore and
-the parts of a class below a line `# --- on the broker's loop` are omitted.
+It parses the source, because the source has the names that users know (`FakeMember`,
+`TopicPartition`) and attributes can have docstrings. Names with an underscore and the parts of a
+class below a line `# --- on the broker's loop` are omitted.
 """
 
 import ast
@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from kohort.testing.client_checks import KINDS
 
-# A comment that begins a part of a class, and parts that are not for tests.
+# A comment that begins a part of a class.
 _PART: Final = re.compile(r"\s+# --- (.*)")
+# The names of parts that are not for tests contain this.
 _INTERNAL: Final = re.compile(r"loop")
 
 
@@ -274,7 +275,7 @@ def _kind(annotation: ast.expr | None) -> str:
 
 
 def _attributes(init: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Return the attributes that `__init__` sets and that have a docstring."""
+    """Yield the attributes that `__init__` sets and that have a docstring."""
     for each, after in zip(init.body, [*init.body[1:], None], strict=True):
         target = each.targets[0] if isinstance(each, ast.Assign) else getattr(each, "target", None)
         text = _string(after)

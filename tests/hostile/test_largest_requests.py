@@ -214,7 +214,7 @@ class LargestRequests:
 
 
 def _arrays(entity: Any, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Return the paths of all arrays, and the number of arrays inside each array."""
+    """Yield the paths of all arrays, and the number of arrays inside each array."""
     for field in dataclasses.fields(entity):
         item, is_array, _ = shape(field)
         inside = list(_arrays(item, ())) if dataclasses.is_dataclass(item) else []
