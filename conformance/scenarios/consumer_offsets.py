@@ -168,7 +168,7 @@ async def a_fetch_with_an_epoch_but_without_a_member(s: Script) -> None:
     await a.fetch(member_id=None, member_epoch=0)
 
 
-@consumer_scenario("fetch: in all older versions, and of unknown groups")
+@consumer_scenario("fetch: in all older versions, and for unknown groups")
 async def offsets_of_consumers_are_fetched_in_every_version(s: Script) -> None:
     a = s.consumer("A")
     await a.fetch()

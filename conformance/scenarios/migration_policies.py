@@ -50,7 +50,7 @@ async def an_empty_consumer_group_is_joined_by_a_classic_member(s: Script) -> No
     await a.heartbeat()
 
 
-@consumer_scenario("an empty KIP-848 group rejects requests of classic members")
+@consumer_scenario("an empty KIP-848 group rejects requests from classic members")
 async def classic_requests_to_an_empty_consumer_group(s: Script) -> None:
     a, b = s.consumer("A"), s.member("B")
     await a.join()

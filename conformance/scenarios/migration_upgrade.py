@@ -316,7 +316,7 @@ async def a_pending_member_joins_after_the_upgrade(s: Script) -> None:
     await a.heartbeat()
 
 
-@consumer_scenario("upgrade: commits of classic members before and after they rejoin")
+@consumer_scenario("upgrade: commits by classic members before and after they rejoin")
 async def classic_members_commit_after_the_upgrade(s: Script) -> None:
     (a,) = await classic_group(s, ONE)
     await a.commit(1)

@@ -76,7 +76,7 @@ async def a_static_member_returns_in_completing_rebalance(s: Script) -> None:
     await a.join()
 
 
-@scenario("static replacement, PreparingRebalance: the waiting join of the old id is fenced")
+@scenario("static replacement, PreparingRebalance: the waiting join with the old id is fenced")
 async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
     a, b = await s.stable("A", "B", instances=I2)
     await a.join()
@@ -85,7 +85,7 @@ async def a_static_member_returns_in_preparing_rebalance(s: Script) -> None:
     await b.join()
 
 
-@scenario("static replacement: the waiting sync of the old id is fenced")
+@scenario("static replacement: the waiting sync with the old id is fenced")
 async def a_static_member_returns_while_its_sync_waits(s: Script) -> None:
     _, b = await s.joined("A", "B", instances=I2)
     await b.sync()

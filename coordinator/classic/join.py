@@ -282,11 +282,11 @@ def _replace_static_member(
 
 
 def _replace_member(decision: Decision, group: Group, old: Member, member_id: str) -> Member:
-    """Replace `old` with a member that has a new id, and fence the waiting requests of the old id.
-    (Group.validate_member fences later requests.)
+    """Replace `old` with a member that has a new id, and fence the waiting requests with the old
+    id. (Group.validate_member fences later requests.)
 
-    As in Kafka, a missing SyncGroup of the old id stays in `pending_syncs`. No client can send it,
-    so the sync phase times out, which starts another rebalance.
+    As in Kafka, a missing SyncGroup with the old id stays in `pending_syncs`. No client can send
+    it, so the sync phase times out, which starts another rebalance.
     """
     join_ticket = group.pop_join_ticket(old)
     if join_ticket is not None:
