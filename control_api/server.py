@@ -50,7 +50,7 @@ WAITING_MAX: Final = 100
 CONCURRENT_MAX: Final = 16
 # Ten thousand values of a few hundred bytes each.
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
-# The time within which requests must complete when the server stops.
+# Maximum time for requests to complete when the server stops.
 SHUTDOWN_SECONDS: Final = 1
 # Reserved names: *.localhost is this machine (RFC 6761), and *.internal is for private networks, as
 # in host.docker.internal.
