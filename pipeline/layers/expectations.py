@@ -40,7 +40,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
             drops=True,
         ),
         Expectation(
-            "a commit has an offset, and a tombstone has none",
+            "a commit has an offset, a tombstone has none",
             _is("offset").is_null() == _is("tombstone"),
         ),
         Expectation("an offset is not negative", pc.coalesce(_is("offset"), 0) >= 0),
@@ -48,7 +48,7 @@ EXPECTATIONS: Final[dict[str, tuple[Expectation, ...]]] = {
     "bronze_group": (
         Expectation("a group record contains its group", _is("group").is_valid(), drops=True),
         Expectation(
-            "a generation has a number, and a tombstone has none",
+            "a generation has a number, a tombstone has none",
             _is("generation").is_null() == _is("tombstone"),
         ),
     ),

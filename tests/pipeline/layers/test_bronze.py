@@ -92,10 +92,10 @@ def test_violations_are_counted_and_some_rows_dropped(tmp_path: Path) -> None:
     assert written(tmp_path / "lake", batches(*rows)) == {
         ("bronze_commit", "a commit has a group, a topic and a partition"): 1,
         ("bronze_commit", "a commit has a time"): 1,
-        ("bronze_commit", "a commit has an offset, and a tombstone has none"): 1,
+        ("bronze_commit", "a commit has an offset, a tombstone has none"): 1,
         ("bronze_commit", "an offset is not negative"): 1,
         ("bronze_group", "a group record contains its group"): 1,
-        ("bronze_group", "a generation has a number, and a tombstone has none"): 1,
+        ("bronze_group", "a generation has a number, a tombstone has none"): 1,
     }
     lake = Lake(tmp_path / "lake")
     assert sorted(lake.read("bronze_commit")["log_offset"].to_pylist()) == [0, 1, 4, 5]
