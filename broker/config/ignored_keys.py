@@ -18,8 +18,8 @@ from ...topics.configs.config_def import (
     no_empty_items,
 )
 
-PROVIDER_PREFIX: Final = "config.providers."
-"""Prefix of the keys that contain a provider name: `config.providers.file.class`."""
+IGNORED_PREFIXES: Final = ("config.providers.", "rlmm.config.", "rsm.config.")
+"""Prefixes of the keys of configuration providers, and of the plugins for tiered storage."""
 
 # Name, type, default (`-` for none), `from` and the lower bound of a dynamic key, `dynamic`,
 # `internal` (the key is described only if it is set).

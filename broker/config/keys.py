@@ -33,7 +33,7 @@ from ...topics.configs.config_def import (
 from ...topics.configs.group_configs import GROUP_KEYS
 from ...topics.configs.topic_keys import BROKER_SYNONYMS, TOPIC_KEYS
 from ...topics.names import validate_topic_name
-from .ignored_keys import DESCRIBED_KEYS, IGNORED_KEYS, PROVIDER_PREFIX
+from .ignored_keys import DESCRIBED_KEYS, IGNORED_KEYS, IGNORED_PREFIXES
 
 # Also declared in log/group_commit.py, which takes too long to import just to read a configuration.
 Durability = Literal["fsync", "os", "none"]
@@ -871,7 +871,7 @@ def is_ignored(name: str) -> bool:
     """Whether this is a key of Kafka that has no effect in kohort."""
     if name.startswith(LISTENER_PREFIX):
         return any(name.endswith(f".{key}") for key in (*BROKER_KEYS, *IGNORED_KEYS))
-    return name in IGNORED_KEYS or name.startswith(PROVIDER_PREFIX)
+    return name in IGNORED_KEYS or name.startswith(IGNORED_PREFIXES)
 
 
 def similar_key(name: str) -> str:

@@ -185,6 +185,7 @@ def test_a_misspelt_key_is_reported_with_the_closest_one() -> None:
     [
         *("num.io.threads", "zookeeper.connect", "transaction.state.log.load.buffer.size"),
         *("listener.name.client.sasl.kerberos.service.name", "config.providers.file.class"),
+        *("rlmm.config.remote.log.metadata.topic.num.partitions", "rsm.config.dir"),
     ],
 )
 def test_keys_of_other_parts_of_kafka_have_no_effect(key: str) -> None:
