@@ -63,7 +63,7 @@ def acl(
 
 
 class Script(Recorder):
-    """The requests of one scenario, and what the scenario needs on the broker."""
+    """Sends the requests of one scenario, and sets up the topics, ACLs and configs it needs."""
 
     _acls = 0
 
@@ -86,7 +86,7 @@ class Script(Recorder):
         return [await self.consumer(name, *topics, **options).joined() for name in names]
 
     async def converge(self, *members: ConsumerMember) -> None:
-        """Let the members report in turn until their assignments no longer change."""
+        """Send heartbeats of the members in turn until their assignments no longer change."""
         before = None
         while before != (before := [(m.epoch, m.assigned) for m in members]):
             for member in members:
@@ -153,7 +153,7 @@ class Script(Recorder):
 
         group = {"resource_type": GROUP, "resource_name": self.group}
         describe = partial(self.call, "DescribeConfigs", 4, resources=[group])
-        await self.until(describe, is_configured, f"not configured {WITHIN}")
+        await self.until(describe, is_configured, f"the configs did not apply {WITHIN}")
         await self.broker.metadata_applied()
 
     async def delete(self, *groups: str, version: int = 2) -> Any:
@@ -214,8 +214,8 @@ class Script(Recorder):
         await self._until_acls(self._acls)
 
     async def allowing(self, request: Callable[[], Awaitable[None]], *permissions: str) -> None:
-        """Let alice request something, and again after each of these permissions, for example `READ
-        topic orders`."""
+        """Call `request`, then grant alice each of these permissions, for example `READ topic
+        orders`, and call `request` again after each."""
         await request()
         for permission in permissions:
             operation, _, resource = permission.partition(" ")
@@ -231,11 +231,11 @@ class Script(Recorder):
         await self._until_acls(0)
 
     async def _until_acls(self, count: int) -> None:
-        """Wait until the authorizer knows this number of ACLs."""
+        """Wait until the broker lists this number of ACLs."""
         await self.until(
             partial(self.call, "DescribeAcls", 3, **ALL_ACLS),
             lambda found: sum(len(each["acls"]) for each in found["resources"]) == count,
-            f"not {count} ACLs {WITHIN}",
+            f"expected {count} ACLs {WITHIN}",
         )
 
     # --- topics; not in the transcript
@@ -262,7 +262,7 @@ class Script(Recorder):
     async def topic_and_producer(
         self, partitions: int = 1, name: str = "P", **options: Any
     ) -> tuple[str, Producer]:
-        """Return a new topic, and a producer that is initialized."""
+        """Create a topic, and return its name and an initialized producer."""
         return await self.topic(partitions), await self.producer(name, **options).initialized()
 
     async def cluster_id(self) -> str:

@@ -23,8 +23,8 @@ from .wire import AsyncClient
 State = Mapping[Any, Any]
 
 POLL_SECONDS: Final = 0.1
-APPLIED_SECONDS: Final = 10  # until changes are visible; Kafka needs less than a second
-SHOWN_MAX: Final = 5  # names to show if items could not be restored
+APPLIED_SECONDS: Final = 10  # timeout for changes to become visible; Kafka needs less than a second
+SHOWN_MAX: Final = 5  # maximum number of unrestored items that are named
 
 # The source of a config that was set for a resource of a type (DescribeConfigs).
 SOURCES: Final = {BROKER: 2, BROKER_LOGGER: 6, CLIENT_METRICS: 7, GROUP: GROUP_CONFIG}
@@ -43,8 +43,8 @@ class _Unreadable(Exception):
 
 
 def _check(response: Mapping[str, Any]) -> None:
-    """Raise _Unreadable if items were not listed. If they counted as missing, they would be deleted
-    later."""
+    """Raise _Unreadable if items were not listed. Otherwise, `restore` would delete them, as if
+    scenarios had created them."""
     if (error := response["error_code"]) not in ("none", *OUT_OF_REACH):
         raise _Unreadable(error)
 

@@ -21,15 +21,15 @@ from .broker import NODE_ID, STARTED_MS, TOPICS, ScriptBroker
 Line = dict[str, Any]
 Transcript = list[Line]
 
-# Clients read the other fields only in responses with these codes.
+# Clients read the fields next to an error code only if it is one of these.
 READ_AS_WHOLE = ("none", "member_id_required")
 # Fields that identify the item to which an error code belongs.
 IDENTIFYING = ("group_id", "name", "partition_index", "resource_name", "topic", "topic_name")
 OLDER = "older"
-"""A key of lines whose responses may be in older versions than Kafka's."""
+"""The key that marks lines whose responses may be in older versions than Kafka's."""
 
 # A member id consists of a prefix and a random UUID (version 4), as written by Java and Python or
-# by other brokers. Responses with a megabyte of letters are searched in linear time.
+# by other brokers. Without the lookbehind, the search of a megabyte of letters would be quadratic.
 MEMBER_ID = re.compile(
     r"(?<![\w.])(?P<prefix>[\w.]*+)-"
     r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}|[0-9a-f]{32})"
@@ -288,7 +288,7 @@ def shown(value: Any) -> str:
 
 
 def hide(value: Any, fields: Sequence[str]) -> Any:
-    """Replace the values of these fields by an ellipsis, at any depth."""
+    """Return the value with an ellipsis in place of these fields' values, at any depth."""
     if isinstance(value, list):
         return [hide(item, fields) for item in value]
     if isinstance(value, dict):
@@ -297,7 +297,7 @@ def hide(value: Any, fields: Sequence[str]) -> Any:
 
 
 def without(value: Any, fields: Sequence[str]) -> Any:
-    """Remove these fields, at any depth."""
+    """Return the value without these fields, at any depth."""
     if isinstance(value, list):
         return [without(item, fields) for item in value]
     if isinstance(value, dict):

@@ -23,7 +23,7 @@ async def join_group_in_every_version(s: Script) -> None:
         await s.member(f"V{version}").enter(version, group_id=f"{s.group}/v{version}")
 
 
-@scenario("JoinGroup error responses contain null, an empty text or -1, as their version requires")
+@scenario("JoinGroup error responses contain null, an empty string or -1, as the version requires")
 async def join_group_is_rejected_in_every_version(s: Script) -> None:
     for version in range(10):
         await s.member("A").join(version, member_id="stranger")
@@ -213,7 +213,7 @@ async def a_client_without_a_client_id_joins(s: Script) -> None:
     await s.describe()
 
 
-@scenario("initial delay: it ends by time, not when all have joined", settings="delayed")
+@scenario("initial delay: the timer ends it, not the last member to join", settings="delayed")
 async def the_first_rebalance_waits_for_more_members(s: Script) -> None:
     await s.member("A").enter()
     await s.describe()

@@ -91,7 +91,7 @@ async def an_assignment_that_is_too_large(s: Script) -> None:
     await s.describe()
 
 
-@scenario("SyncGroup: an assignment that cannot be stored, of a leader without followers")
+@scenario("SyncGroup: an assignment that cannot be stored, from a leader without followers")
 async def an_assignment_of_one_member_is_too_large(s: Script) -> None:
     a = await s.member("A").entered()
     for version in (0, 5):

@@ -168,7 +168,7 @@ async def a_static_consumer_joins_a_classic_group(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade rejected: members without the metadata of consumers")
+@consumer_scenario("upgrade rejected: members whose metadata is not a subscription")
 async def a_classic_group_with_unreadable_metadata_is_not_upgraded(s: Script) -> None:
     (a,) = await classic_group(s, ONE, protocols=(("range", b"r"),))
     await s.consumer("B").join()
@@ -305,7 +305,7 @@ async def classic_members_with_several_protocols_are_upgraded(s: Script) -> None
     await s.describe_consumers()
 
 
-@consumer_scenario("upgrade: pending members are forgotten, and may join")
+@consumer_scenario("upgrade: pending member ids are removed, but may still join")
 async def a_pending_member_joins_after_the_upgrade(s: Script) -> None:
     (a,) = await classic_group(s, ONE)
     p = await s.member("P", protocols=ORDERS).joined()
@@ -422,7 +422,10 @@ async def a_consumer_joins_before_the_first_generation(s: Script) -> None:
     await s.describe_consumers()
 
 
-@scenario("upgrade: a join before the first generation is not repeated", settings="delayed")
+@scenario(
+    "upgrade: a rejected join before the first generation gets no second response",
+    settings="delayed",
+)
 async def a_join_ended_before_the_first_generation_is_not_repeated(s: Script) -> None:
     a = await s.member("A", protocols=ORDERS).entered()
     b = await s.consumer("B", server_assignor="range").joined()

@@ -83,7 +83,7 @@ async def early_requests_are_throttled(s: Script) -> None:
     await push(s, "C", 9, 5)
 
 
-@telemetry("PushTelemetry: after a wrong subscription id, the client may get its own immediately")
+@telemetry("PushTelemetry: after a wrong subscription id, a client may request its own immediately")
 async def unknown_subscriptions(s: Script) -> None:
     subscription = await get(s, "A", 7)
     await push(s, "A", 7, subscription + 1)
@@ -107,7 +107,7 @@ async def compression_types(s: Script) -> None:
             await get(s, client, number)
 
 
-@telemetry("PushTelemetry: metrics of telemetry.max.bytes, and a byte more")
+@telemetry("PushTelemetry: metrics of telemetry.max.bytes bytes, and one byte more")
 async def the_largest_metrics(s: Script) -> None:
     for size in (TELEMETRY_BYTES_MAX, TELEMETRY_BYTES_MAX + 1):
         subscription = await get(s, f"client {size}", size)

@@ -243,7 +243,7 @@ async def create_automatically(s: Script, name: str) -> None:
     await s.until(
         partial(s.call, "Metadata", 9, topics=({"name": name},), allow_auto_topic_creation=True),
         lambda found: found["topics"][0]["error_code"] == "none",
-        f"{name} is not created {WITHIN}",
+        f"{name} was not created {WITHIN}",
     )
 
 
