@@ -11,7 +11,7 @@ endpoints.
     fake_members endpoint functions: scripted members
     requests     endpoint functions: faults and history
     schema_registry  the schema registry
-    control      the state: a Kafka, and objects to which requests refer by number
+    control      the state: the `Kafka`, and objects to which requests refer by number or name
     parameters   descriptions of the parameters
     endpoint     one row of the table, and the validation of its parameters (msgspec)
     serializers  converts objects of the harness to JSON

@@ -1,4 +1,4 @@
-"""The state of the control API: a Kafka, and objects that a request creates for later requests."""
+"""The state of the control API: the `Kafka`, and objects that requests create for later ones."""
 
 import threading
 from collections.abc import Callable, Mapping

@@ -58,7 +58,7 @@ PARAMETERS: Final = {
     "seed": "the random seed (default: 0)",
     "error": "with action=answer, Kafka's name for the error, such as NOT_COORDINATOR",
     "nth": "fire from the nth matching request on (default: 1)",
-    "times": "how many times to fire (default: 1; null, or always in kohort ctl: without limit)",
+    "times": "how many times to fire (default: 1; without limit: null, or always in kohort ctl)",
     "probability": "fire with this probability, above 0 and at most 1 (default: always)",
     "jitter_ms": "with latency, the maximum random deviation in milliseconds",
     "bytes_per_second": "with limit_bandwidth, the response rate",

@@ -204,7 +204,7 @@ def requests(
     limit: Limit = 100,
 ) -> Json:
     """Return the last `limit` requests that arrived after request number `after`, in order of
-    arrival, filtered by `api` (such as OffsetCommit), `group` and client."""
+    arrival, filtered by `api` (such as OffsetCommit), `group` and `client_id`."""
     name = None if api is None else find_api_name(api)
     found = [
         each

@@ -47,7 +47,7 @@ class Schema(NamedTuple):
                 42201, f"Invalid schema type {kind}: expected one of {', '.join(TYPES)}"
             )
         if not isinstance(text, str) or not text.strip():
-            raise RegistryError(42201, "Invalid schema: it is empty")
+            raise RegistryError(42201, "Invalid schema: expected a non-empty string")
         if kind != "PROTOBUF":
             try:
                 # Equal schemas have the same id, regardless of their formatting.
@@ -170,7 +170,7 @@ class SchemaRegistry:
         }
 
     def _find(self, subject: str, schema: Schema) -> Json:
-        """Return the version under which a schema is registered."""
+        """Describe the latest version under which a schema is registered."""
         versions = self._versions_of(subject)
         found = [version for version, id_ in versions.items() if self._schemas[id_] == schema]
         if not found:

@@ -44,7 +44,7 @@ from .schema_registry import CONTENT_TYPE, PREFIX, RegistryError
 
 _log = logging.getLogger("kohort.control_api")
 
-# The maximum number of waiting requests, one thread each. Tests have fewer members.
+# The maximum number of waiting requests, one thread each. Tests need fewer.
 WAITING_MAX: Final = 100
 # The maximum number of other concurrent requests. Further requests are queued.
 CONCURRENT_MAX: Final = 16
@@ -213,7 +213,7 @@ def _check_origin(request: Request) -> None:
     if request.method == "GET":
         return
     origin = request.headers.get("origin")
-    site = request.headers.get("sec-fetch-site", "none")  # none: not sent by a page
+    site = request.headers.get("sec-fetch-site", "none")  # "none": not sent by a page
     if origin is not None or site != "none":
         raise HttpError(403, f"requests from web pages are rejected (origin {origin or site})")
 

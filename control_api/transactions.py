@@ -25,8 +25,8 @@ def transaction(control: Control, transactional_id: Name) -> Json:
 def wait_transaction(
     control: Control, transactional_id: Name, *, until: Until, timeout: Timeout = TIMEOUT_SECONDS
 ) -> Json:
-    """Wait until the transaction is in the state `until`, or has been in it since the wait began.
-    After the timeout, the status is 408, with an explanation."""
+    """Wait until the transaction is in the state `until`, or was in it at any time since the wait
+    began. After the timeout, the status is 408, with an explanation."""
     found = control.kafka.transactions.wait(transactional_id, until, timeout)
     return with_partitions(found)
 

@@ -80,12 +80,12 @@ class Deadlines(Generic[K]):
         self._heap.clear()
 
     def earliest(self) -> int | None:
-        """Return a lower bound of the next deadline, or None if there are no deadlines. If that
-        deadline was extended, `pop_due` may return None, and then raises the bound."""
+        """Return a lower bound of the next deadline, or None if the heap is empty. If that
+        deadline was extended or cancelled, `pop_due` may return None, and the bound changes."""
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> tuple[K, int] | None:
-        """Remove and return the first key that is due at `now_ms`, with its deadline."""
+        """Remove and return the first key that is due at `now_ms`, with its deadline, or None."""
         heap = self._heap
         while heap and heap[0][0] <= now_ms:
             queued, _, key = heap[0]

@@ -205,8 +205,8 @@ class PartitionState:
     consumer_groups: dict[str, ConsumerGroup] = field(default_factory=dict)
     # Consumer groups whose regular expressions are being matched. Not durable.
     matching: set[str] = field(default_factory=set)
-    # By group: limits its next match to the topics that the client that scheduled the match may
-    # describe. Not durable.
+    # The filter of each group's next match, by group id: the topics that the client that scheduled
+    # the match may describe. Not durable.
     topic_filters: dict[str, TopicFilter] = field(default_factory=dict)
     # Consumer groups whose target assignment a test holds back. Not durable.
     held_assignments: set[str] = field(default_factory=set)

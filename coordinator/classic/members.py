@@ -1,5 +1,4 @@
-"""Heartbeat, session expiration and LeaveGroup: how members stay in a group, and how they leave
-(rebalance.py `remove_member`).
+"""Heartbeat, session expiration and LeaveGroup: how members stay in a group, and how they leave.
 
 Upstream: classicGroupHeartbeat, expireClassicGroupMemberHeartbeat, classicGroupLeave.
 """

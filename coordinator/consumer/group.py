@@ -60,7 +60,7 @@ class MemberState(IntEnum):
     STABLE                 owns its target assignment, or has not begun to reconcile with a new one
     UNREVOKED_PARTITIONS   has to revoke partitions and has not confirmed the revocation
     UNRELEASED_PARTITIONS  waits for partitions that other members have not released
-    UNKNOWN                written by a newer Kafka version: the member must rejoin
+    UNKNOWN                fenced by a test, or written by a newer Kafka version: must rejoin
     """
 
     STABLE = 0

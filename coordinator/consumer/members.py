@@ -63,8 +63,8 @@ def find_member(
 def get_member(
     decision: Decision, group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> Member:
-    """Return the member with these ids. Raises ApiError if the member does not exist, or if the
-    member id is that of a static member that was replaced (fenced)."""
+    """Return the member with these ids. Raises ApiError if the member does not exist, or if
+    another member holds the instance id (the request is then fenced)."""
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -103,7 +103,8 @@ def _join_static(
     is_classic: bool,
 ) -> Member:
     """Return a static member that joins. It replaces its predecessor if the predecessor has left
-    temporarily, or if one of the two uses the classic protocol."""
+    temporarily, or if at least one of the two uses the classic protocol. Otherwise, raises
+    ApiError if there is a predecessor."""
     existing = group.static_member(instance_id)
     protocol = PROTOCOL_NAMES[is_classic]
     if existing is None:

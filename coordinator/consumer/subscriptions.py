@@ -104,8 +104,8 @@ def _schedule_resolution(
 ) -> bool:
     """Schedule a resolution of the group's expressions if `is_due`, or if the last resolution is
     obsolete: it had other expressions, topics were created, the refresh interval has passed, or its
-    topics version comes from Kafka or from changes that were undone. Return whether a resolution
-    was scheduled."""
+    topics version comes from Kafka or from changes that were undone. Do nothing while a resolution
+    is in progress, or within ten seconds after one. Return whether a resolution was scheduled."""
     key, topics = DeadlineKey("regex", group.group_id), decision.partition.topics
     last = next(iter(group.regexes.values()), ResolvedRegularExpression((), 0, -(2**63)))
     is_matching = group.group_id in decision.partition.matching

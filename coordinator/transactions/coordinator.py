@@ -113,7 +113,7 @@ class TransactionCoordinator:
         return self._fence_and_abort(transaction, now, "aborted by request")
 
     def expire(self, transactional_id: str) -> TransactionOutcome:
-        """Remove a transactional id whose transaction is complete. For tests."""
+        """Remove a transactional id without an open or prepared transaction. For tests."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None or not transaction.is_idle:
             return NOTHING
@@ -258,7 +258,7 @@ class TransactionCoordinator:
         cause: str,
         reply: TransactionResult | None,
     ) -> TransactionOutcome:
-        """Commit or abort. The reply waits for the markers."""
+        """Commit or abort. The reply waits for the first attempt to write the markers."""
         outcome = self._changed(transaction, prepared, cause, reply)
         return outcome._replace(markers=(_markers(transaction, prepared),))
 

@@ -136,8 +136,8 @@ class Transaction:
         now: int,
     ) -> TransactionMetadata:
         """Return the metadata after EndTxn. Since KIP-890, the epoch changes, so that late requests
-        of the transaction are fenced. If the epochs are exhausted, the next transaction has a
-        `new_producer_id`."""
+        of the transaction are fenced. If the epochs are exhausted, the next transaction gets an id
+        from `new_producer_id`."""
         metadata = self.metadata
         epoch, self.next_last_epoch = metadata.producer_epoch, self.last_epoch
         next_producer_id = NO_PRODUCER_ID
