@@ -27,7 +27,7 @@ from why import explain_rebalances
 
 HERE = Path(__file__).parent
 TOPIC, GROUP, PARTITIONS = "lines", "word-count", 6
-TIMEOUT_SECONDS = 30  # for one wait; without Spark, the whole demo takes about 10 s
+TIMEOUT_SECONDS = 30  # per wait; without Spark, the whole demo takes about 10 s
 LOG_LINES_MAX = 20
 WORD = re.compile(r"[a-z']+")
 console = Console(highlight=False)
@@ -177,7 +177,8 @@ def run_group(demo: Demo) -> None:
 
 
 def kill_and_restart(demo: Demo) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the acknowledged commits before the kill, and the committed offsets after it."""
+    """Kill and restart the broker. Return the acknowledged commits before the kill, and the
+    committed offsets after it."""
     with demo.step("broker is killed and restarted; clients continue"):
         broker = demo.children["broker"]
         broker.kill()

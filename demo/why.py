@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-SECONDS_MAX = 180  # Spark starts in seven seconds on a quiet machine, and in sixty on a busy one
+SECONDS_MAX = 180  # Spark starts in seven seconds on an idle machine, and in sixty on a busy one
 WITHOUT_JAVA = (
     "With Java 17 or newer (apt install default-jre-headless, brew install openjdk), Spark would "
     "now read the broker's log and explain the group's rebalances."

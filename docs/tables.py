@@ -1,6 +1,6 @@
 """Updates the parts of docs/ that are generated from code, tables and examples: `make docs`.
 
-With --check nothing is written; exit code 1 if a table does not match the code.
+With --check, nothing is written, and the exit code is 1 if a table does not match the code.
 """
 
 import re
@@ -166,9 +166,7 @@ def main() -> int:
             if "--check" not in sys.argv:
                 (ROOT / file).write_text(fresh, encoding="utf-8")
     for file in stale:
-        print(
-            f"{file} {'is behind the code: run make docs' if '--check' in sys.argv else 'written'}"
-        )
+        print(f"{file} {'is out of date: run make docs' if '--check' in sys.argv else 'written'}")
     return 1 if stale and "--check" in sys.argv else 0
 
 

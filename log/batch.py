@@ -170,7 +170,7 @@ def _is_old_message(buffer: bytes, position: int, end: int) -> bool:
 
 
 def check_crc(buffer: bytes, position: int, size: int) -> None:
-    """Verify the checksum of the `size` bytes at `position`. Raises CorruptBatch."""
+    """Verify the checksum of the batch of `size` bytes at `position`. Raises CorruptBatch."""
     stored: int = _CRC.unpack_from(buffer, position + _CRC_AT)[0]
     computed = crc32c(memoryview(buffer)[position + CRC_START : position + size])
     if stored != computed:

@@ -32,9 +32,9 @@ class OffsetCheckpoint:
     """A checkpoint file with one offset per partition, in Kafka's text format: version (0), entry
     count, then `topic partition offset` per line.
 
-    Kafka writes checkpoints once a minute. Here, each change is durable when the method returns.
-    Thread-safe. The constructor and the setters raise OSError. After a failed change, `get` returns
-    the previous offsets.
+    Kafka writes checkpoints once a minute. Here, a change is durable when `set`, `advance` or
+    `remove` returns. Thread-safe. These methods and the constructor raise OSError. After a failed
+    change, `get` returns the previous offsets.
     """
 
     def __init__(self, path: Path, files: Files) -> None:

@@ -102,7 +102,8 @@ def clean(
 def group_segments(
     log: Log, end_offset: int, first_uncleanable: int, segment_bytes: int
 ) -> Iterator[list[Segment]]:
-    """Group closed segments that fit into one segment (upstream: Cleaner.groupSegmentsBySize)."""
+    """Yield groups of closed segments that fit into one segment (upstream:
+    Cleaner.groupSegmentsBySize)."""
     group: list[Segment] = []
     size = 0
     for segment, following in pairwise(log.segments):
@@ -123,7 +124,7 @@ def group_segments(
 
 
 class OffsetMap:
-    """The newest offset of each key, bounded in memory. The `newest` dict is accessed directly for
+    """The newest offset of each key, in limited memory. The `newest` dict is accessed directly for
     speed. Whole keys cannot collide, unlike the hashes in Kafka's SkimpyOffsetMap."""
 
     # Memory per key in CPython 3.11 in addition to the key's bytes: 33 bytes for the object header,

@@ -101,8 +101,8 @@ def with_decompressed(
     use: Callable[[bytes], CooperativeTask[T]],
 ) -> CooperativeTask[T]:
     """Run the task `use` with the decompressed records of a batch (any codec, including 0), and
-    return its result. Records that exceed INLINE_BYTES_MAX are decompressed in a thread, in an
-    operation of `limit` that lasts until `use` ends. Raises InvalidRecord like `decompress`."""
+    return its result. Compressed records that exceed INLINE_BYTES_MAX are decompressed in a
+    thread, and count towards `limit` until `use` ends. Raises InvalidRecord like `decompress`."""
     few = decompress_few(codec, data) if codec else bytes(data)
     if few is not None:
         return (yield from use(few))

@@ -135,8 +135,8 @@ def _is_removed(fd: int) -> bool:
 
 class DiskFile:
     """A file on disk. An append that needs more space also allocates `preallocate_bytes` of zeros,
-    so that most syncs need not update the file size. `close` truncates the zeros; after a crash,
-    recovery does."""
+    so that most syncs need not update the file size. `close` truncates the zeros, or recovery
+    does after a crash."""
 
     __slots__ = ("_allocated", "_checked", "_fd", "_preallocate_bytes", "size")
 
@@ -232,7 +232,8 @@ class DiskFile:
             os.close(fd)
 
     def __del__(self) -> None:
-        # If two threads open a segment at once, the segment keeps only one of the files.
+        # If two threads open a segment at once, the segment keeps only one of the files. Close the
+        # other one.
         if self._fd >= 0:
             os.close(self._fd)
 

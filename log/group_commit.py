@@ -59,8 +59,8 @@ class GroupCommit:
         on_flush_end: Callable[[], None] = lambda: None,
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`on_flush_end` is called after the callbacks, up to twice per flush. `seconds` is a
-        clock."""
+        """`on_flush_end` is called when the logs of a flush have been written, and again when they
+        have been synced, each time after the callbacks that are due. `seconds` is a clock."""
         self.durability = durability
         self._call_soon = call_soon
         self._sync_all = sync_all

@@ -43,7 +43,8 @@ _APPENDED: Final = Struct(">qii7xi8xqq")
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Kafka's topic configs of the same names, with their defaults, in bytes and milliseconds."""
+    """The settings of a log. Those with the names of topic configs have Kafka's defaults, and are
+    in bytes or milliseconds."""
 
     segment_bytes: int = 1024 * 1024 * 1024
     segment_ms: int = 7 * 24 * 3600 * 1000
@@ -534,8 +535,8 @@ class Log:
         return b""
 
     def batches(self, offset: int | None = None) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Iterate over all batches from the one containing `offset`, including those appended
-        during the iteration. Uses its own file handles."""
+        """Yield the header and the bytes of each batch from the one containing `offset` on,
+        including batches appended during the iteration. Uses its own file handles."""
         next_offset = self.start_offset if offset is None else offset
         number = segment_number(self._segments, next_offset)
         self._open_iterators += 1

@@ -1,4 +1,4 @@
-"""Make `billing.service` importable wherever this folder is copied to."""
+"""Make `billing.service` importable, wherever this folder is copied."""
 
 import sys
 from pathlib import Path

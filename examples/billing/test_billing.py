@@ -48,7 +48,7 @@ def till() -> Till:
 
 @pytest.fixture
 def bill(kafka: Kafka, till: Till) -> Iterator[Callable[..., Billing]]:
-    """Return a function that starts a service. All services are stopped at the end."""
+    """Yield a function that starts a service. All services are stopped at the end."""
     # Offsets expire after a week, but orders never expire.
     kafka.topic("orders", partitions=2, config={"retention.ms": "-1"})
     with ExitStack() as running:
