@@ -97,7 +97,7 @@ DEFAULTS: Final[Settings] = {
 GROUP_LEVEL: Final = {"group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms"}
 """The broker settings that can also be set per group, with their group-level names. A scenario that
 needs such a setting sets it for its group on any broker that supports it."""
-# These settings change responses in scenarios that were recorded with their defaults.
+# These settings also affect scenarios that were recorded with their defaults.
 GENERAL: Final = (
     AUTHORIZER,
     MIGRATION,

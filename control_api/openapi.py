@@ -13,9 +13,9 @@ from .serializers import Json
 _STATUSES: Final = {
     400: "invalid parameters",
     401: "the token is missing or wrong",
-    403: "sent by a web page, or to an unknown host name",
+    403: "the request comes from a web page, or its Host header names an unknown host",
     404: "the path or the object does not exist",
-    405: "wrong method",
+    405: "the path does not support the method",
     408: "a wait timed out; the error explains the state",
     409: "a fault or a marker hold is unused, or a fake member cannot join; the error explains why",
     413: "the body is too large",

@@ -16,7 +16,7 @@ from .broker_configs import alter
 TELEMETRY_BYTES_MAX = 2**20
 GZIPPED = bytes.fromhex("1f8b0800000000000003cb4d2d29ca4c2e0600e7aa8a2207000000")
 TRUNCATED = GZIPPED[:-8]  # without the checksum
-# Subscriptions apply to all clients.
+# Subscriptions apply to all clients, so these scenarios run alone.
 telemetry = partial(scenario, is_alone=True)
 
 
@@ -130,7 +130,7 @@ async def clients_terminate(s: Script) -> None:
     await push(s, "B", 8, subscription)
 
 
-@telemetry("A client has the metrics of all subscriptions that match, and their shortest interval")
+@telemetry("A client gets the metrics of all matching subscriptions, and their shortest interval")
 async def subscriptions_match_clients(s: Script) -> None:
     names = "org.apache.,b,org.apache.kafka.producer,z,b,Ä𝄞," + ",".join(map(str, range(20)))
     await subscribe(s, "few", metrics="a,b", match="client_id=A|B")
