@@ -1,7 +1,7 @@
 """Assignors: pure functions from the subscriptions of a group's members to an assignment.
 
     model         subscriptions, topics, assignments, and the interface of an assignor
-    resolve       assignors by name: built in, installed, or by path
+    resolve       assignors by name (built in or installed) or by path
     range         `range`: ranges of each topic
     roundrobin    `roundrobin`: the partitions of all topics in turn
     sticky/       `sticky` and `cooperative-sticky`: balanced, with as few moves as possible

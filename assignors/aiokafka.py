@@ -31,8 +31,8 @@ def as_aiokafka(assignor: Assignor, client_rack: str | None = None) -> AbstractP
     ValueError for a cooperative assignor."""
     if assignor.cooperative:
         raise ValueError(
-            f"aiokafka does not support cooperative assignors such as {assignor.name}: its leader "
-            "cannot read owned partitions, and its members revoke everything before each join. "
+            f"aiokafka does not support cooperative assignors such as {assignor.name}: leaders "
+            "cannot read owned partitions, and members revoke everything before each join. "
             "Use sticky instead."
         )
     return _Strategy(assignor, client_rack)

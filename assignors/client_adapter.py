@@ -1,6 +1,6 @@
 """What the strategies for kafka-python and aiokafka share: an assignor, as used by one member.
 
-The library calls subscription() before each join, on_assignment() after it, and assign() on the
+A strategy calls subscription() before each join, on_assignment() after it, and assign() on the
 leader. This module imports neither library.
 """
 
@@ -36,8 +36,9 @@ class ClientAdapter:
         owned_partitions: Iterable[tuple[str, int]] = (),
         generation_id: int = NO_GENERATION,
     ) -> Subscription:
-        """Return the member's subscription, in Java's order. `owned_partitions` are the partitions
-        that the member keeps during the rebalance; empty with eager assignors."""
+        """Return the member's subscription, with topics and partitions in Java's order.
+        `owned_partitions` are the partitions that the member keeps during the rebalance; empty with
+        eager assignors."""
         subscribed = tuple(sorted(topics))
         return Subscription(
             topics=subscribed,
@@ -60,7 +61,7 @@ class ClientAdapter:
 
 def _validate(name: str, assignment: Assignment, members: Mapping[str, Subscription]) -> None:
     """Validate a cooperative assignment like ConsumerCoordinator.validateCooperativeAssignment, but
-    ignore stale claims (claims of older generations)."""
+    ignore stale claims (claims from older generations)."""
     newest = max((member.generation_id or 0 for member in members.values()), default=0)
     owned = {
         name: set(member.owned_partitions)
@@ -71,9 +72,9 @@ def _validate(name: str, assignment: Assignment, members: Mapping[str, Subscript
     for member, partitions in assignment.items():
         if early := revoked.intersection(partitions) - owned.get(member, set()):
             raise ValueError(
-                f"cooperative assignor {name} assigned to {member} partitions that another member "
-                f"still owns: {sorted(early)}. Leave them unassigned: their owner revokes them and "
-                "rejoins, and the next rebalance may assign them."
+                f"cooperative assignor {name} assigned partitions that another member still owns "
+                f"to {member}: {sorted(early)}. Leave them unassigned: their owner revokes them "
+                "and rejoins, and the next rebalance may assign them."
             )
 
 

@@ -15,9 +15,9 @@ from .model import Assignment, Assignor, Subscription, TopicPartition, Topics
 
 __all__ = ["PROBE", "Move", "Reason", "compare", "is_sticky", "moves"]
 
-# Tests an assignor for stickiness, with two equal partitions and two members.
+# The topic with which `is_sticky` tests an assignor: a partition for each of two members.
 PROBE: Final = Topics({"probe": 2})
-# The generation of owned partitions in the test. Any number works.
+# The generation of owned partitions in computed assignments. Any number works.
 GENERATION: Final = 1
 
 
@@ -40,7 +40,8 @@ class Reason(StrEnum):
     EXCHANGE = "exchange"
     """The owner got other partitions instead."""
     BALANCE = "balance"
-    """With the partition, the owner would have at least two more than the new owner without it."""
+    """If the owner had kept the partition, it would have at least two partitions more than the new
+    owner."""
     ASSIGNOR_CHOICE = "assignor's choice"
     """No other reason applies."""
 

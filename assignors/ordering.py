@@ -27,7 +27,7 @@ class HasInstanceId(Protocol):
 
 
 def member_order(members: Mapping[str, HasInstanceId]) -> list[str]:
-    """Sort static members by instance id, then dynamic members by member id (KIP-345)."""
+    """Return static members by instance id, followed by dynamic members by member id (KIP-345)."""
 
     def key(member: str) -> tuple[bool, bytes, bytes]:
         instance_id = members[member].group_instance_id

@@ -61,7 +61,8 @@ class RackInfo:
         return self._replicas[partition[0]][partition[1]]
 
     def is_mismatch(self, member: str, partition: TopicPartition) -> bool:
-        """Whether the member has a rack without a replica; False if racks are not in use."""
+        """Whether the member has a rack that contains no replica of the partition; False if racks
+        are not in use."""
         rack = self._racks.get(member)
         return rack is not None and rack not in self.replicas(partition)
 

@@ -1,4 +1,4 @@
-"""Finds assignors by name: built in, installed, or by path.
+"""Finds assignors by name (built in or installed) or by path.
 
     resolve("range")                          a built-in assignor
     resolve("busiest-first")                  an installed assignor, by its entry point in the group
@@ -48,7 +48,8 @@ class AssignorNameTaken(ValueError):
 
 
 class NotAnAssignor(TypeError):
-    """The object lacks attributes of kohort.assignors.model.Assignor."""
+    """The object is not a valid assignor: it lacks attributes of kohort.assignors.model.Assignor,
+    has no name, cannot be instantiated, or its entry point has another name."""
 
 
 def resolve(name: str) -> Assignor:
@@ -81,7 +82,7 @@ def _installed(entry: EntryPoint) -> Assignor:
     if found.name != entry.name:
         raise NotAnAssignor(
             f"{_package(entry)} installs the assignor {entry.value} as {entry.name}, "
-            f"but its name is {found.name}"
+            f"but its name is {found.name}: use the same name for both"
         )
     return found
 

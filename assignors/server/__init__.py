@@ -4,7 +4,7 @@
     homogeneous     `uniform`, the default, if all members have the same subscription
     heterogeneous   `uniform` if subscriptions differ
     range           `range`: ranges of each topic
-    hashing         the iteration order of Java's hash tables, which decides ties in Kafka
+    hashing         the iteration order of Java's hash tables, which breaks ties in Kafka
     targets         a target assignment in progress, with the order of Kafka's records
     builtin         both assignors by name
     adapter         both assignors with the interface of client-side assignors (`kohort assign`)

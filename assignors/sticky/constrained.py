@@ -106,7 +106,8 @@ class _Builder:
         return left
 
     def _assign_over_quota(self, partition: TopicPartition, racks: frozenset[str]) -> bool:
-        """Assign to the first member in one of `racks` that may exceed the minimum quota."""
+        """Assign the partition to the first member in one of `racks` that may exceed the minimum
+        quota. Return False if there is no such member."""
         for index, member in enumerate(self._exact):
             if self._racks.rack(member) in racks:
                 del self._exact[index]

@@ -4,7 +4,7 @@ StickyAssignor writes the owned partitions into the user data: an array of topic
 partitions and, since version 1, the generation. CooperativeStickyAssignor writes only the
 generation, because the owned partitions are a field of the subscription.
 
-Claims conflict if a member has missed a rebalance. The claim of the newest generation wins. If
+Claims conflict if a member has missed a rebalance. The claim from the newest generation wins. If
 several members of that generation claim a partition, all claims are ignored.
 """
 
@@ -57,7 +57,8 @@ def sticky_member_data(subscription: Subscription) -> MemberData:
 
 
 def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
-    """Return the partitions and the end position. Raises struct.error if the data is too short."""
+    """Return the partitions and the end position. Raises struct.error if the data is too short, and
+    UnicodeDecodeError or ValueError if it is invalid."""
     (topics,) = _INT.unpack_from(data)
     position = 4
     partitions: list[TopicPartition] = []

@@ -270,7 +270,7 @@ def test_a_cooperative_assignor_must_not_reassign_what_is_still_owned() -> None:
         )
 
     message = (
-        r"custom assigned to old partitions that another member still owns: \[\('orders', 0\)\]"
+        r"custom assigned partitions that another member still owns to old: \[\('orders', 0\)\]"
     )
     with pytest.raises(ValueError, match=message):
         assign({"java": kept, "old": [moved]})
