@@ -75,7 +75,7 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     unknown = set(options.parts) - PARTS.keys()
     if unknown:
-        parser.error(f"unknown part {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
+        parser.error(f"unknown part {', '.join(sorted(unknown))}: expected {', '.join(PARTS)}")
     return options
 
 
@@ -83,7 +83,8 @@ def main() -> None:
     options = arguments()
     # SystemExit unwinds the context managers, which stop the servers.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    # A thousand members are a thousand sockets, in this process and in each server it starts.
+    # A thousand members need a thousand sockets in the load client and in each server. Both inherit
+    # this limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8_192)), hard))
     with tempfile.TemporaryDirectory(prefix="kohort-bench-") as name:

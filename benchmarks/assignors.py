@@ -1,4 +1,4 @@
-"""CPU time of assignments by kohort's, client libraries' and Java's assignors."""
+"""CPU time of assignments with the assignors of kohort, of the client libraries and of Java."""
 
 import base64
 import contextlib
@@ -25,7 +25,8 @@ from .machine import Setting
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 SUBSCRIPTIONS = ("equal", "different")
 SIZES = ((100, 1_000), (300, 3_000), (1_000, 10_000), (1_000, 100_000))
-# Wall-clock time. A library that takes longer is interrupted, and larger groups are skipped.
+# Maximum wall-clock time of a measurement. A library that takes longer is interrupted, and larger
+# groups are skipped.
 LIMIT_S = 40.0
 REPEATED_BELOW_S = 1.0
 KAFKA_JARS = "KOHORT_BENCH_KAFKA_JARS"

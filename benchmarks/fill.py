@@ -31,7 +31,7 @@ def group_names(groups: int, prefix: str) -> list[str]:
 
 
 def prepare(data: Path, client: LoadClient) -> None:
-    """Create a data directory with all topics and no commits of the benchmark."""
+    """Create a data directory with all topics, but without the commits of the benchmark."""
     with servers.running("kohort", servers.kohort_command("os", data)) as server:
         warm_up(server, client)
 

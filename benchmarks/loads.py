@@ -74,7 +74,8 @@ def measure(setting: Setting) -> dict[str, Any]:
 def best(
     setting: Setting, running: list[servers.Server], mode: str, conns: int, depth: int
 ) -> dict[str, dict[str, float]]:
-    """Return each server's round with the most requests; each round measures all servers."""
+    """Return each server's figures from the round in which it handled the most requests per second.
+    Each round measures all servers."""
     found: dict[str, dict[str, float]] = {}
     for _ in range(setting.rounds):
         for server in running:

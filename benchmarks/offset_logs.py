@@ -1,8 +1,8 @@
 """Generate offsets logs of any size, like those of a busy cluster, at a million records/s (numpy).
 
-`python -m benchmarks.offset_logs FOLDER RECORDS` generates a log. Every group starts with a
-GroupMetadata record with two members; then it commits the partitions of one topic repeatedly, in
-batches of `per_batch` records.
+`python -m benchmarks.offset_logs FOLDER RECORDS` generates the logs of all offsets partitions.
+Every group starts with a GroupMetadata record with two members; then it commits the partitions of
+one topic repeatedly, in batches of six records.
 """
 
 import sys

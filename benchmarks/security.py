@@ -1,4 +1,4 @@
-"""Requests over TLS after SASL/PLAIN, compared with plain text on the same servers."""
+"""Requests over TLS after SASL/PLAIN, compared with plain text on the same kind of server."""
 
 import contextlib
 from collections.abc import Iterator

@@ -57,7 +57,8 @@ def running(
     stderr: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """Run a server that prints `… listening on HOST:PORT` until the block ends.
+    """Run a server until the block ends. The server prints `… listening on HOST:PORT`, or `ready`
+    instead of `listening on`.
 
     stderr: a file for its standard error; env: added to the environment."""
     with tempfile.TemporaryFile() if stderr is None else stderr.open("wb+") as errors:
