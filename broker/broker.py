@@ -37,7 +37,7 @@ from .security.tls import ServerTls
 # The data folder path of a broker that keeps all data in memory.
 MEMORY_FOLDER: Final = Path("/memory")
 # Interval between checks that the data folder still exists. If it is removed, a second broker can
-# start on its path until the next check. (Kafka notices only when it next creates a file.)
+# run on the same path until the next check. (Kafka notices only when it next creates a file.)
 FOLDER_CHECK_MS: Final = 1_000
 
 # Members of the folder's Unix group may read the data (`kohort log`, the pipeline). Other users may
@@ -47,7 +47,8 @@ FOLDER_MODE: Final = 0o750
 # could replace the data folder.
 PARENT_MODE: Final = 0o755
 
-# Names in the broker's own certificates, in addition to the host name and the advertised names.
+# Names in the broker's own certificates, in addition to the host name of this machine and the hosts
+# of `listeners` and `advertised.listeners`.
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 _log = logging.getLogger("kohort.broker")
@@ -167,7 +168,8 @@ class Broker:
         self._closing.close()
 
     def abort_connections(self) -> None:
-        """Abort all connections without flushing, as if the process had ended. Then call `stop`."""
+        """Abort all connections without flushing, as if the process had ended. The caller must then
+        call `stop`."""
         for server in self._all_servers():
             server.abort_connections()
 

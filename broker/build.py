@@ -307,7 +307,8 @@ class BrokerComponents:
             self._clock,
             partial(cluster.leader_of, OFFSETS_TOPIC),
         )
-        # Commits are logged only with `all`, because there may be thousands per second.
+        # Without `all`, only aborts are logged, because thousands of transactions may commit per
+        # second.
         only_aborts = config.str("kohort.events") != "all"
         transactions.listeners = self._listeners(node_id, only_aborts=only_aborts)
         self._closing.callback(transactions.close)
@@ -334,8 +335,8 @@ class BrokerComponents:
         )
 
     def _advertised(self, node_id: int) -> dict[str, Address]:
-        """Return the advertised addresses. Ports in advertised.listeners apply to the first
-        node."""
+        """Return the advertised addresses. Ports in advertised.listeners are those of the first
+        node; the other nodes use the ports that follow."""
         bound = self._addresses[node_id]
         if not self._config.list("advertised.listeners"):
             return {name: (reachable(host), port) for name, (host, port) in bound.items()}
@@ -393,7 +394,7 @@ class BrokerComponents:
 
     def _listeners(self, node_id: int, *, only_aborts: bool = False) -> list[Listener]:
         """Return the listeners for a node's coordinator events. With `only_aborts`, the event log
-        receives only the events of aborted transactions."""
+        receives only one event for each aborted transaction: its change to PrepareAbort."""
         listeners: list[Listener] = []
         if self._events is not None:
             log = self._events.listener(node_id)

@@ -3,8 +3,8 @@
 The nodes share the data folder, the clock and the event loop. Each node has a port, its
 connections, and the coordinators of the offsets partitions that it leads. Before a node stops, it
 hands over its partitions to other replicas, as in Kafka's controlled shutdown. After a restart, a
-node becomes the leader only of partitions that have no leader and for which it is an eligible
-leader replica. A preferred leader election can return other partitions to it.
+node becomes the leader only of partitions that have no leader and that can elect it. A preferred
+leader election can return other partitions to it.
 """
 
 import logging
@@ -189,7 +189,7 @@ class Cluster:
 
     def _on_leader_changed(self, topic: Topic, partition: Partition, old_leader_id: int) -> None:
         """Move the coordinator of an offsets or transaction partition to its leader's node. Called
-        after an election, and after an election that did not become durable is undone."""
+        after an election, and after undoing an election that did not become durable."""
         old, new = self.nodes.get(old_leader_id), self.nodes.get(partition.leader_id)
         if topic.name == TRANSACTION_TOPIC:
             if old is not None:

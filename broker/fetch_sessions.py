@@ -1,7 +1,7 @@
 """Fetch sessions (KIP-227) store the partitions that a client fetches and their last offsets, so
 that requests contain only changed partitions and responses only partitions with new data.
 
-A session ends when the client closes it or removes its last partition, when it is evicted, and when
+A session ends when the client closes it or removes its last partition, when it is evicted, or when
 it makes the node exceed the limit of cached partitions. It does not end when the connection is
 closed. Upstream: FetchManager, FetchSession, FetchSessionCacheShard.
 """
@@ -23,7 +23,7 @@ FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
 # Kafka splits the cache into this many equal shards; leftover slots are unused.
 SHARDS: Final = 8
-# The largest session id that one of Kafka's shards assigns.
+# The largest session id that any of Kafka's shards assigns.
 SESSION_ID_MAX: Final = (2**31 - 1) // SHARDS * SHARDS - 1
 # Any session can evict a session that has been idle for longer than this. A larger session can
 # evict a session older than this (upstream: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS).
@@ -52,7 +52,7 @@ class CachedPartition:
         return self.topic, self.request.partition
 
     def has_news(self, data: PartitionData) -> bool:
-        """Whether a response of a session must include this partition even without records."""
+        """Whether an incremental response must include this partition even without records."""
         return (
             data.high_watermark != self.high_watermark
             or data.start_offset != self.start_offset

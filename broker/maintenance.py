@@ -1,7 +1,8 @@
 """Background maintenance of logs: compaction of the dirtiest log, and retention.
 
-Runs as a cooperative task (scheduler.py). A log whose maintenance fails is retried after five
-minutes. Logs that have not been opened since startup are skipped. Upstream: LogCleaner, LogManager.
+Runs as a cooperative task (scheduler.py). If the maintenance of a log fails, it is retried after
+five minutes. Logs that have not been opened since startup are skipped. Upstream: LogCleaner,
+LogManager.
 """
 
 import logging
@@ -73,7 +74,7 @@ class Maintenance:
         self._schedule(0 if compacted else self._number("log.cleaner.backoff.ms"))
 
     def _pass(self) -> CooperativeTask[bool]:
-        """Maintain logs. Return whether a log was compacted, because another may then be due."""
+        """Maintain logs. Return whether a log was due for compaction; others may be due too."""
         now_ms = self._clock.now_ms()
         self._retry_ms = {each: ms for each, ms in self._retry_ms.items() if now_ms < ms}
         if now_ms >= self._retention_due_ms:

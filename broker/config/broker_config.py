@@ -236,8 +236,8 @@ class BrokerConfig(Mapping[str, Value]):
     # --- problems
 
     def warnings(self) -> Iterator[Str]:
-        """Yield warnings about settings without effect, such as a misspelled key, and about users
-        that cannot authenticate."""
+        """Yield warnings about settings without effect, such as a misspelled key, and about
+        listeners on which no user can authenticate."""
         for problem in self.unknown_keys():
             yield problem if problem.endswith("?") else f"{problem[:-1]}; it is ignored."
         ignored = [key for key in self._unknown if is_ignored(key)]
@@ -340,7 +340,7 @@ class BrokerConfig(Mapping[str, Value]):
         if self["max.connections.per.ip"] == 0 and not self["max.connections.per.ip.overrides"]:
             raise ConfigError(
                 f"max.connections.per.ip=0 (from {self.origin('max.connections.per.ip')}) needs "
-                "max.connections.per.ip.overrides: set it, or a higher limit."
+                "max.connections.per.ip.overrides: set that key, or raise the limit."
             )
         _ = self.advertised_listeners
         nodes = self.int("kohort.nodes")

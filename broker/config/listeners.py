@@ -89,7 +89,7 @@ def _check_ports(listeners: Iterable[Listener], nodes: int, where: str) -> None:
         distance = abs(one.port - other.port)
         hosts = {one.host, other.host}
         if distance and len(hosts) > 1 and hosts.isdisjoint(ALL_INTERFACES):
-            continue  # only the same port is an error on different hosts, as in Kafka
+            continue  # as in Kafka, different hosts may use adjacent ports
         if distance < nodes and (":" in one.host) == (":" in other.host):
             of = " (of different nodes)" if distance else ""
             raise ConfigError(

@@ -21,7 +21,7 @@ class SyncPool:
     def __init__(self, watchdog: Watchdog) -> None:
         self._loop = asyncio.get_running_loop()
         self._run_timed = watchdog.run
-        # The executor starts its threads at the first flush.
+        # The executor starts its threads when they are first needed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kohort-sync")
 
     def __call__(

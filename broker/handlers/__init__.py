@@ -3,7 +3,7 @@ command to a coordinator, or reads or changes topics, and then responds. Coordin
 not depend on API versions.
 
 kNN_*.py           one API each; the docstring states its key and the changes of each version
-authorization.py   what the client of a request may do
+authorization.py   what a client may do
 transactions.py    commands for transactional ids, verification of partitions
 common.py          leaders and brokers, failed responses, failed authentication
 """

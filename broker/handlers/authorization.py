@@ -1,4 +1,4 @@
-"""What the client of a request may do. Without an authorizer, clients may do everything.
+"""What a client may do. Without an authorizer, clients may do everything.
 
 Denials are logged unless `reports` is False, for example if a response only omits the resource.
 Upstream: AuthHelper.

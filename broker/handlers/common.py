@@ -66,7 +66,7 @@ class TopicResponse(NamedTuple):
 
 class CurrentLeader(NamedTuple):
     """The current leader, for the response to a client that contacted the wrong node (KIP-951). The
-    id is NO_LEADER if all nodes are down."""
+    id is NO_LEADER if the partition has no leader."""
 
     leader_id: int
     leader_epoch: int

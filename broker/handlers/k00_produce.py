@@ -460,7 +460,7 @@ def _sync_at_deadline(node: Node, partition: Partition) -> None:
 
 
 def _errors(response: ProduceResponse) -> str:
-    """Describe errors for the log, because the client of a request with acks=0 gets no response."""
+    """Describe errors for the log, because a client gets no response to a request with acks=0."""
     return ", ".join(
         f"{topic.name or topic.topic_id}-{each.index}: {each.error_code.name}"
         for topic in response.responses

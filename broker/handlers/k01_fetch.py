@@ -84,8 +84,8 @@ class DivergingResponse(PartitionResponse):
 
 
 class MovedResponse(PartitionResponse):
-    """Another node leads the partition, or the leader epoch is newer. Separate for the same reason
-    as DivergingResponse."""
+    """Another node leads the partition, or the client's leader epoch is outdated. Separate for the
+    same reason as DivergingResponse."""
 
     current_leader: CurrentLeader
 
@@ -387,7 +387,7 @@ class _Fetch:
             context.respond(response)
 
     def _is_outdated(self) -> bool:
-        """Respond with an error and return True if the client has sent a newer request of the
+        """Respond with an error and return True if the client has sent a newer request for the
         session on another connection."""
         session = self.session
         if session is None or session.epoch == self.epoch:

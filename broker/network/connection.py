@@ -589,8 +589,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- flow control
 
     def _control_flow(self) -> None:
-        """Resume the backlog when nothing blocks it; read from the socket only when the backlog is
-        empty."""
+        """Schedule processing of the backlog unless something blocks it. Pause reading while the
+        backlog is not empty, writing is paused, or the connection waits for its turn."""
         if self._transport is None:
             return
         if (

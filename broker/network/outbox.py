@@ -7,14 +7,15 @@ from typing import Final, Protocol
 
 from ..event_loop.watchdog import seconds
 
-# Time that connections may take in one iteration of the event loop. A read can contain thousands of
-# small requests that take a millisecond each. Ordinary pipelined requests take less.
+# Maximum time that connections may take in one iteration of the event loop. A read can contain
+# thousands of small requests that take a millisecond each. Ordinary pipelined requests take less.
 TURN_SECONDS: Final = 0.01
 
 
 class Turns:
-    """Calls the waiting callbacks in order, one per iteration of the event loop. `turn_seconds` is
-    the time that the requests of all connections may take before they wait for their turns."""
+    """Calls the waiting callbacks in order, one per iteration of the event loop. `turn_seconds`
+    limits how long requests are handled in one iteration; the remaining requests wait for the next
+    turn of their connection."""
 
     def __init__(
         self,
@@ -27,7 +28,7 @@ class Turns:
 
     @property
     def share_seconds(self) -> float:
-        """The time that a connection's requests may take now: less if others are waiting."""
+        """How long a connection's requests may take now; less if other connections wait."""
         return self._turn_seconds / (1 + len(self._waiting))
 
     def wait(self, callback: Callable[[], None], *, first: bool = False) -> None:

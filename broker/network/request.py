@@ -207,7 +207,7 @@ class RequestMeter(Protocol):
         THROTTLING_QUOTA_EXCEEDED (KIP-599)."""
 
     def allows_auto_creation(self, partitions: int) -> bool:
-        """Return whether the client of a Metadata request is within its quota and may create
+        """Return whether the client is within its quota, so that its Metadata request may create
         partitions; if so, record them. The request is not throttled."""
 
 
@@ -362,7 +362,7 @@ class RequestContext:
 
     def close_connection(self, reason: str) -> None:
         """Close the connection instead of responding, for example if the response would be too
-        large. A client that gets no response (acks=0) learns of an error in this way. Upstream:
+        large. This is how a client that gets no response (acks=0) notices an error. Upstream:
         KafkaApis.sendNoOpResponseExemptThrottle, closeConnection."""
         self.channel.close_after_responses(reason)
         self.complete_without_response()

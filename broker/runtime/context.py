@@ -47,7 +47,7 @@ class CoordinatorState(Enum):
 # A module constant, because looking up an enum member for every command is slow.
 ACTIVE: Final = CoordinatorState.ACTIVE
 
-# Minimum time between attempts to open a partition whose log could not be opened.
+# Minimum time between attempts to load a partition, after a failed attempt.
 RETRY_FAILED_MS: Final = 1_000
 
 Respond: TypeAlias = Callable[[Any, Any], None]

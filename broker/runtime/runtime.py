@@ -109,7 +109,7 @@ class CoordinatorRuntime:
 
     def submit(self, command: GroupCommand, respond: Respond, request: Any) -> int:
         """Decide `command` and call `respond(request, result)` once, now or later. `respond` is not
-        called if a later request of the same member supersedes this request, or if the member is
+        called if a later request from the same member supersedes this request, or if the member is
         removed while its SyncGroup waits. Return the ticket for `forget`, or 0 if the partition is
         not active and `respond` was called with the error."""
         partition = self._store.partition_of(command.group_id)
@@ -145,7 +145,7 @@ class CoordinatorRuntime:
             return
         results = Gather(len(contexts), lambda listed: respond(request, merge_lists(listed)))
         for place, context in enumerate(contexts):
-            if context.state is CoordinatorState.CLOSED:  # it has moved since
+            if context.state is CoordinatorState.CLOSED:  # closed since the first step
                 results.put(place, error_result(command, ErrorCode.not_coordinator))
             elif (error := self._error_unless_active(context, command)) is not None:
                 results.put(place, error)
@@ -229,8 +229,8 @@ class CoordinatorRuntime:
                 self._cache.evict()
             waiting = context.replies
             if waiting is None or context.flush is not flush:
-                # Earlier replies wait for a flush that has begun. These replies wait for the next
-                # flush.
+                # Earlier replies, if any, wait for a flush that has begun. These replies wait for
+                # the next flush.
                 context.flush = flush
                 context.replies = waiting = []
                 on_durable = partial(self._on_flushed, context, context.coordinator, waiting)

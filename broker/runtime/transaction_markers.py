@@ -53,7 +53,7 @@ class Done(Protocol):
 
 
 def marker_error(log: Log, producer: BatchProducer, marker: EndMarker) -> ErrorCode:
-    """Validate a producer's end marker against its state in the log. Return the error."""
+    """Validate an end marker against the producer's state in the log. Return the error or NONE."""
     try:
         log.producers.validate_marker(producer.producer_id, producer.epoch, marker, log.folder.name)
     except InvalidProducerEpoch:
