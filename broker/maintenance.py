@@ -23,7 +23,7 @@ from .event_loop.timers import Timer
 # Length of a slice while several logs are due. With shorter slices, compaction could not keep up
 # with writes.
 LATE_SLICE_SECONDS: Final = 2 * SLICE_SECONDS
-# A log is skipped this long if its disk failed, a batch is corrupted, or a transaction blocks it.
+# How long a log is skipped if its disk failed, a batch is corrupted, or a transaction blocks it.
 RETRY_FAILED_MS: Final = 300_000
 
 _log = logging.getLogger("kohort.cleaner")

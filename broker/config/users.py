@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-# An item of `kohort.users`. Commas, colons and backslashes are escaped with a backslash.
+# An item of `kohort.users`. Commas and backslashes, and colons in the name, are escaped with a
+# backslash.
 USER: Final = re.compile(r"\s*+((?:[^\\:,]|\\.)++):((?:[^\\,]|\\.)++)(?:,|\Z)", re.DOTALL)
 ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 SPECIAL: Final = re.compile(r"[\\:,]|\A\s|\s\Z")

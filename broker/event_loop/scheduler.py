@@ -1,5 +1,6 @@
 """Runs cooperative tasks on the event loop. A task does long work in short steps, between which
-requests are served. Loading, expiration, snapshots, compaction and topic deletion run here.
+requests are served. Loading, expiration, snapshots, compaction, topic deletion and long requests
+run here.
 
 A task is a generator (log/tasks.py). It yields None after a short step, a function to be called in
 a thread, or a WaitingStep. An exception that the function raises is thrown into the task.

@@ -209,8 +209,9 @@ class _Produce:
         return False
 
     def _sync(self, partition: Partition, done: AppendResult, response: PartitionResponse) -> None:
-        """Sync the log. Then make the batch visible to consumers or, if the sync failed, truncate
-        it by closing the log. `done.size` is 0 for a duplicate, whose original may be unsynced."""
+        """Sync the log. Then make the batch visible to consumers or, if the sync failed, close the
+        log, whose next opening truncates the batch. `done.size` is 0 for a duplicate, whose
+        original may be unsynced."""
         # When the log is closed after a failure, the partition gets a new list.
         awaiting_sync = partition.awaiting_sync
 

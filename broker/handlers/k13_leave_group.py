@@ -53,8 +53,8 @@ def _leaving(member: Any, validated_id: str = "") -> LeavingMember:
 
 
 def _confirm(context: RequestContext, node: Node, results: list[LeaveResult]) -> None:
-    """Submit the last step of a large request (see LeaveGroup), with all valid members. The step
-    takes 20 ms for 1,000 members of a consumer group."""
+    """Submit the last step of a large request, with the members that were validated but not yet
+    removed (see LeaveGroup). The step takes 20 ms for 1,000 members of a consumer group."""
     if any(each.error_code is not ErrorCode.none for each in results):
         _respond(context, results)
         return

@@ -198,8 +198,8 @@ class RequestMeter(Protocol):
         throttling."""
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
-        """Return whether the client is throttled. If so, the response to a Fetch must contain no
-        records."""
+        """Record the size of a Fetch response. Return whether the client is throttled; if so, the
+        response must contain no records."""
 
     def record_mutations(self, partitions: int, *, is_strict: bool) -> None:
         """Record that the request creates or deletes partitions. Raises ApiError if the client is
