@@ -65,8 +65,8 @@ class Meter(WrappedChannel):
         return int(min(INT_MAX, self._quotas.bytes_max(self._client)))
 
     def is_over_quota(self, fetched_bytes: int) -> bool:
-        """Return whether the client is throttled. If so, the response to a Fetch must contain no
-        records."""
+        """Record the size of a Fetch response. Return whether the client is throttled; if so, the
+        response must contain no records."""
         self._record_request()
         throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
         self._throttle(throttle_ms)
@@ -85,7 +85,7 @@ class Meter(WrappedChannel):
             raise ApiError(ErrorCode.throttling_quota_exceeded)
 
     def allows_auto_creation(self, partitions: int) -> bool:
-        """Return whether the client of a Metadata request is within its quota and may create
+        """Return whether the client is within its quota, so that its Metadata request may create
         partitions; if so, record them. The request is not throttled."""
         return not self._quotas.record_mutations(self._client, partitions, is_strict=True)
 
