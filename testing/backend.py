@@ -58,7 +58,7 @@ def check_reachable(servers: str) -> str | None:
                     f"{server} is not a Kafka broker: it does not respond to ApiVersions"
                 )
         except ValueError:
-            reasons.append(f"{server!r} is not HOST:PORT")
+            reasons.append(f"invalid address {server!r}: expected HOST:PORT")
         except OSError as error:
             reasons.append(f"{server}: {error.strerror or error}")
     return "; ".join(reasons)

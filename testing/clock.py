@@ -144,7 +144,7 @@ class ClockControl(SuggestsAttributes):
             self._advance_with_heartbeats(ms, timeout), ADVANCE_TIMEOUT_SECONDS + timeout
         )
         if silent:
-            what = f"a heartbeat of {', '.join(silent)}"
+            what = f"a heartbeat from {', '.join(silent)}"
             raise timed_out(timeout, what, "To let the session expire, use clock.advance(…).")
 
     def run_until(self, condition: Callable[[], object], *, within_days: float = 30) -> None:
@@ -236,7 +236,7 @@ class ClockControl(SuggestsAttributes):
         # First finish pending work, which may include the heartbeat that keeps a session alive.
         await self._host.wait_until_idle()
         while not is_true(condition):
-            # Whenever the clock stops, all steady members send a heartbeat.
+            # Each fake member that only sends heartbeats may send one at each stop of the clock.
             heartbeats = max(len(self._host.fake_members.steady), 1)
             is_long = next(islice(stops, heartbeats - 1, None)) >= STOPS_MAX
             due_ms = self._next_stop_ms(is_long=is_long)

@@ -81,7 +81,7 @@ def test_a_client_that_sends_no_heartbeat_is_named_and_keeps_its_session(kafka: 
     kafka.wait(lambda: consumer.poll(0) is None and group.state == "Stable")
     # The session has one millisecond left after the timeout.
     kafka.clock.freeze()
-    with pytest.raises(BarrierTimeout, match=r"waiting for a heartbeat of mute-.*\n.*advance"):
+    with pytest.raises(BarrierTimeout, match=r"waiting for a heartbeat from mute-.*\n.*advance"):
         kafka.clock.advance_with_heartbeats(minutes=5, timeout=0.1)
     assert group.exits == []
     consumer.close()
