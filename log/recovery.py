@@ -1,6 +1,6 @@
 """Log recovery after a crash or disk corruption.
 
-`recover` truncates the log at the first corrupt byte, as Kafka's LogLoader does, and saves the
+`recover` truncates the log at the first corrupt batch, as Kafka's LogLoader does, and saves the
 truncated bytes to other files. A corrupt batch cannot stay in the log, because readers would stop
 there and never see later appends. `scan_segment`, for inspection and repair, finds all valid
 batches, including batches after corrupt ones.
@@ -53,14 +53,15 @@ def recover(
 
     Batches are verified, with two exceptions: batches that a manifest covers are not read, and
     checksums are skipped in segments that end at or before `recovery_point` (known to be durable).
-    Corrupt bytes are copied to a `*.cut` file and truncated. Later segments are renamed with the
-    same suffix. If `read_only`, no file is changed and the manifest is ignored. If `sync`, segments
-    that may not be durable are synced; otherwise, they are marked `dirty`. If `reports_gaps` (for
-    logs that were never compacted), missing offsets are logged. They may be the only sign of a
-    corrupt base offset, which no checksum covers. `producers` is updated from batches that have a
-    producer id.
+    The bytes from the first corrupt batch on are copied to a `*.cut` file and truncated. Later
+    segments are renamed with the same suffix. If `read_only`, no file is changed and the manifest
+    is ignored. If `sync`, segments that may not be durable are synced; otherwise, they are marked
+    `dirty`. If `reports_gaps` (for logs that were never compacted), missing offsets are logged.
+    They may be the only sign of a corrupt base offset, which no checksum covers. `producers` is
+    updated from batches that have a producer id.
 
-    Raises OSError, and UnsupportedMagic for a log from before Kafka 0.11, which is never truncated.
+    Raises OSError, LogError for a segment of more than 2 GiB, and UnsupportedMagic for a log from
+    before Kafka 0.11, which is never truncated.
     """
     if not read_only:
         finish_swaps(folder, files)
@@ -148,7 +149,8 @@ class _Recovery:
                 )
 
     def _truncate(self, segment: Segment, corrupt: CorruptBatch) -> bool:
-        """Truncate the segment where it becomes corrupt. Return whether only zeros followed."""
+        """Truncate the segment at its first corrupt batch, unless it is read-only. Return whether
+        it contains only zeros from there on."""
         file = segment.open()
         bytes_cut = file.size - segment.size
         only_zeros = is_zero_from(file, segment.size)
@@ -180,7 +182,8 @@ class _Recovery:
         return path
 
     def _rename_unreachable_segments(self, bases: list[int]) -> None:
-        """Rename segments that follow corrupt bytes or overlap, so that they are not read."""
+        """Rename segments that follow a corrupt batch or overlap an earlier segment, so that they
+        are not read."""
         if self.read_only:
             return
         for base_offset in bases:
@@ -204,7 +207,7 @@ def _make_durable(segment: Segment, durable_bytes: int) -> None:
 
 # --- inspection and repair
 
-# The search for the next batch looks for this byte.
+# The magic byte of batches, for which `_next_valid` searches.
 MAGIC: Final = b"\x02"
 
 
@@ -308,7 +311,8 @@ def _out_of_order(header: BatchHeader, lowest: int) -> str:
 def _has_wrong_offset(held: ValidBatch, before: int, valid: ValidBatch, file: File) -> bool:
     """The offsets of `held` and of the next batch, `valid`, contradict each other. Return whether
     those of `held` are wrong: `held` would fit between the offset `before` and `valid`, but `valid`
-    does not fit between `held` and the third batch."""
+    does not fit between `held` and the third batch, or the third batch is missing or also
+    contradicts `held`."""
     if valid.header.base_offset - before <= held.header.last_offset_delta:
         return False
     third = header_at(file, valid.end)
@@ -361,7 +365,7 @@ def _next_valid(
 
 
 def header_at(file: File, position: int) -> BatchHeader | None:
-    """Return the header at a position where a batch could begin, or None if no batch can."""
+    """Return the header of the batch at `position`, or None if no batch can begin there."""
     data = file.read(position, HEADER_BYTES)
     try:
         check_extent(data, 0, file.size - position)

@@ -1,4 +1,4 @@
-"""A segment is a file of adjacent batches, named by its base offset in 20 digits, with an index.
+"""A segment is a file of adjacent batches, named after its base offset in 20 digits, with an index.
 
 This module finds batches and iterates over them. log.py locates segments, and recovery.py validates
 them after a crash. Upstream: LogSegment, OffsetIndex, TimeIndex.
@@ -33,10 +33,10 @@ from .producer_state import ProducerStates
 CHUNK_BYTES: Final = 1024 * 1024
 # Bytes read to find one batch. Two index entries are rarely further apart.
 SEEK_BYTES: Final = 8 * 1024
-# Maximum size of a message in a format from before Kafka 0.11 that is recognized.
+# Up to this size, a message in a format from before Kafka 0.11 is recognized.
 OLD_MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
-# Larger reads are returned as a FileSlice. For smaller reads, opening the file would cost more than
-# copying.
+# Reads of at least this size are returned as a FileSlice. For smaller reads, opening the file would
+# cost more than copying.
 SLICE_BYTES_MIN: Final = 2 * 1024 * 1024
 # Kafka's index offsets are 31-bit deltas from the base offset.
 OFFSET_SPAN_MAX: Final = 0x7FFFFFFF
@@ -61,7 +61,7 @@ def base_offset_of(name: str) -> int | None:
 
 
 def segment_bytes_in(folder: Path, files: Files) -> int:
-    """Return the segment bytes of a log that is not open, or 0 if the folder does not exist."""
+    """Return the total size of the segments of a log that is not open; 0 if `folder` is missing."""
     size = 0
     for name in files.list(folder):
         if base_offset_of(name) is not None:
@@ -96,7 +96,7 @@ def walk_batches(
         start = 0
         while not start or len(chunk) - start >= HEADER_BYTES:
             try:
-                # The batch may exceed the chunk, but not the file.
+                # The batch may extend beyond the chunk, but not beyond `end`.
                 size = check_extent(chunk, start, end - position + start)
             except CorruptBatch as error:
                 if start:
@@ -390,9 +390,10 @@ class Segment:
     def read(
         self, offset: int, max_bytes: int, minimum_one: bool, end: int
     ) -> bytes | FileSlice | None:
-        """Return complete batches, starting with the one that contains `offset` and ending by byte
-        `end`, or None if no batch contains it. Reads them with one call and decodes nothing. A
-        large result is a FileSlice."""
+        """Return the complete batches before byte `end`, starting with the first whose last offset
+        is at least `offset`, or None if there is none. Their total size is at most
+        `max_bytes`; if `minimum_one`, the first batch is returned even if it is larger. The batches
+        are not decoded. A large result is a FileSlice."""
         first = self.find(offset, end)
         if first is None:
             return None
@@ -417,7 +418,8 @@ class Segment:
         return read_batch(self.open(), first._replace(size=size))
 
     def batches(self, start_offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Iterate from the batch that contains `start_offset`, using a separate file handle."""
+        """Yield the batches whose last offset is at least `start_offset`, using a separate file
+        handle."""
         file = self.files.open(self.path, read_only=True)
         try:
             position = self.index.at_or_before_offset(start_offset)

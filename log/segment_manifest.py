@@ -5,7 +5,7 @@ Otherwise, it covers all bytes, but is valid only until the machine reboots.
 
 The file is disposable (cache_files.py). It is removed before any bytes that it covers change, and
 by the next open if it is invalid or does not match the segments. Appends leave it valid.
-It proves only that the batches were valid when they were scanned, so readers verify checksums.
+It does not prove that the batches are still valid, so readers verify checksums.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .errors import CorruptBatch
 from .files import Files
 from .segment import INDEX_ENTRY_BYTES, Segment, last_offset_of, verify_checksum, walk_batches
 
-# In native byte order, like the index, so the magic does not match on a machine with another order.
+# In native byte order, like the index, so the magic does not match on a machine with another one.
 _MAGIC: Final = 0x6B6F686F72740002.to_bytes(8, sys.byteorder)
 _BOOT_ID: Final = Struct("36s")  # empty if all bytes were synced
 # Base offset, size, end offset; first and largest timestamp; last epoch; the counts of epochs and

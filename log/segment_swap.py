@@ -138,7 +138,7 @@ def mark_deleted(segment: Segment) -> list[str]:
 
 
 def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
-    """Remove files, ignoring missing ones. Blocks, so it is run in a thread."""
+    """Remove files, ignoring missing ones. Blocks, so it must run in a thread."""
     for name in names:
         with suppress(FileNotFoundError):
             files.remove(folder / name)
@@ -146,7 +146,7 @@ def remove_files(files: Files, folder: Path, names: Iterable[str]) -> None:
 
 @dataclass
 class SegmentSwap:
-    """A swap in progress. `cleaned` has the suffix `.swap` and is completely durable. `is_aborted`
+    """A swap in progress. `cleaned` has the suffix `.swap` and is durable. `is_aborted`
     returns whether the log was closed or reloaded; the next open then completes the swap."""
 
     cleaned: Segment

@@ -1,5 +1,5 @@
-"""The `.txnindex` files of a log, in Kafka's format: aborted transactions whose marker is in the
-segment.
+"""The `.txnindex` files of a log, in Kafka's format: the aborted transactions whose markers are
+in the segment.
 
 They are only for Kafka and its tools. kohort derives aborted transactions from the batches whenever
 a log is opened, and then rewrites the files that do not match. They are never synced. Upstream:

@@ -43,7 +43,7 @@ class PendingOffsets:
         return group_id in self._groups
 
     def groups_of(self, producer_id: int) -> set[str]:
-        """Return the groups whose offsets a producer's transaction changes."""
+        """Return the groups for which a producer's transaction has pending commits."""
         return {group_id for group_id, _, _ in self._open.get(producer_id, ())}
 
     def partitions_of(self, group_id: str) -> dict[int, list[OffsetKey]]:

@@ -1,7 +1,7 @@
 """Generates a decoder for each message schema. Decoders turn bytes into messages.
 
 Input is untrusted. Array counts are checked against the remaining bytes before memory is allocated,
-strings are limited to 32,767 bytes, and a message that extends beyond the end is rejected. Decoders
+strings are limited to 32,767 bytes, and a message that extends beyond `end` is rejected. Decoders
 are as lenient as Kafka's generated classes: they accept unknown tagged fields (KIP-482), any
 negative length as null, bytes after the end of a message, and malformed UTF-8, which is replaced.
 """

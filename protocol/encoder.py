@@ -360,8 +360,8 @@ class _EncoderSource:
         content, sink = self._code.name("o"), self._sink
         self._code.line(f"{content} = []")
         self._sink = f"{content}.append"
-        # Null tagged fields are omitted, so the value is not null, but nullable structures still
-        # have the marker byte.
+        # The caller omits null or writes its marker byte, so the value is not null, but nullable
+        # structures still have the marker byte.
         nullable = field.nullable and field.struct is not None and not field.is_array
         self._field(replace(field, nullable=nullable), local, is_flexible=True)
         self._flush()

@@ -180,7 +180,7 @@ _new: Final = tuple.__new__
 
 def decode_request_header(buffer: bytes, start: int, end: int) -> RequestHeader:
     """Decode the header of the frame at buffer[start:end]. Raises ProtocolError, or
-    UnsupportedVersion (except for ApiVersions, whose versions Routes.find handles)."""
+    UnsupportedVersion (except for ApiVersions, whose unknown versions Routes.find handles)."""
     try:
         key_and_version, correlation_id, length = _HEADER_START.unpack_from(buffer, start)
     except StructError:

@@ -114,7 +114,7 @@ def request_field_locator(key: int, version: int, name: str) -> FieldLocator:
 
 
 def with_throttle_time(key: int, version: int, frames: bytes, throttle_ms: int) -> bytes:
-    """Return the response frames of an API with this throttle time, if the version has the
+    """Return the response frames of an API, with the throttle time set if the version has the
     field."""
     locate = _throttle_time_locator(key, version)
     body = _RESPONSE_HEADER_BYTES + _flexible_header(key, version)
@@ -218,8 +218,8 @@ def _field(field: Any) -> Field:
 
 
 def _message_class(kio_class: Any) -> Any:
-    """Return a mutable subclass of kio's frozen dataclass, which decoders create three times as
-    fast. Instances compare equal to kio's."""
+    """Return a mutable subclass of kio's frozen dataclass. Decoders create its instances three
+    times as fast, and they compare equal to kio's."""
     return type(
         kio_class.__name__,
         (kio_class,),

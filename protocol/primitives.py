@@ -1,9 +1,9 @@
 """Reads and writes Kafka's primitive types.
 
-All numbers are big-endian. Flexible versions (KIP-482) write lengths as unsigned varints, plus one
-so that zero means null, and end each structure with tagged fields. Fields of records in a batch use
-zig-zag varints. Readers raise ValueError for invalid encodings and for reads beyond the end. Their
-callers add the field's name. Upstream: ByteUtils, Readable, Writable.
+All numbers are big-endian. Flexible versions (KIP-482) write a length plus one as an unsigned
+varint, so that zero means null, and end each structure with tagged fields. Fields of records in a
+batch use zig-zag varints. Readers raise ValueError for invalid encodings and for reads beyond the
+end. Their callers add the field's name. Upstream: ByteUtils, Readable, Writable.
 """
 
 import codecs

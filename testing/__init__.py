@@ -11,7 +11,7 @@ Read kafka.py first: it composes the parts.
     lifecycle         the broker of a Kafka: start, stop, crash, restart, snapshot, fork
     presets           the configuration of the broker
     loop_thread       the broker's event loop in a thread, and waits for it from other threads
-    deadline          the end of a wait: time without a CPU does not count
+    deadline          the deadline of a wait; time in which the process had no CPU does not count
 
     topic             a topic and its records
     group             a consumer group: state, offsets, lag, waits
