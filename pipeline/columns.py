@@ -1,5 +1,5 @@
 """Column declarations: Arrow types by name, columns that several tables share, and the schema of
-the data source. Times are timestamps in UTC, except in `points`, which uses milliseconds. Durations
+the data source. Times are timestamps in UTC, except in `points`, where they are integers. Durations
 end in `_ms` and are int64, except the timeouts of members, which are int32.
 """
 
@@ -26,7 +26,7 @@ TYPES: Final[dict[str, pa.DataType]] = {
 
 
 def columns(declaration: str) -> list[pa.Field]:
-    """Return fields from `name type, name type!`: `!` marks a column that is never null, `--`
+    """Parse a declaration, `name type, name type!`: `!` marks a column that is never null, and `--`
     begins a comment."""
     pairs = (each.split() for each in re.sub("--.*", "", declaration).split(",") if each.strip())
     return [pa.field(name, TYPES[type_.rstrip("!")], type_[-1] != "!") for name, type_ in pairs]
@@ -80,7 +80,7 @@ OTHER: Final = columns("""
     key binary, value binary,
     key_version short,  -- the record type; of a control record: 0 abort, 1 commit
     control bool!,
-    flaw string  -- why a record of a known type could not be decoded
+    flaw string  -- why the record or its batch could not be decoded
 """)
 
 SOURCE: Final = pa.schema([*columns("kind string!"), *POSITION, *COMMIT, *GROUP, *OTHER])

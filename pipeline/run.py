@@ -66,7 +66,7 @@ class BatchDone(NamedTuple):
 
 
 class Retrying(NamedTuple):
-    """The log could not be read; the run is following it and retries."""
+    """The log could not be read. The run follows the log, so it retries."""
 
     error: str
 

@@ -116,8 +116,8 @@ def _start_jvm(conf: "SparkConf", log: Path | None) -> None:
             "install default-jre-headless, brew install openjdk), or set JAVA_HOME."
         )
     with (log or Path(os.devnull)).open("wb") as file:
-        # The JVM does not receive signals to the process group (from a terminal or a supervisor),
-        # because it is needed to finish the batch. It ends with this process.
+        # The JVM does not receive signals sent to the process group (by a terminal or a
+        # supervisor), because it is needed to finish the batch. It ends with this process.
         options = {"start_new_session": True, **({"stdout": file, "stderr": file} if log else {})}
         try:
             gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call]

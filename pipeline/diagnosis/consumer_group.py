@@ -12,8 +12,8 @@ from ...offsets.record_schemas import DictRecord, decode_as_dicts
 from ...offsets.records import UndecodableRecord
 
 RECORD_TYPES: Final = (3, 4, 5, 6, 8, 16)
-"""ConsumerGroupMetadata, partition metadata (before Kafka 4.1), member metadata, target assignment,
-a member's current assignment, resolved regular expression."""
+"""ConsumerGroupMetadata, partition metadata (before Kafka 4.1), member metadata, target assignment
+metadata, a member's current assignment, resolved regular expression."""
 
 _STABLE: Final = 0  # MemberState of a member that has no partitions left to revoke or to wait for
 

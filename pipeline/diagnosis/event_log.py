@@ -231,7 +231,7 @@ class EventLog:
 
     def _estimate_heartbeat_ms(self) -> int | None:
         """Estimate the heartbeat interval. On average, a member is informed of a rebalance half an
-        interval after its start."""
+        interval after the rebalance starts."""
         delays = []
         for event in self._of_type.get("join_completed", []):
             if event.duration_ms is None:

@@ -51,7 +51,7 @@ class GroupFacts(NamedTuple):
         return newest is not None and not newest.members and bool(newest.generation)
 
     def is_recent(self, time_ms: int | None) -> bool:
-        """Whether the time is within the last hour; older findings are reported as info."""
+        """Whether the time is within the last hour. Older findings have a lower severity."""
         return time_ms is not None and time_ms > self.as_of_ms - HOUR_MS
 
 

@@ -13,8 +13,8 @@ OFFSETS_RETENTION_MS: Final = 7 * 24 * 3_600_000
 """Kafka's default of offsets.retention.minutes."""
 
 CONSUMER_PROTOCOL: Final = "consumer"
-"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). Its groups have this name
-where classic groups have the name of their assignor."""
+"""Kafka's name for the KIP-848 protocol (`group.protocol`, GroupType). It is the `protocol` of the
+groups that use it; the `protocol` of a classic group is the name of its assignor."""
 
 FIRST_EPOCH: Final = 2
 """The first epoch in the log of a new consumer group: the first member increases it from 1 to 2."""
@@ -67,8 +67,8 @@ class Member(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """A GroupMetadata record, or the state of a consumer group (KIP-848) after a request, whose
-    epoch is `generation`: a row of `silver_generation`."""
+    """A row of `silver_generation`: a GroupMetadata record, or the state of a consumer group
+    (KIP-848) after a request, with the group epoch as `generation`."""
 
     log_offset: int
     tombstone: bool = False
@@ -99,8 +99,8 @@ class Generation(NamedTuple):
 
     @property
     def is_consumer_group(self) -> bool:
-        """Whether the group uses the consumer protocol (KIP-848). Other groups with members have a
-        leader."""
+        """Whether the group uses the consumer protocol (KIP-848). A classic group with members has
+        a leader."""
         return self.protocol == CONSUMER_PROTOCOL and self.leader is None
 
     @property
@@ -125,7 +125,7 @@ class Generation(NamedTuple):
         return sorted({topic for topic, _ in self.assigned if is_unresolved(topic)})
 
     def is_complete_since(self, log_offset: int) -> bool:
-        """Whether the log has no gap between that offset and this record."""
+        """Whether the log has no gap between `log_offset` and this record."""
         return self.last_gap is None or self.last_gap <= log_offset
 
 

@@ -83,7 +83,8 @@ class _Return(NamedTuple):
 
 
 def _returns(index: HistoryIndex) -> list[_Return]:
-    """Match each exit with the first later join of the same client that no other exit has."""
+    """Match each exit with the first later join of the same client within REJOIN_WITHIN_MS that is
+    not matched with another exit."""
     returns = []
     waiting: dict[str, list[tuple[_MemberAt, int | None]]] = defaultdict(list)
     for number, transition in enumerate(index.transitions):

@@ -1,9 +1,10 @@
 """The check for slow consumers: members that take longer than max.poll.interval.ms to process
 records.
 
-Such a member repeatedly leaves or is removed, and rejoins, so the group rebalances each time. Or
-the other members wait in a rebalance until it polls. The recommended interval is based on observed
-processing times, from a member's last commit until it rejoined.
+Such a member repeatedly leaves or is removed, then rejoins, and the group rebalances each time. If
+a rebalance begins while the member is processing, the other members wait until it polls. The
+recommended interval is based on observed processing times, from a member's last commit until it
+rejoined.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -52,8 +53,8 @@ def slow_consumer(facts: GroupFacts) -> CheckResult | None:
 
     Evidence: exits with a cause in SLOW, and rebalances with `waited_for`. Severity: error if this
     happened at least twice in the last hour, warning if once, else info. The client to which it
-    happened most often in the last hour (of several, the client with the most exits) is described
-    in detail; the others are only named.
+    happened most often in the last hour (if there are several, the one with the most exits) is
+    described in detail; the others are only named.
     """
 
     def recent(client: SlowClient) -> int:

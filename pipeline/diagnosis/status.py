@@ -2,7 +2,7 @@
 and log start offsets.
 
 kohort's status is the first that applies: UNKNOWN (no commit, or no sample of the log end),
-DATA_LOST (the next records are deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is
+DATA_LOST (the next records were deleted), OK (no lag), NO_OWNER, REBALANCING (the whole group is
 paused, or the partition has no owner during a reassignment), then Burrow's status.
 """
 
@@ -40,7 +40,7 @@ REASSIGNING: Final = frozenset({"Assigning", "Reconciling"})
 """States of a consumer group in which members revoke partitions that others receive afterwards."""
 
 PAUSED_MS: Final = 10_000
-"""The shortest silence that is considered a pause, longer than three heartbeat intervals (3 s)."""
+"""The shortest silence that is considered a pause, longer than three heartbeat intervals (9 s)."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,9 @@ class CurrentGroup:
 def state_of(
     generation: Generation | None, windows: Sequence[PartitionWindow], as_of_ms: int
 ) -> str:
-    """Return Kafka's name for the group's state. The log only shows Empty, Stable and Dead. A
-    rebalance is inferred if several members with records to read all stopped committing."""
+    """Return Kafka's name for the group's state. The log shows only Empty, Stable and Dead. A
+    rebalance is inferred if at least two members have records to read and all of these members have
+    stopped committing."""
     if generation is None:
         return "Empty"  # offsets without group membership
     if generation.tombstone:
@@ -227,8 +228,8 @@ def _lags(commits: list[Commit], samples: Sequence[LogEnd]) -> list[tuple[int, i
 
 
 def _log_start(window: PartitionWindow) -> int | None:
-    """Return the log start from the newest sample that includes it; samples of past times do
-    not."""
+    """Return the log start offset from the newest sample that contains one; samples of past times
+    do not."""
     starts = (end.log_start for end in reversed(window.log_ends) if end.log_start is not None)
     return next(starts, None)
 

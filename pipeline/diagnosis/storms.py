@@ -88,7 +88,7 @@ def cause_of_rejoin(row: Rebalance) -> str | None:
     """Return the cause of the exit after which a member rejoined; None: no member rejoined."""
     if row.cause != "MEMBER_JOINED":
         return None
-    # The client ids that precede it may contain anything.
+    # The last match counts, because client ids, which precede it, may contain any text.
     found: list[str] = re.findall(r" after it left \(REJOIN_AFTER_(\w+)\)", row.evidence)
     return found[-1] if found else None
 

@@ -48,7 +48,8 @@ class Silence(NamedTuple):
     is_periodic: bool = False  # commits periodically, even if nothing is new
     was_active: bool = False  # its partitions advanced in earlier generations
     delayed_rebalance: bool = False  # the join phase waited for this member
-    # Time since an offset last advanced, if there were records since; None: no commits or records.
+    # Time since an offset last advanced, if there were records to read since then; None: there were
+    # no commits or no records.
     stuck_ms: int | None = None
     # Consumer groups: how long the member has had partitions to revoke.
     revoking_ms: int | None = None
@@ -189,10 +190,10 @@ def reportable_wait_ms(generation: Generation) -> int:
 def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> int | None:
     """Return the time from the group's last commit in one generation to the first in the next,
     minus the usual gap between commits. Return None if it is unknown, if there was nothing to read,
-    or if one of the generations has no members, because its commits are an admin client's.
+    or if one of the generations has no members, because its commits come from an admin client.
 
     Commits of the member that the others waited for are ignored, because this member commits right
-    before it joins.
+    before it joins. For a consumer group, the pause is the result of `_unowned_ms`.
     """
     before, after = transition.before, transition.after
     if before is None or not (before.members and after.members) or transition.is_same_generation:
@@ -227,8 +228,8 @@ def pause_ms(index: HistoryIndex, transition: Transition, phase: JoinPhase) -> i
 def _was_idle(
     index: HistoryIndex, position: Mapping[TopicPartition, int | None], last: int, first: int
 ) -> bool:
-    """Whether the newest sample of each partition in between shows that all records had been
-    read."""
+    """Whether the newest sample of each partition between `last` and `first` shows that all records
+    had been read."""
     had_read_all = [
         end.log_end <= offset
         for tp, offset in position.items()
@@ -263,7 +264,7 @@ def _unowned_ms(index: HistoryIndex, epoch: Generation) -> int:
 
 def _revocations(index: HistoryIndex, epoch: Generation) -> JoinPhase:
     """Return the start of the epoch, and the member that took longest to revoke its partitions, if
-    that is reportable."""
+    that time is reportable."""
     slowest: Member | None = None
     wait_ms = 0
     revoking: dict[str, int] = {}

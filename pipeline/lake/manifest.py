@@ -74,7 +74,7 @@ def load(folder: Path) -> Manifest:
 
 
 def save(folder: Path, manifest: Manifest) -> None:
-    """Save the manifest, durably. Raises OSError."""
+    """Save the manifest durably. Raises OSError."""
     temporary = folder / f"{MANIFEST}.new"
     with temporary.open("w") as file:
         json.dump(_to_json(manifest), file, indent=1)

@@ -88,7 +88,7 @@ class Writer:
         return self.manifest.batch_id + 1
 
     def begin(self) -> None:
-        """Start a batch. Tables that an interrupted attempt has written do not count."""
+        """Start a batch, without the tables that an interrupted attempt has written."""
         self.written = {}
 
     def folder(self, table: str) -> Path:

@@ -41,8 +41,8 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 class Batch:
-    """Bronze has been written before the first layer is called. `caught_up`: whether the batch
-    reaches the planned end of the log."""
+    """One batch. Its bronze tables are written before the first layer is called. `caught_up`:
+    whether the batch reaches the end that the log had when the batch was planned."""
 
     def __init__(
         self,

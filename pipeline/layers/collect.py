@@ -17,9 +17,10 @@ from ..tables import STATE_TABLES, TABLES
 from .batch import Batch
 from .generations import GROUP_KEY, newest_rows, with_topic_names
 
-# Samples are collected from the minutes that are this long before a record. All samples of the last
-# _WHOLE_MINUTES are collected, because only a sample from late in a silence shows that there was
-# nothing to read. Of the earlier minutes, only the first sample is collected.
+# Samples are collected from these minutes, counted back from the minute of a record (0). Up to
+# _WHOLE_MINUTES, all samples of a minute are collected, because only a sample from late in a
+# silence shows that there was nothing to read. From earlier minutes, only the first sample is
+# collected.
 _MINUTES_BEFORE: Final = (0, 1, 2, 5, 10)
 _WHOLE_MINUTES: Final = 2
 # Maximum number of event log lines (about a kilobyte each) in one history. Because there may be

@@ -31,7 +31,7 @@ EPOCHS: Final = pa.schema(
 SESSION_TIMEOUT_MS: Final = 45_000
 """Kafka's default of group.consumer.session.timeout.ms, which is not in the log."""
 
-# A row contains all members. In a large group, a row combines the records of a longer time, so that
+# A row contains all members. In a large group, a row combines the records of a longer span, so that
 # rows contain at most 100 members per second of the log.
 SMALL_GROUP: Final = 20
 PER_MEMBER: Final = timedelta(milliseconds=10)

@@ -110,7 +110,7 @@ def write_in_tasks(
     shares: Sequence[Share],
     work: Callable[[Share, PartFiles], None],
 ) -> Violations:
-    """Run `work`, which is pickled, in Spark tasks, and report the share of completed tasks; the
+    """Run `work`, which is pickled, in Spark tasks, and report the fraction of completed tasks; the
     lake must have the same path on all workers. Raises OSError, SchemaMismatch, and Spark's
     exceptions."""
     folders = {table: batch.writer.empty_folder(table).absolute() for table in tables}

@@ -88,7 +88,7 @@ class KohortSource(DataSource):
     def schema(self) -> StructType:
         return from_arrow_schema(_SCHEMAS[self._table()])
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - it is our own
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - always our own
         match self._table():
             case "ends":
                 return EndsReader(self.options)

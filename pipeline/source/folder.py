@@ -202,7 +202,7 @@ class PartitionLog:
                         return min(found, end)
                 last = hop
             found = found if last is None else self._end_of(file, base, last)
-        # Headers ended at invalid bytes: the rest is unknown until it is read.
+        # The headers end at invalid bytes: the rest is unknown until it is read.
         return min(found, end) if found > start else end
 
     def splits(self, start: int, end: int, split_bytes: int) -> list[Split]:
@@ -232,7 +232,7 @@ class PartitionLog:
     def chunks(self, split: Split) -> Iterator[Chunk]:
         """Yield the batches of a split. The first may begin before the split, and the last may end
         after it. Batches removed in the meantime are missing. Raises SourceError if the log ends
-        before the split."""
+        before the split ends."""
         offset, missing = split.start, 0
         finished: tuple[int, int] | None = None
         if split.hint is not None:

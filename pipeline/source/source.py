@@ -24,7 +24,7 @@ class SourceError(Exception):
 
 
 class ClusterUnreachable(SourceError):
-    """No broker responded; the message contains their addresses."""
+    """No broker responded; the message contains the brokers' addresses."""
 
 
 class Split(NamedTuple):
@@ -49,7 +49,7 @@ class Source(Protocol):
 
     def cluster_id(self, timeout_seconds: float | None = None) -> str:
         """Return the cluster id from the brokers, or from Kafka's meta.properties in a data folder;
-        a copy of some partitions has none and is named after its folder. `timeout_seconds`: how
+        a copy of some partitions has none, so its folder's name is used. `timeout_seconds`: how
         long to wait for the first response. Also raises ClusterUnreachable."""
 
     def topic_ids(self) -> dict[str, str]:
@@ -71,7 +71,7 @@ class Source(Protocol):
         """The log start offset of each partition."""
 
     def ends(self) -> dict[int, int]:
-        """The end offset of each partition; empty partitions are omitted."""
+        """The end offset of each partition; partitions that never had a record are omitted."""
 
     def limited(
         self, start: Positions, end: Positions, *, records_max: int, bytes_max: int

@@ -176,7 +176,8 @@ class Connection:
         closed = f"{self.address} closed the connection"
         if self._security.tls is None and self._sent == 1:
             return f"{closed} without a response: {_needs('TLS')}"
-        # This is how Kafka closes the connection of a client that does not authenticate.
+        # If a client does not authenticate, Kafka closes the connection at the first request after
+        # ApiVersions.
         if not self._security.mechanism and self._sent == 2:
             return f"{closed} at the first request: {_needs('SASL')}"
         return closed
