@@ -4,8 +4,8 @@ For a log that is always synced (`LogConfig.sync_at_open`), the manifest covers 
 Otherwise, it covers all bytes, but is valid only until the machine reboots.
 
 The file is disposable (cache_files.py). It is removed before any bytes that it covers change, and
-by the next open if it is invalid or does not match the segments. Appends leave it valid.
-It does not prove that the batches are still valid, so readers verify checksums.
+by the next open if it is invalid or does not match the segments. Appends leave it valid. It does
+not prove that the batches are still valid, so readers verify checksums.
 """
 
 from __future__ import annotations

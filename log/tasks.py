@@ -2,8 +2,8 @@
 loop.
 
 A task is a generator. It yields None after each step, or a function that blocks on the disk or on a
-codec. The runner calls the function in a thread (or inline, if no other work is waiting), then
-resumes the task. The function's exceptions are raised at the yield.
+codec. The scheduler calls the function in a thread, and `run_synchronously` calls it directly; then
+they resume the task. The function's exceptions are raised at the yield.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Declared only here, in the notation and with the names of Kafka's message JSON (upstream:
 group-coordinator/src/main/resources/common/message), as of Kafka 4.3. The decoders and encoders of
-the broker (record_codec.py) and of the tools that read a log are generated from these schemas.
+the broker and of the tools that read a log are generated from these schemas. Only for keys and for
+common commits, the broker has its own code (record_codec.py).
 """
 
 from collections.abc import Mapping

@@ -171,7 +171,8 @@ class SnapshotWriter:
         publish(self._folder, self._files, OFFSETS_SNAPSHOT)
 
     def abandon(self) -> None:
-        """Delete the snapshot. Groups that were evicted to it remain readable. Raises OSError."""
+        """Delete the unfinished snapshot. Groups that were evicted to it remain readable. Raises
+        OSError."""
         self.steps.close()
         if not self._has_started:
             self._file.close()  # once writing has started, the table owns the file

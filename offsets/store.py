@@ -40,8 +40,9 @@ class OffsetsStore(CoordinatorTopic):
         return self._group_commit.durability != "none"
 
     def append(self, log: Log, records: Sequence[OffsetsRecord], now_ms: int) -> object:
-        """Add `records` to the next flush of a log, in one batch unless all are tombstones, and
-        return a token of that flush. Raises RecordsTooLarge without adding a record."""
+        """Add `records` to the next flush of a log, and return a token of that flush. The records
+        are in one batch; only tombstones are split over several if one would be too large. Raises
+        RecordsTooLarge without adding a record."""
         if len(records) > MANY_RECORDS or type(records[0]) is GroupMetadataRecord:
             _reject_too_large(records, log.config.max_message_bytes)
         # Encode first, because a record that cannot be encoded must not leave half a batch.

@@ -33,8 +33,9 @@ class LogMismatch(LakeError):
 
 
 class Plan(NamedTuple):
-    """`end`: end offsets of the partitions that a batch reads; `records`: an upper bound, because
-    compaction may have removed some; `left`: the number left after the batch."""
+    """`end`: end offsets of the partitions that a batch reads; `records`: the maximum number of
+    records in the batch, because compaction may have removed some; `left`: the maximum number of
+    records after the batch."""
 
     start: dict[int, int]
     end: dict[int, int]

@@ -57,8 +57,8 @@ sync files. Further groups wait (Kafka: group.coordinator.background.threads).""
 
 HOST_LOOKUPS_MAX: Final = 2
 """Host names that are looked up at the same time, in the threads that also sync files (for IP
-address quotas and max.connections.per.ip.overrides). Without a name server, each lookup
-takes seconds, and further lookups wait. Kafka looks up one name at a time."""
+address quotas and max.connections.per.ip.overrides). Without a name server, each lookup takes
+seconds, and further lookups wait. Kafka looks up one name at a time."""
 
 HOSTS_MAX: Final = 1_000
 """Host names whose addresses are cached. Other names are looked up again."""

@@ -22,7 +22,7 @@ from .lifecycle import BrokerHost
 from .loop_thread import TIMEOUT_SECONDS, BarrierTimeout, check_may_block, is_true, timed_out
 
 ADVANCE_TIMEOUT_SECONDS = 600
-# After this number of deadlines and heartbeats, `advance` skips heartbeats (DAY_MS). With Java's
+# After this number of deadlines and heartbeats, `advance` skips heartbeats; see DAY_MS. With Java's
 # session timeout, 10,000 heartbeats of one member cover 40 hours, and take a few seconds. Ten years
 # would take hours.
 STOPS_MAX = 10_000

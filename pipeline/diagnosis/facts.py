@@ -26,7 +26,8 @@ EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 
 
 class GroupFacts(NamedTuple):
-    """All known facts about a group. Rows are in log order and go back one day at most."""
+    """All known facts about a group. `rebalances`, `exits` and `storms` are sorted, the oldest
+    first, and go back one day at most. `skews` are those of the newest record that has any."""
 
     group: str
     as_of_ms: int

@@ -26,7 +26,8 @@ _SAMPLED: Final = attrgetter("sampled_ms")
 
 
 class Transition(NamedTuple):
-    """Two consecutive GroupMetadata records and the membership changes between them."""
+    """Two consecutive records of a group (GroupMetadata records, or epochs of a consumer group),
+    and the membership changes between them."""
 
     before: Generation | None  # None: `after` is the first known record
     after: Generation

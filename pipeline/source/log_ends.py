@@ -26,8 +26,8 @@ from .source import TimeSpan
 from .wire_cluster import EARLIEST, LATEST, Cluster, TopicPartition
 
 SCHEMA: Final = TABLES["bronze_log_end"].schema
-# A usual period of lag exporters. Reading a folder puts no load on a broker,
-# so the period is shorter.
+# A usual period of lag exporters. Reading a folder puts no load on a broker, so its samples have a
+# shorter period.
 BROKER_PERIOD_MS: Final = 30_000
 FOLDER_PERIOD_MS: Final = 15_000
 # Two days at FOLDER_PERIOD_MS: a broker handles that many requests in about ten seconds, and a

@@ -1,5 +1,5 @@
-"""Topic names by topic id, from a data folder. Records of consumer groups (KIP-848)
-identify topics by id."""
+"""Topic names by topic id, from a data folder. Records of consumer groups (KIP-848) identify topics
+by id."""
 
 from collections.abc import Iterator
 from contextlib import closing, suppress
