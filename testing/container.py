@@ -4,9 +4,9 @@
     with KafkaContainer() as container:
         start_my_service(container.get_bootstrap_server())
 
-It has the methods of testcontainers-python 4 (modules/kafka, core/container.py). The `KAFKA_…`
-variables of `with_env` become settings of the broker; methods for images, networks and commands
-have no effect. There is no container to inspect, so `exec` and `get_logs` are missing.
+It has the methods of testcontainers-python 4 (modules/kafka, core/container.py), except those that
+inspect a container, such as `exec` and `get_logs`. The `KAFKA_…` variables that `with_env` sets
+become broker settings; methods for images, networks and commands have no effect.
 `container.kafka` is the broker, with the rest of the harness.
 """
 
@@ -19,7 +19,7 @@ from ..broker.config.sources import from_environment
 from .kafka import Kafka
 from .lifecycle import LOCALHOST
 
-# Settings for addresses and folders inside a container.
+# Keys with these prefixes are ignored: they set addresses and folders inside a container.
 _CONTAINER_KEYS = ("listener", "advertised.", "inter.broker.", "broker.id", "node.id", "log.dir")
 
 

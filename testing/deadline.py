@@ -16,8 +16,9 @@ STRETCH_MAX = 6
 
 class Deadline:
     """A deadline `timeout` seconds from now, extended by the time for which a thread of this
-    process has waited for a CPU (the maximum over all threads). Only Linux measures this time;
-    elsewhere the deadline is never extended. Threads of other processes do not count."""
+    process has waited for a CPU (the maximum over all threads), up to STRETCH_MAX times the
+    timeout. Only Linux measures this time; elsewhere the deadline is never extended. Threads of
+    other processes do not count."""
 
     def __init__(self, timeout: float) -> None:
         self._began = time.monotonic()
@@ -51,8 +52,7 @@ def poll(check: Callable[[], T | None], timeout: float, pause: float = POLL_SECO
 
 
 def longest(timeout: float) -> float:
-    """Return the number of seconds after which a deadline has passed, however far it was
-    extended."""
+    """Return the maximum number of seconds that a wait with this timeout can take."""
     return timeout * STRETCH_MAX
 
 

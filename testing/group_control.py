@@ -111,8 +111,8 @@ def _only_gets_member_id(join: RecordedRequest) -> bool:
 
 
 class AssignmentHold:
-    """Holds back the target assignment of a consumer group (KIP-848) until `release`. Members join
-    and leave, and the group epoch increases, but members keep their partitions. `with
+    """Holds back the target assignment of a consumer group (KIP-848) until `release`. Members can
+    still join and leave, which increases the group epoch, but members keep their partitions. `with
     group.hold_assignment():` releases it on exit. The hold also ends when the coordinator loads its
     log again."""
 

@@ -151,8 +151,8 @@ class ClassicView:
 def _pending_revocations(
     group: ClassicGroup, assigned: dict[str, tuple[TopicPartition, ...]]
 ) -> dict[str, set[TopicPartition]]:
-    """Return, by member id, the partitions that a member owned when it joined and that are now
-    unassigned. Its client is about to revoke them and to rejoin (cooperative, KIP-429)."""
+    """Return, by member id, the partitions that the member owned when it joined and that no member
+    is assigned now. Its client is about to revoke them and rejoin (cooperative, KIP-429)."""
     if group.state is not STABLE or group.protocol_name is None:
         return {}
     all_assigned = {partition for each in assigned.values() for partition in each}
@@ -284,8 +284,8 @@ class Timers:
 
 
 def node_of(broker: Broker, group_id: str) -> Node:
-    """Return the node of the group's coordinator; the first node if the offsets topic does not
-    exist yet."""
+    """Return the node of the group's coordinator; the first node if the group's offsets partition
+    does not exist yet or has no leader."""
     partition = broker.node.coordinators.partition_of(group_id)
     return broker.cluster.leader_of(OFFSETS_TOPIC, partition) or broker.node
 
@@ -301,9 +301,9 @@ def coordinator_of(broker: Broker, group_id: str) -> Coordinator | None:
 
 
 def unavailable(broker: Broker, group_id: str) -> str | None:
-    """Return a sentence that says why clients get no response from the group's coordinator; None if
-    it is active, or has nothing to load. A coordinator that is not active may have loaded only a
-    part of its log."""
+    """Return a sentence that says why clients cannot use the group's coordinator; None if it is
+    active, or has nothing to load. A coordinator that is not active may have loaded only a part of
+    its log."""
     coordinators = node_of(broker, group_id).coordinators
     index = coordinators.partition_of(group_id)
     stored = broker.node.topics.partition(OFFSETS_TOPIC, index)

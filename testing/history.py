@@ -75,7 +75,7 @@ class FailedConnection:
     wall_s: float = 0.0
 
     def __str__(self) -> str:
-        client = "" if self.client_id is None else f" of {self.client_id}"
+        client = "" if self.client_id is None else f" from {self.client_id}"
         return f"connection{client} to {self.listener} failed: {self.reason}"
 
 
@@ -310,7 +310,8 @@ class History(SuggestsAttributes):
             self._retain(request, len(request.response_frame))
 
     def _retain(self, request: RecordedRequest, size: int) -> None:
-        """Add to the size of a request, and drop the oldest requests beyond the limits."""
+        """Add `size` to the retained bytes of a request, and drop the oldest requests beyond the
+        limits."""
         if not self._requests or request.number < self._requests[0].number:
             return  # already dropped
         request.retained_bytes += size

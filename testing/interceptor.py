@@ -55,8 +55,8 @@ class InterceptedRequest(WrappedChannel):
     # --- for hooks
 
     def hold(self) -> None:
-        """Handle neither this request nor later requests on its connection until `resume` is
-        called."""
+        """Handle neither this request nor later requests on its connection until `resume` or
+        `handle` is called."""
         self.connection.mute(self.context)
         self.connection.end_long(self.context)
 
@@ -140,8 +140,8 @@ class Hook(Protocol):
 
 
 class Interception:
-    """What the interceptors of a test's brokers share. `on_record` is called with each request on
-    arrival, and again when it has a response."""
+    """The state that the interceptors of a test's brokers share. `on_record` is called with each
+    request on arrival, and again when it has a response."""
 
     def __init__(self, on_record: Callable[[RecordedRequest], None]) -> None:
         self.hooks: list[Hook] = []

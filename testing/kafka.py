@@ -84,7 +84,7 @@ class Kafka(SuggestsAttributes):
             ...  # kafka.bootstrap_servers
 
     `nodes`: the number of nodes.
-    `preset`: `instant` (no rebalance waits for more members) or `kafka` (Kafka's own times).
+    `preset`: `instant` (no rebalance waits for more members) or `kafka` (Kafka's defaults).
     `profile`: the Kafka release whose API versions the broker serves: `kafka-2.8`, `kafka-3.9` or
     `kafka-4.x`.
     `config`: Kafka's keys (docs/configuration.md), which override the preset, or a complete
@@ -195,8 +195,8 @@ class Kafka(SuggestsAttributes):
         return self
 
     def stop(self) -> None:
-        """Close all connections and stop the broker. No socket or thread remains, except a shared
-        `loop`. Does nothing if the broker is already stopped."""
+        """Close all connections and stop the broker. No socket or thread remains, except the
+        thread of a shared `loop`. Does nothing if the broker is already stopped."""
         running.discard(self)
         self._host.stop()
 
@@ -294,8 +294,9 @@ class Kafka(SuggestsAttributes):
         sticky and cooperative-sticky or, if all members of the group support some of these, only
         those. The timeouts default to the Java consumer's (session.timeout.ms,
         max.poll.interval.ms). A member sends three heartbeats per session timeout, and
-        `clock.advance` stops at the first 10,000 heartbeats of all members. With a long session
-        timeout, advancing the clock by days is faster.
+        `clock.advance` stops at each of the first 10,000 heartbeats and deadlines. With a long
+        session timeout, advancing the clock by days is faster.
+
         With `protocol="consumer"`, the member uses the consumer protocol (KIP-848): `assignor` is
         the name of a server assignor, and the broker sets the session timeout. For protocol_type
         `connect`, `connectors` maps each connector to its number of tasks. Raises ValueError for

@@ -107,7 +107,7 @@ class MarkerHook(Protocol):
 class BrokerHost:
     """The successive brokers of a test. Without a `loop`, they run in their own thread from `start`
     to `stop`. `port` is the port of the first node; 0 selects free ports for all nodes. Methods are
-    called from the test's thread, except those below `on the broker's loop`."""
+    called from the test's thread, except those below the comment `on the broker's loop`."""
 
     fake_members: InProcessClients
     active_faults: Callable[[], Iterator[str]]
@@ -126,7 +126,7 @@ class BrokerHost:
         self.config = config
         self.durability = durability
         self.changes = Changes()
-        """Notified after each request, response and event."""
+        """Notified after each request, response, event and failed connection."""
         self.is_stopping = False
         """Whether connections are being closed because the broker or a node stops."""
         self._loop = loop
@@ -150,8 +150,8 @@ class BrokerHost:
         self.named_groups: set[str] = set()
         """The groups that the test has used by name."""
         self.implicit_topics: dict[str, bool] = {}
-        """The topics that `kafka.topic(name)` created, each with whether the test has read no
-        records from it."""
+        """The topics that `kafka.topic(name)` created without further arguments. The value is True
+        once the test has read the topic and found no records."""
         self.marker_holds: list[MarkerHook] = []
         """The marker holds, in the order in which the test set them."""
         self.interception = Interception(self._on_record)

@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from .timeline.page import TimelinePage
 
         if path.is_dir():
-            raise pytest.UsageError(f"the path of the timeline is a folder: {path}")
+            raise pytest.UsageError(f"invalid timeline path {path}: expected a file, not a folder")
         config.pluginmanager.register(TimelinePage(path))
 
 
@@ -422,7 +422,8 @@ def _check_faults(brokers: "Mapping[Kafka, Collection[Any]]") -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the brokers' reports to the report of a failed test."""
+    """Shorten the traceback of a failed test, and add the brokers' reports to its report. Draw each
+    test for the timeline page."""
     location, is_message_only = None, False
     if call.excinfo is not None:
         location = tracebacks.skip_location(call.excinfo, item)

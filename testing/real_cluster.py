@@ -80,8 +80,8 @@ class _Turn:
 _turn = _Turn()
 
 
-# Attributes whose use skips the test. Otherwise, the reason would name an attribute that their code
-# uses.
+# Attributes whose use skips the test. Otherwise, the reason would name an internal attribute that
+# their implementation uses.
 _SKIPPED_OF_KAFKA = frozenset({"fake_member", "security", "transactions", "wait_request"})
 
 

@@ -293,7 +293,7 @@ class RecordedRequest:
 
     @property
     def response(self) -> Any:
-        """kio's message of the response; None if there is no response yet."""
+        """kio's message of the response; None if there is none, or none yet."""
         frame, decoded = self.response_frame, self._decoded
         if not frame:
             return None

@@ -59,7 +59,7 @@ class Security:
         private key and the certificate. Unless `valid`, the certificate expired yesterday."""
         until = None if valid else datetime.now(UTC) - timedelta(days=1)
         authority = CertificateAuthority(self._folder)
-        # Java rejects a certificate without any alternative name.
+        # Java rejects a certificate without a subject alternative name.
         names = ["localhost"]
         return authority.issue(f"client-{name}.pem", names, common_name=name, until=until)
 
@@ -107,7 +107,7 @@ class Security:
             except ApiError as rejection:
                 known = ", ".join((*CLIENT_KEYS, *IP_KEYS))
                 raise ValueError(
-                    f"Cannot set quotas {dict(quotas)} of {dict(entity)}: {rejection.message} "
+                    f"Cannot set quotas {dict(quotas)} for {dict(entity)}: {rejection.message} "
                     f"(entity types: user, client-id, ip; quotas: {known})"
                 ) from None
             node.topics.change(ClientQuotaRecord(entity_of(entity), changed))
@@ -218,7 +218,7 @@ def _convert(settings: Mapping[str, Any], library: Library) -> dict[str, Any]:
     if library == "aiokafka" and "ca" in settings:
         converted["ssl_context"] = _ssl_context(settings)
     if library == "confluent":
-        # As librdkafka documents it; frameworks such as FastStream reject the upper-case form.
+        # librdkafka documents the lower-case form; FastStream, for example, rejects upper case.
         converted["security.protocol"] = converted["security.protocol"].lower()
     if library == "java":
         converted |= _java(settings)

@@ -38,8 +38,8 @@ class Transaction:
 
 
 def transaction_node(broker: Broker, transactional_id: str) -> Node:
-    """Return the node that coordinates the transactional id; the first node if no transactional id
-    has been used yet."""
+    """Return the node that coordinates the transactional id; the first node if the partition of
+    `__transaction_state` does not exist yet or has no leader."""
     partition = broker.node.transactions.partition_of(transactional_id)
     return broker.cluster.leader_of(TRANSACTION_TOPIC, partition) or broker.node
 

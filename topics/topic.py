@@ -311,7 +311,8 @@ class Topic:
         partition.configure(self.settings_at(leader_id), leader_id, epoch)
 
     def adopt(self, partitions: list[Partition]) -> list[Partition]:
-        """After a registry reload, reuse the previous Partition objects. Return removed ones."""
+        """After a registry reload, reuse the previous Partition objects. Return the removed
+        ones."""
         kept = partitions[: len(self.partitions)]
         for partition, stored in zip(kept, self.partitions, strict=False):
             leader_id, epoch = partition.leader_id, partition.leader_epoch

@@ -52,7 +52,7 @@ class ClassicExplanation:
         left = timers.left(group.join_timer)
         if group.in_initial_rebalance:
             return (
-                f"its first members have joined, and it waits {left} for others "
+                f"its first members have joined, and it waits another {left} for others "
                 "(group.initial.rebalance.delay.ms)."
             )
         missing = [m.member_id for m in group.members.values() if m.join_ticket is None]

@@ -1,5 +1,5 @@
 """Describes what the test has done to the broker and what clients may notice: stopped nodes,
-conditions of the network, disk faults, a power cut, a frozen clock."""
+network conditions, disk faults, a power cut, a frozen clock."""
 
 from collections.abc import Iterator
 

@@ -166,7 +166,7 @@ class _Explanation:
             )
 
     def _clients_without_members(self) -> Iterator[str]:
-        """Describe clients that use the offsets of a group without members, and do not join it."""
+        """Describe clients that use the offsets of a group without members, but do not join it."""
         if self._view is not None and self._view.members:
             return
         joined = {each.client_id for each in self._requests if each.is_join}
@@ -179,8 +179,8 @@ class _Explanation:
             if client_id not in joined:
                 yield (
                     f"Client {client_id} has sent {api}, but has not joined the group. Consumers "
-                    "with assign() and admin clients never become members: instead, wait for "
-                    "their commits (wait_committed)."
+                    "with assign() and admin clients never become members: wait for their "
+                    "commits instead (wait_committed)."
                 )
 
     def _has_rejoined(self, rejected: RecordedRequest) -> bool:

@@ -61,7 +61,7 @@ def failed_connections(host: BrokerHost) -> list[str]:
 
 def _sentence(host: BrokerHost, failed: FailedConnection, count: int) -> str:
     connections = f"{count} connection{'' if count == 1 else 's'}"
-    client = "" if failed.client_id is None else f" of {failed.client_id}"
+    client = "" if failed.client_id is None else f" from {failed.client_id}"
     listener = f" to {failed.listener}" if len(host.config.listeners) > 1 else ""
     remedy = "".join(f": {each}" for each in _remedies(host, failed))
     return f"{connections}{client}{listener} failed: {failed.reason.rstrip('.')}{remedy}."
@@ -79,7 +79,7 @@ def _values(host: BrokerHost, listener: Listener) -> dict[str, str]:
     users = parse_users(config.str("kohort.users"))
     tls = host.broker.tls.get(listener.name)
     return {
-        "ca": str((tls and tls.ca_file) or "FILE, the certificate of your authority"),
+        "ca": str((tls and tls.ca_file) or "FILE, the certificate of your CA"),
         "config": "kafka.security.client_config(…)",
         "mechanisms": ", ".join(config.list("sasl.enabled.mechanisms")),
         "protocol": str(listener.protocol),

@@ -131,8 +131,8 @@ def _missing_topics(
 
 
 def _named_by_test(host: BrokerHost) -> Iterator[str]:
-    """Yield a sentence for each group of the test that looks misspelled, and for each topic that
-    the test has created by reading it."""
+    """Yield a sentence for each group id of the test that looks misspelled, and for each topic that
+    `kafka.topic` created and the test has read, if no client has requested it and it is empty."""
     requests, topics = host.history.requests, host.broker.node.topics
     groups = {group_id for each in requests for group_id in each.groups}
     for group_id in sorted(host.named_groups - groups):
@@ -151,7 +151,7 @@ def _named_by_test(host: BrokerHost) -> Iterator[str]:
 def _only_prepared(requests: Sequence[RecordedRequest], profile_problem: str) -> Iterator[str]:
     """Yield a sentence for each client that sent only preparatory requests. Its poll may have been
     too short, a producer may be buffering its records (linger.ms, no flush), or a consumer may need
-    an API that the broker does not have."""
+    an API that the broker does not serve."""
     of_client: dict[str | None, list[RecordedRequest]] = {}
     for each in requests:
         of_client.setdefault(each.client_id, []).append(each)
@@ -199,8 +199,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _left_early(requests: Sequence[RecordedRequest], topics: TopicRegistry) -> Iterator[str]:
-    """Yield a sentence for each consumer that left before it received records from its partitions.
-    Partitions with a committed offset are ignored, because they may have had no further records."""
+    """Yield a sentence for each consumer that left within EARLY_SECONDS of its assignment, and
+    received no records or committed only log start offsets. Partitions with an earlier committed
+    offset are ignored, because they may have had no further records."""
     synced: dict[str | None, RecordedRequest] = {}
     assigned: dict[str, tuple[TopicPartition, ...]] = {}
     committed: set[TopicPartition] = set()
@@ -255,8 +256,8 @@ def _has_records(partition: Partition | None) -> bool:
 def _committed_at_start(
     requests: Sequence[RecordedRequest], member_id: str, topics: TopicRegistry
 ) -> list[str]:
-    """Return the offsets that the member has committed last (automatically when it left), such as
-    `orders-0 at 0`, if all of them are log starts; otherwise an empty list."""
+    """Return the offsets that the member last committed (perhaps automatically, when it left), such
+    as `orders-0 at 0`, if all of them are log start offsets; otherwise an empty list."""
     commits: dict[TopicPartition, int] = {}
     for each in requests:
         commits |= each.offsets if each.member_id == member_id else {}
@@ -295,8 +296,8 @@ def _first_fetches_at_end(
 ) -> Iterator[tuple[RecordedRequest, TopicPartition, int]]:
     """Yield the first Fetch, the partition and the offset of each consumer that had no committed
     offset and started at the log end offset in the response to its ListOffsets. A consumer that
-    reconnects is yielded once; two consumers that fetch at the same time are both yielded, even
-    with the same client id."""
+    reconnects counts once. Consumers that fetch at the same time count separately, even if they
+    have the same client id."""
     first: dict[int, int] = {}  # connection -> number of a request
     last: dict[int, int] = {}
     for request in requests:

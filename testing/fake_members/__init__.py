@@ -1,8 +1,8 @@
-"""Scripted members of groups, so that a test needs only one real consumer.
+"""Scripted group members, so that a test needs only one real consumer.
 
     peer = kafka.fake_member("billing", topics=["orders"], assignor="cooperative-sticky")
     peer.wait_owned(2)
-    peer.suspend()                       # a zombie: no heartbeats, and it keeps its partitions
+    peer.suspend()                       # it sends no heartbeats, but keeps its partitions
     kafka.clock.advance(minutes=1)
     assert peer.commit("orders", 0, 7) == "UNKNOWN_MEMBER_ID"
 

@@ -32,7 +32,7 @@ DEFAULT_ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky
 """The assignors for a group without members. By default, each client library supports at least one
 of them."""
 SESSION_TIMEOUT_MS: Final = 45_000
-"""Java's session.timeout.ms."""
+"""The default session.timeout.ms of Java's consumer."""
 ProtocolType: TypeAlias = Literal["consumer", "connect"]
 GroupProtocol: TypeAlias = Literal["classic", "consumer"]
 
@@ -64,7 +64,7 @@ class FakeMemberRejected(AssertionError):
 class FakeMember(SuggestsAttributes):
     """`kafka.fake_member("billing", topics=["orders"])`: a member without a process.
 
-    It behaves like a client that never delays: it joins, computes the assignment if it is the
+    It behaves like a client that reacts immediately: it joins, computes the assignment if it is the
     leader, rejoins when the group rebalances, finds a coordinator that has moved, and keeps its
     session alive while the broker's clock runs or is advanced. Its methods make it deviate from
     this behavior.
@@ -280,11 +280,13 @@ class FakeMembers:
         """Create a member that has not joined yet. See `Kafka.fake_member`."""
         host = self._host
         if who.rebalance_timeout_ms < 1:
-            raise ValueError("rebalance_timeout_ms must be positive")
+            raise ValueError(
+                f"rebalance_timeout_ms must be at least 1, not {who.rebalance_timeout_ms}"
+            )
         if protocol == "consumer":
             member = self._consumer_member(who, topics, assignor)
             if protocol_type != "consumer" or connectors is not None:
-                raise ValueError("Connect workers use the classic protocol")
+                raise ValueError("Connect workers use the classic protocol: omit protocol=…")
             return member
         if protocol != "classic":
             raise ValueError(f"protocol must be classic or consumer, not {protocol!r}")
@@ -307,7 +309,10 @@ class FakeMembers:
         self, who: Identity, topics: Iterable[str], assignor: object
     ) -> ConsumerMember:
         if assignor is not None and not isinstance(assignor, str):
-            raise ValueError("In the consumer protocol, assignor is the name of a server assignor")
+            raise ValueError(
+                "In the consumer protocol, assignor must be the name of a server assignor, not "
+                f"{assignor!r}"
+            )
         if who.session_timeout_ms != SESSION_TIMEOUT_MS:
             raise ValueError(
                 "In the consumer protocol, the session timeout is that of the group: set "
@@ -327,8 +332,9 @@ class FakeMembers:
         self._host.call(close)
 
     def join(self, member: GroupMember, timeout: float, *, may_be_rejected: bool) -> FakeMember:
-        """Start the member and wait until it has joined. Raises FakeMemberRejected, BarrierTimeout,
-        and exceptions of its assignor."""
+        """Start the member, and wait until it has joined, or its join waits for other members, a
+        deadline or the test. Raises FakeMemberRejected, BarrierTimeout, and exceptions of its
+        assignor."""
         host, identity = self._host, member.identity
         self.client_ids.add(identity.client_id)
         has_joined = host.run(self._joined(member, timeout), timeout + CALL_TIMEOUT_SECONDS)
@@ -360,8 +366,8 @@ class FakeMembers:
     # --- on the broker's loop
 
     def _default_assignors(self, group_id: str) -> Sequence[str]:
-        """Return the default assignors that all members of the group support, or all default
-        assignors if there are none."""
+        """Return the default assignors that all members of the group support. If there is none,
+        return all default assignors."""
         coordinator = coordinator_of(self._host.broker, group_id)
         group = None if coordinator is None else coordinator.groups.get(group_id)
         common = () if group is None else group.common_protocols
@@ -386,8 +392,8 @@ class FakeMembers:
                     each.wake()
 
     def deadlines(self, *, with_heartbeats: bool = True) -> Iterator[int]:
-        """Return when members act next, by the broker's clock. Without heartbeats, omit members
-        that only send heartbeats."""
+        """Return the times, by the broker's clock, at which members act next. Without heartbeats,
+        omit members that only send heartbeats."""
         return (
             each.due_ms
             for each in self._members
@@ -405,7 +411,7 @@ class FakeMembers:
         return {each.member_id: each for each in self._members if each.is_steady}
 
     async def wait_until_idle(self) -> None:
-        """Wait until every fake member waits for other members or for a deadline."""
+        """Wait until every fake member waits for other members, a deadline or the test."""
         while not await self.is_idle():
             pass
 

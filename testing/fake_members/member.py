@@ -24,7 +24,7 @@ HEARTBEATS_PER_SESSION = 3
 BACKOFF_MS = 100
 # The backoff also ends after this wall-clock time, because the broker's clock may be frozen.
 BACKOFF_SECONDS = 0.005
-# After this many errors in a row, a member pauses before it rejoins. Fewer errors are normal,
+# After more errors than this in a row, a member pauses before it rejoins. Fewer errors are normal,
 # because each joining member may interrupt the others' rejoin.
 PROMPT_REJOINS_MAX = 10
 

@@ -31,7 +31,8 @@ _CORRUPT_BITS = 16
 
 
 def answer(request: InterceptedRequest, *, error: ErrorCode) -> bool:
-    """Respond with an error without handling the request, unless it is a Metadata request."""
+    """Respond with an error without handling the request. A Metadata request is handled, and the
+    topics in its response get the error. For a Produce with acks=0, close the connection."""
     record = request.record
     if record.api == "Metadata":
         # The response must list the brokers, or the client cannot connect to them.

@@ -30,7 +30,7 @@ OPERATIONS = (
     "sync_folder",
     "truncate",
 )
-# The log of all groups.
+# The write-ahead log, to which all groups are written.
 _GROUPS = Path(PREFIX)
 _NEED_SPACE = ("append", "create", "make_folder", "replace")
 
@@ -98,8 +98,8 @@ class DiskFault:
 
 class Disk(SuggestsAttributes):
     """`kafka.disk`: disk faults. As with all faults (`kafka.faults`), the test fails if a disk
-    fault does not fire. `topic` and `partition` restrict a fault to the files of that topic or
-    partition. Group data is in `__consumer_offsets`."""
+    fault fires fewer than `times` times. `topic` and `partition` restrict a fault to the files of
+    that topic or partition. Group data is in `__consumer_offsets`."""
 
     _type = DiskFault
 
@@ -114,8 +114,8 @@ class Disk(SuggestsAttributes):
 
     @property
     def operations(self) -> list[tuple[str, str]]:
-        """The last 100,000 operations that changed the disk, in order, such as (`append`,
-        `orders-0/000….log`)."""
+        """The last 100,000 calls of operations that change the disk, in order, including calls that
+        failed, such as (`append`, `orders-0/000….log`)."""
         return self._host.call(self.calls_since)
 
     @property
@@ -124,7 +124,7 @@ class Disk(SuggestsAttributes):
         return list(self._set)
 
     def fill(self, *, topic: str | None = None, partition: int | None = None) -> DiskFault:
-        """Fail all operations that need space with ENOSPC until `heal`."""
+        """Let all operations that need space fail with ENOSPC until `heal`."""
         faults = [
             FileFault(operation, 0, errno.ENOSPC, 0, None, _path_filter(topic, partition))
             for operation in _NEED_SPACE
@@ -195,7 +195,7 @@ class Disk(SuggestsAttributes):
     def _check_synced(self) -> None:
         if self._host.broker.durability == "none":
             raise ValueError(
-                "With durability none no record is synced: use Kafka(durability='fsync') and, to "
+                "With durability none, no record is synced: use Kafka(durability='fsync') and, to "
                 "sync the records of a topic as well, its config flush.messages=1"
             )
 

@@ -1,7 +1,7 @@
 """Faults that a test sets on requests.
 
 A fault is set with Kafka's names for APIs and errors, and with filters that select its requests. If
-it fires fewer than `times` times, it fails the test, which did not test what it was written for.
+it fires fewer than `times` times, the test fails, because it did not test what it was written for.
 The message lists the requests that nearly matched.
 """
 
@@ -50,7 +50,8 @@ _SUFFIX_LENGTH = 1 + 36
 
 
 class UnusedFault(AssertionError):
-    """A fault has fired fewer times than required. The message lists the near misses."""
+    """A fault has fired fewer times than required, or a marker hold has held back no markers. The
+    message lists the near misses of a fault."""
 
     __module__ = "kohort.testing"  # the module that users import and test reports show
 
@@ -376,9 +377,10 @@ class Faults(SuggestsAttributes, Generic[F_co]):
         self._set: list[F_co] = []
 
     def answer(self, api: str, error: str | int, **filters: object) -> F_co:
-        """Respond with an error without handling the request. `error` is Kafka's name for the
-        error, such as `NOT_COORDINATOR`, or its code. Raises ValueError for an API whose response
-        has no error code."""
+        """Respond with an error without handling the request. (A Metadata request is handled, and
+        the topics in its response get the error. For a Produce with acks=0, the connection is
+        closed.) `error` is Kafka's name for the error, such as `NOT_COORDINATOR`, or its code.
+        Raises ValueError for an API whose response has no error code."""
         code = _find_error(error)
         name = find_api_name(api)
         newest = _api(name)
@@ -601,7 +603,7 @@ def _firing_rule(
         hint = did_you_mean(min(unknown), known) or f"; it has {', '.join(known)}"
         raise TypeError(f"A fault has no argument {min(unknown)}{hint}")
     if nth < 1 or (times is not None and times < 1):
-        raise ValueError("nth and times must be at least 1")
+        raise ValueError(f"nth and times must be at least 1, not nth={nth} and times={times}")
     if probability is not None and not 0 < probability <= 1:
         raise ValueError(f"probability must be above 0 and at most 1, not {probability}")
     return RequestFilter(**where), times, nth, None if probability is None else (probability, seed)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ...log.memory_files import ByPath, MemoryFile, MemoryFiles
 
-# Records of disk calls must not fill the memory of a broker that runs for days.
+# The list of disk calls must not fill the memory of a broker that runs for days.
 CALLS_MAX = 100_000
 # The maximum number of pending renames to one name. A crash applies each with probability 1/2, and
 # the last one applied wins, so the oldest hardly ever does.
@@ -63,9 +63,9 @@ class FaultyFiles(MemoryFiles):
     def __init__(self) -> None:
         super().__init__()
         self.calls: deque[tuple[str, Path]] = deque(maxlen=CALLS_MAX)
-        """The last calls that changed the disk, in order."""
+        """The last calls of operations that change the disk, in order, including failed calls."""
         self.count = 0
-        """The number of all calls that changed the disk."""
+        """The number of all calls, including those no longer in `calls`."""
         self._counting = threading.Lock()  # files are synced in threads
         self._naming = threading.RLock()  # and so are folders, while files are created
         self.crash_at: int | None = None
@@ -174,7 +174,8 @@ class FaultyFiles(MemoryFiles):
         if create and path not in self.contents:
             self.operate("create", path)
         elif any(fault.operation == "open" for fault in self.faults):
-            # Opening a file does not change the disk, so it is recorded only if a fault needs it.
+            # Opening a file does not change the disk, so it is recorded only while a fault of this
+            # operation is set.
             self.operate("open", path)
         with self._naming:
             super().open(path, create=create, read_only=read_only)

@@ -1,4 +1,4 @@
-"""Conditions of the network and of a node's clock, which apply until they are removed.
+"""Network conditions and clock skew, which apply until they are removed.
 
 A condition is both the action of a fault and a separate hook. Conditions are called before all
 other faults, which also apply to the same requests.
@@ -19,8 +19,8 @@ STEP_SECONDS = 0.01
 
 
 class Condition:
-    """A condition is called with each request that it applies to, and returns True if it takes over
-    the request. Runs on the broker's loop."""
+    """Called with each request that the condition applies to. Returns True if it takes over the
+    request. Runs on the broker's loop."""
 
     is_recorded = False
     """Whether the requests are marked as affected by a fault. False for conditions that affect

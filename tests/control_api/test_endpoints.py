@@ -410,7 +410,7 @@ def test_conditions_last_until_they_are_cancelled_and_must_fire(api: ApiClient) 
             "invalid ms: not used with condition=network_partition",
         ),
         ({"condition": "latency", "api": "Fetsch", "ms": 1}, "did you mean Fetch?"),
-        ({"condition": "slow_sync", "ms": 5}, "With durability none no record is synced"),
+        ({"condition": "slow_sync", "ms": 5}, "With durability none, no record is synced"),
     ):
         status, why = api.error("POST", "/conditions", **fields)
         assert (status, message in why) == (400, True), why

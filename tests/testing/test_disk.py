@@ -213,7 +213,7 @@ def test_unknown_operations_and_errors_are_rejected(kafka: Kafka) -> None:
             kafka.disk.fail("append", **negative)
     with pytest.raises(ValueError, match="partition needs a topic"):
         kafka.disk.fill(partition=0)
-    with pytest.raises(ValueError, match="With durability none no record is synced"):
+    with pytest.raises(ValueError, match="With durability none, no record is synced"):
         kafka.disk.fail("sync")
 
 

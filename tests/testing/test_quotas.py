@@ -98,7 +98,7 @@ def test_quotas_survive_a_restart(kafka: Kafka) -> None:
 def test_an_invalid_quota_is_rejected(
     kafka: Kafka, entity: Mapping[str, str], quotas: Mapping[str, float], message: str
 ) -> None:
-    rejected = f"Cannot set quotas {quotas} of {entity}: {message}"
+    rejected = f"Cannot set quotas {quotas} for {entity}: {message}"
     with pytest.raises(ValueError, match=re.escape(rejected)):
         kafka.security.set_quotas(entity, quotas)
     assert kafka.security.quotas(entity) == {}

@@ -151,7 +151,7 @@ def explanation(kafka: Kafka) -> str:
         (
             {"sasl.password": "wrong"},
             (
-                "1 connection of rdkafka failed: Authentication failed: Invalid username or "
+                "1 connection from rdkafka failed: Authentication failed: Invalid username or "
                 "password: the users of this broker: alice; "
                 "kafka.security.client_config(…) contains their passwords."
             ),
@@ -167,9 +167,9 @@ def explanation(kafka: Kafka) -> str:
         (
             NO_SASL,
             (
-                "1 connection of billing failed: Unexpected Kafka request of type METADATA during "
-                "SASL handshake: set security.protocol=SASL_SSL, sasl.mechanism and a user, or use "
-                "all of kafka.security.client_config(…)."
+                "1 connection from billing failed: Unexpected Kafka request of type METADATA "
+                "during SASL handshake: set security.protocol=SASL_SSL, sasl.mechanism and a user, "
+                "or use all of kafka.security.client_config(…)."
             ),
         ),
         (
@@ -201,11 +201,11 @@ def test_a_client_that_has_authenticated_since_is_not_explained(kafka: Kafka) ->
     config = kafka.security.client_config("alice", library="confluent")
     fail_to_connect({**config, "client.id": "billing", "sasl.password": "wrong"})
     fail_to_connect({**config, "client.id": "orders", "sasl.password": "wrong"})
-    assert "1 connection of billing failed: " in explanation(kafka)
+    assert "1 connection from billing failed: " in explanation(kafka)
     client = AdminClient({**config, "client.id": "billing", "log_level": 0})
     assert client.list_topics(timeout=10).brokers
-    assert "1 connection of billing failed: " not in explanation(kafka)
-    assert "1 connection of orders failed: " in explanation(kafka)
+    assert "1 connection from billing failed: " not in explanation(kafka)
+    assert "1 connection from orders failed: " in explanation(kafka)
 
 
 def test_a_client_with_tls_on_a_listener_without_is_explained(kafka: Kafka) -> None:
@@ -222,7 +222,7 @@ def test_a_client_with_tls_on_a_listener_without_is_explained(kafka: Kafka) -> N
 def test_a_client_with_a_mechanism_that_is_not_enabled_is_explained(kafka: Kafka) -> None:
     fail_to_connect(kafka.security.client_config("alice", library="confluent"))
     assert (
-        "1 connection of rdkafka failed: Unsupported SASL mechanism PLAIN: set sasl.mechanism to "
+        "1 connection from rdkafka failed: Unsupported SASL mechanism PLAIN: set sasl.mechanism to "
         "one of SCRAM-SHA-256, SCRAM-SHA-512."
     ) in explanation(kafka)
 

@@ -206,7 +206,7 @@ def test_a_page_that_cannot_be_written_does_not_hide_failures(
     Path(pytester.path, "file").touch()
     result = run(pytester, f"--kafka-timeline={path}")
     if path == "folder":
-        result.stderr.fnmatch_lines(["ERROR: the path of the timeline is a folder: *"])
+        result.stderr.fnmatch_lines(["ERROR: invalid timeline path *: expected a file*"])
     else:
         result.assert_outcomes(passed=2, failed=1)
         result.stdout.fnmatch_lines(["timeline of 2 tests: not written: *", "FAILED *"])

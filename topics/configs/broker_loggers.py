@@ -2,8 +2,8 @@
 until the process ends.
 
 Upstream: LoggingController, ConfigAdminManager.validateLogLevelConfigs. `root` is the logger
-`kohort`, the parent of the broker's other loggers, because Python's root logger belongs to the test
-in a test process.
+`kohort`, the parent of the broker's other loggers, because in a test process, Python's root logger
+belongs to the test.
 """
 
 import logging

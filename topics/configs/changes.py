@@ -73,7 +73,7 @@ def _changed_list(keys: ConfigDef, before: Mapping[str, str], change: ConfigChan
     operation = Operation(change.operation)
     if key is None or key.type is not ConfigType.LIST:
         raise ApiError(ErrorCode.invalid_config, _not_a_list(keys, change.key, operation))
-    # Without a dynamic value, the default is changed, not the broker's static value.
+    # Without a dynamic value, the change applies to the default, not to the static value.
     current = before.get(key.name, format_value(key.default)) or ""
     items = dict.fromkeys(filter(None, current.split(",")))
     for item in _split(change.text or ""):

@@ -91,7 +91,7 @@ def test_creation_does_not_wait_for_the_initial_delay() -> None:
     with Kafka(preset="kafka") as kafka:
         kafka.clock.freeze()
         fake = kafka.fake_member("billing")
-        assert "it waits 3.0 s for others" in kafka.group("billing").explain()
+        assert "it waits another 3.0 s for others" in kafka.group("billing").explain()
         kafka.clock.advance(seconds=3)
         assert fake.generation == 1
 
