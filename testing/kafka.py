@@ -337,7 +337,7 @@ class Kafka(SuggestsAttributes):
         last = self._host.wait_until(arrived, timeout)
         if last is None:
             of_group = "" if group is None else f" of group {group}"
-            by_client = "" if client_id is None else f" by client {client_id}"
+            by_client = "" if client_id is None else f" from client {client_id}"
             requests = self.history.requests
             apis = sorted({each.api for each in requests})
             what = f"{count} × {api}{of_group}{by_client}: {len(found)} arrived"

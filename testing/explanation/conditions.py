@@ -14,8 +14,9 @@ def conditions(host: BrokerHost) -> Iterator[str]:
     yield from host.active_faults()
     if any(each.what == "lost power" for each in host.history.lifecycle_events):
         yield (
-            "The test has cut the power, which loses commits and new topics without "
-            "Kafka(durability='fsync'), and records without the topic config flush.messages=1."
+            "The test has cut the power, which loses unsynced data: to keep commits and new "
+            "topics, use Kafka(durability='fsync'); to keep records, also set the topic config "
+            "flush.messages=1."
         )
     changes = host.history.clock_changes
     emptied = [

@@ -99,10 +99,10 @@ class _Explanation:
             return self._unavailable
         name = f"Group {self._group_id}"
         if self._has_offsets:
-            return f"{name} is Empty: it has committed offsets, and no member has joined."
+            return f"{name} is Empty: it has committed offsets, but no members."
         others = {each for request in self._host.history.requests for each in request.groups}
         similar = did_you_mean(self._group_id, others - {self._group_id})
-        why = ": no member has joined and no offset was committed."
+        why = ": it has neither members nor committed offsets."
         return f"{name} does not exist{similar or why}"
 
     def _lag(self) -> Iterator[str]:

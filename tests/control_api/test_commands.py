@@ -137,7 +137,7 @@ def test_a_session_of_commands(run: Commands, kafka: Kafka) -> None:
 def test_a_timeout_and_an_unused_fault_exit_with_1(run: Commands) -> None:
     code, out, err = run("wait", "billing", "stable", "--members", "2", "--timeout", "0.01")
     assert (code, out) == (1, None)
-    assert "Group billing does not exist: no member has joined" in err
+    assert "Group billing does not exist: it has neither members" in err
     run("fault", "answer", "Heartbeat", "--error", "NOT_COORDINATOR")
     code, out, err = run("check-faults")
     assert (code, out) == (1, None)

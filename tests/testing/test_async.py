@@ -60,7 +60,7 @@ async def test_a_synchronous_broker_serves_consumers_on_the_loop(kafka: Kafka) -
 
 
 async def test_a_timeout_explains_the_group(async_kafka: AsyncKafka) -> None:
-    with pytest.raises(BarrierTimeout, match="no member has joined"):
+    with pytest.raises(BarrierTimeout, match="neither members nor committed offsets"):
         await async_kafka.group("nobody").wait_stable(timeout=0.01)
     with pytest.raises(BarrierTimeout, match="waiting for an order"):
         await async_kafka.wait(lambda: False, "an order", timeout=0.01)

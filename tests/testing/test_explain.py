@@ -632,8 +632,9 @@ def test_the_report_names_what_a_power_cut_loses(kafka: Kafka) -> None:
     kafka.crash(power=True)
     assert kafka.topics == []
     assert (
-        "The test has cut the power, which loses commits and new topics without "
-        "Kafka(durability='fsync'), and records without the topic config flush.messages=1."
+        "The test has cut the power, which loses unsynced data: to keep commits and new "
+        "topics, use Kafka(durability='fsync'); to keep records, also set the topic config "
+        "flush.messages=1."
     ) in kafka.report()
 
 

@@ -263,7 +263,7 @@ def test_a_failed_test_has_a_report_of_its_broker(pytester: pytest.Pytester) -> 
     result.stdout.fnmatch_lines(
         [
             "*- kafka -*",
-            "Group billing is Empty: it has committed offsets, and no member has joined.*",
+            "Group billing is Empty: it has committed offsets, but no members.*",
             "timeline (seconds since the broker of this test was created)",
             "*  OffsetCommit v* billing from rdkafka: ok*(orders-0 at 7)",
         ]

@@ -31,7 +31,7 @@ def test_a_barrier_timeout_explains_the_group(kafka: Kafka) -> None:
         kafka.group("billing").wait_stable(members=1, timeout=0.01)
     assert str(raised.value) == (
         "timed out after 0.01 s waiting for group billing to be Stable with 1 member\n"
-        "Group billing does not exist: no member has joined and no offset was committed. "
+        "Group billing does not exist: it has neither members nor committed offsets. "
         f"No client has sent a request to {kafka.bootstrap_servers} (bootstrap_servers).\n"
         "  no request has mentioned this group"
     )
