@@ -280,7 +280,7 @@ class Group(SuggestsAttributes):
         found = self._find(member)
         if isinstance(self._call(lambda: self._view), ConsumerView):
             raise ValueError(f"Group {self.group_id} is a consumer group, which has no leader")
-        self._rebalance(f"{member} is to lead", found.member_id)
+        self._rebalance(f"to make {member} the leader", found.member_id)
 
     def _rebalance(self, reason: str, leader_id: str | None = None) -> None:
         why = RebalanceReason(Cause.REQUESTED_BY_TEST, reason)

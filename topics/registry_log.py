@@ -402,7 +402,7 @@ def _topic_exists(leader: LeaderRecord, latest: dict[tuple[Any, ...], RegistryRe
 
 
 class CorruptRegistry(LogError):
-    """Part of the registry is corrupt, and valid records follow."""
+    """Part of the registry is corrupt, other than a torn write at its end."""
 
 
 def check_registry(folder: Path, files: Files) -> None:

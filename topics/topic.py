@@ -85,7 +85,7 @@ class Partition:
     durable_reads_only: bool
     """Whether readers see only records that survive a power loss."""
     leader_epoch: int = 0
-    """Incremented with each leader change."""
+    """Incremented with each election, even if the leader remains the same."""
     elr: tuple[int, ...] = ()
     """The eligible leader replicas (KIP-966): those that were in sync when fewer than the topic's
     `min_isr` remained in sync. Such a replica may lead once it is up again."""

@@ -146,8 +146,8 @@ def broker_synonym(key: str) -> str | None:
 
 
 class GroupBound(NamedTuple):
-    """The broker keys that bound a group key. Without such keys, `low` and `high` are the
-    bounds."""
+    """The broker keys that bound a group key. If the broker lacks these keys, `low` and `high` are
+    the bounds."""
 
     key: str
     low_key: str
