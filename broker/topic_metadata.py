@@ -56,13 +56,13 @@ _NEXT: Final = re2.compile(
     r"(?s)(?:\\Q.*?(?:\\E|\z)|\\[^CQ]|[^\\[]"
     r"|\[\^?\]?(?:\\.|\[:\^?[a-z]{1,6}:\]|[^]\\])*\])*?"
     r"(?:(?P<escape>\\C)|\(\?P?<(?P<name>[^>]+)>"
-    # RE2 rejects more than 1,000 repetitions, but treats numbers beyond an int as literal text.
+    # RE2 rejects counts above 1,000, but treats a count that overflows an int as literal text.
     r"|(?P<count>\{0*[1-9]\d{4,}(?:,\d*)?\}|\{\d+,0*[1-9]\d{4,}\})|\z)"
 )
 
 
 class ClusterTopics:
-    """The topics of the cluster (coordinator/decision.py: TopicMetadata)."""
+    """The topics of the cluster. Implements TopicMetadata of coordinator/decision.py."""
 
     def __init__(self, view: TopicsView) -> None:
         self._view = view

@@ -1,6 +1,6 @@
 """`kohort check`: checks that a broker (kohort, Apache Kafka) keeps Kafka's guarantees under load.
 
-history.py     operations and their outcomes, which the other parts exchange. Start here
+history.py     operations and their outcomes, the data of the other modules. Start here
   recorder.py    records operations
 workload.py    the clients of a run;  run.py: a run, from creating the topic to the final reads
   producer.py    a producer;  reader.py: fetches;  members.py: members of groups

@@ -324,7 +324,7 @@ class ConsumerMember(Member):
         if assigned == self.partitions:
             return False
         self.partitions = assigned
-        self._heartbeat_at = 0.0  # report the revocation immediately
+        self._heartbeat_at = 0.0  # report the owned partitions immediately
         grant = self._new(Assigned, partitions=assigned)
         self._history.add(grant, (operation.began, operation.began_s))
         return True

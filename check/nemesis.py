@@ -11,8 +11,8 @@ from .recorder import History
 from .targets import Disturb
 
 INTERVAL_SECONDS: Final = 1.5
-"""The average pause between two disturbances, so that clients can make progress; the duration of
-the last disturbance is added."""
+"""The average pause between two disturbances, in which clients can make progress. Each pause is
+extended by the duration of the last disturbance."""
 QUIET_SHARE: Final = 0.1
 """The share of the run that is left undisturbed at the end, so that the last operations succeed."""
 

@@ -20,8 +20,8 @@ from .recorder import History
 # A broker may need this long to restart, or to move a leader.
 RETRY_SECONDS: Final = 20.0
 PRODUCE_TIMEOUT: Final = timedelta(seconds=5)
-# Longer than any pause of a nemesis; transactions of crashed clients end with the next
-# InitProducerId, not with this timeout.
+# Longer than any pause of a nemesis: unless the nemesis advances the clock, the transaction of a
+# crashed client ends with the next InitProducerId, not with this timeout.
 TRANSACTION_TIMEOUT: Final = timedelta(seconds=60)
 
 # Errors after which the broker may have executed the request (upstream:
@@ -145,7 +145,7 @@ class Producer:
         return operation
 
     async def commit_offset(self, operation: Commit) -> bool:
-        """Commit an offset with the transaction. Return whether that succeeded."""
+        """Commit an offset with the transaction. Return whether the commit succeeded."""
         operation.transaction = self.transaction
         self._history.begin(operation)
         producer = self._producer()
@@ -261,7 +261,7 @@ class Producer:
         found = response.responses[0].partition_responses[0]
         error = ErrorCode(found.error_code)
         if error is ErrorCode.duplicate_sequence_number:
-            return ErrorCode.none  # it was appended before, at an unknown offset
+            return ErrorCode.none  # the batch was appended before, at an unknown offset
         if error is ErrorCode.none and found.base_offset >= 0:
             operation.offset = found.base_offset
         return error

@@ -115,7 +115,7 @@ class Reader:
             for whole, header in visible
             for record in _records(whole, header)
             # The first batch may begin before the position. The records of a batch that ends before
-            # the position are kept as evidence, because no correct response contains it.
+            # the position are kept as evidence, because no correct response contains such a batch.
             if record.offset >= position or header.last_offset < position
         ]
         last = batches[-1][1].last_offset if batches else position - 1
@@ -166,7 +166,7 @@ def _records(batch: bytes, header: BatchHeader) -> list[Record]:
     """Return the records of a batch. For a corrupt batch, return a record with a value that no
     client has sent, so that the analysis reports it."""
     if _is_intact(batch):
-        with suppress(InvalidRecord):  # its records are corrupt
+        with suppress(InvalidRecord):  # the checksum is valid, but the records are corrupt
             return list(records(batch))
     return [Record(header.base_offset, 0, None, b"(corrupt batch)")]
 

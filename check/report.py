@@ -43,7 +43,7 @@ _EXPECTED_ERROR: Final = "MEMBER_ID_REQUIRED"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run. `target`: the checked broker, in words. `failure`: why the run is not
+    """The result of a run. `target`: a description of the broker. `failure`: why the run is not
     complete, if it is not. `output`: the file with the output of the command that started the
     broker. `seconds_wanted`: how long the run would have lasted without an interrupt."""
 

@@ -30,16 +30,16 @@ START_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.02
 NODES: Final = 3
 
-# Short times, so that sessions expire within a run of a minute, and nothing waits for long.
+# Short timeouts, so that sessions expire within a run of a minute, and no client waits for long.
 OWN_CONFIG: Final[Mapping[str, str]] = {
-    "log.flush.interval.messages": "1",  # otherwise produced records are not synced, as in Kafka
+    "log.flush.interval.messages": "1",  # by default, as in Kafka, produced records are not synced
     "group.consumer.session.timeout.ms": "2000",
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "300",
 }
 OWN_SESSION_TIMEOUT_MS: Final = 1500
 
-# The requests whose effects are checked; after a lost response, the client does not know the
+# The requests whose effects are checked. If a response is lost, the client does not know the
 # outcome.
 _LOST_RESPONSES: Final = (
     "Produce",
@@ -119,14 +119,15 @@ PROCESS_NEMESES: Final = ("kill", "pause")
 
 
 class BrokerEnded(Exception):
-    """The command of a broker has ended, the broker does not listen, or another broker listens."""
+    """The command of a broker has ended, the broker does not listen, or another process already
+    listens at its address."""
 
 
 class Process:
     """A broker that `command` starts in the foreground, at `address`. When the broker is killed,
     all processes that it has started are killed too. Started again with the same command, the
-    broker must find its data. Its output is appended to the file `output`. Until the broker
-    listens, `show_waiting` is called with the seconds since the start. Entering the context raises
+    broker must find its data. Its output is appended to the file `output`. Entering the context
+    calls `show_waiting` with the seconds since the start until the broker listens. It raises
     BrokerEnded, and OSError if the command cannot be run."""
 
     def __init__(
@@ -175,7 +176,7 @@ class Process:
         while (elapsed := time.monotonic() - began) < START_SECONDS:
             show_waiting(elapsed)
             is_listening = self._is_listening()
-            self.check_running()  # if the command has ended, another broker listens
+            self.check_running()  # otherwise another process may be listening
             if is_listening:
                 return
             time.sleep(POLL_SECONDS)
@@ -204,7 +205,7 @@ class Process:
         assert self._process is not None
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:
-            self._process.poll()  # otherwise it would remain a zombie
+            self._process.poll()  # reap the process; it would remain a zombie
             try:
                 os.killpg(self._process.pid, 0)
             except ProcessLookupError:

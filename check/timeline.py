@@ -1,8 +1,8 @@
 """The timeline of a run as SVG: a row per client and a bar per operation. The operations of
 counter-examples are marked and numbered.
 
-After a run with anomalies, the timeline shows the time of the counter-examples with a margin, at
-most SECONDS_MAX; otherwise it shows the end of the run.
+After a run with anomalies, the timeline shows the period of the counter-examples with a margin;
+otherwise it shows the end of the run. It covers at most SECONDS_MAX.
 """
 
 import math
@@ -41,11 +41,12 @@ EXAMPLE_LINE: Final = 15
 TICKS_MAX: Final = 10
 
 SECONDS_MAX: Final = 20.0
-"""A drawing of a longer time would be too dense to read."""
+"""A drawing of a longer period would be too dense to read."""
 MARGIN_SECONDS_MIN: Final = 0.02
 MARGIN_SECONDS_MAX: Final = 1.0
-"""Each margin before and after the counter-examples is as long as the counter-examples, within
-these limits, so that operations a few milliseconds apart do not share a pixel."""
+"""The margins before and after the counter-examples are as long as the period of the
+counter-examples, within these limits, so that operations a few milliseconds apart do not share a
+pixel."""
 EXAMPLES_MAX: Final = 6
 BARS_MAX: Final = 20_000
 """A file with this many bars is 5 MB in size."""
@@ -108,7 +109,7 @@ class _Drawing:
         self._rows = {name: number for number, name in enumerate(clients)}
 
     def _window(self) -> tuple[float, float]:
-        """Return the range of seconds to draw: the operations of the counter-examples, with a
+        """Return the first and the last second to draw: the period of the counter-examples with a
         margin, or the end of the run."""
         if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)

@@ -41,9 +41,9 @@ RECONNECT_SECONDS: Final = 0.3
 """The pause between two clients of a worker while the broker is down."""
 STALL_CHANCE: Final = 0.01
 ZOMBIE_CHANCE: Final = 0.5
-"""The chance of a commit with the previous generation after a rebalance."""
+"""The chance that a member commits with the previous generation after a rebalance."""
 ZOMBIE_PRODUCER_CHANCE: Final = 0.06
-"""The chance of a new producer with the same transactional id, after a transaction."""
+"""The chance that a new producer with the same transactional id is started after a transaction."""
 FINISH_SECONDS: Final = 10.0
 """Maximum time for the operations that are in progress at the end of the run."""
 
@@ -93,7 +93,7 @@ class Workload:
         self._clusters: set[Cluster] = set()
 
     async def run(self) -> None:
-        """Let all clients work for the time in the options."""
+        """Run all clients for the number of seconds in the options."""
         workers: list[Coroutine[Any, Any, None]] = []
         for number in range(1, PRODUCERS + 1):
             workers.append(self._repeat(f"producer-{number}", self._produce, CLIENT_STEPS))
@@ -226,7 +226,7 @@ class Workload:
             partition = chance.choice(partitions)
             sent = await producer.send(partition, self.new_values(chance))
             if sent.outcome == "info":
-                # A request that is still on its way must not become part of the next transaction.
+                # A request that is still in flight must not become part of the next transaction.
                 return False
             if not sent.is_ok:
                 return await producer.end(commit=False)
@@ -266,7 +266,7 @@ class Workload:
 
 
 async def _seek(reader: Reader, cluster: Cluster, chance: random.Random) -> None:
-    """Assign some partitions, and start each at its beginning, its end, or an offset in between."""
+    """Assign some partitions, and start reading each at its beginning, its end or in between."""
     partitions = cluster.partitions
     chosen = chance.sample(partitions, chance.randint(1, len(partitions)))
     reader.positions = {}

@@ -58,7 +58,8 @@ def _dotted(oid: bytes) -> str:
 
 def _escaped(value: str) -> str:
     escaped = re.sub(r'([,+"\\<>;=#])', r"\\\1", value).replace("\0", r"\00")
-    # All leading and trailing spaces and carriage returns (upstream: Java's AVA.toRFC2253String).
+    # Leading and trailing spaces and carriage returns are escaped (upstream: Java's
+    # AVA.toRFC2253String).
     inner = escaped.strip(" \r")
     start = escaped.index(inner)
     outer = escaped[:start], escaped[start + len(inner) :]

@@ -1,5 +1,5 @@
 """Measures requests while there are client quotas, and throttles clients. The response contains the
-throttle time, for which the connection is muted afterwards (KIP-219).
+throttle time, and the connection is muted for this time after the response (KIP-219).
 
 `request_percentage` is a percentage of the event loop's time. It does not include decoding
 requests, sending responses, or work after the handler has returned.
@@ -71,7 +71,7 @@ class Meter(WrappedChannel):
         throttle_ms = self._quotas.record(CONSUMER_BYTE_RATE, self._client, fetched_bytes)
         self._throttle(throttle_ms)
         if self._throttle_ms:
-            # The response that was recorded is not sent.
+            # The client gets a response without records instead.
             self._quotas.record(CONSUMER_BYTE_RATE, self._client, -fetched_bytes)
         return self._throttle_ms > 0
 
@@ -101,7 +101,7 @@ class Meter(WrappedChannel):
         is_produce = context.route.api.key == PRODUCE
         if is_produce:
             self._throttle(record(PRODUCER_BYTE_RATE, self._client, context.size_bytes))
-        # As in Kafka, requests without a response use no request time.
+        # As in Kafka, requests without a response do not count towards this quota.
         if not is_produce or context.request.acks != 0:
             percentage = 100 * (self._seconds or seconds() - self._begin)
             self._throttle(record(REQUEST_PERCENTAGE, self._client, percentage))

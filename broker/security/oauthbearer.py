@@ -31,10 +31,10 @@ CLIENT_RESPONSE: Final = re.compile(
 AUTHORIZATION: Final = re.compile(r"(?i:bearer) ++(?P<token>[-_.a-zA-Z0-9]++)")
 # The client's response to an error, which ends the exchange.
 ERROR_RECEIVED: Final = b"\x01"
-# Times in tokens are in seconds. Below this number (279,000 years), a response with the lifetime
-# can be encoded: some clients store a timedelta's microseconds in 64 bits.
+# The maximum of times in tokens, in seconds (279,000 years). The response contains the session
+# lifetime, which some clients store as microseconds in 64 bits.
 SECONDS_MAX: Final = 2**43
-# The algorithms of keys in a JWKS. They include neither `none` nor HMAC, whose key would be public.
+# The allowed signature algorithms: neither `none` nor HMAC, whose secret key would be in the JWKS.
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
@@ -42,8 +42,8 @@ ALGORITHMS: Final = (
 
 
 class InvalidToken(Exception):
-    """The token is rejected. The message is for the log. `missing_scope` contains the scopes that
-    the token lacks."""
+    """The token is rejected. The message is for the log. `missing_scope` contains all required
+    scopes if the token lacks one of them."""
 
     def __init__(self, message: str, missing_scope: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -51,7 +51,7 @@ class InvalidToken(Exception):
 
     @property
     def response(self) -> str:
-        """Return the response to the client (upstream: OAuthBearerSaslServer.jsonErrorResponse)."""
+        """The response to the client (upstream: OAuthBearerSaslServer.jsonErrorResponse)."""
         if not self.missing_scope:
             return '{"status":"invalid_token"}'
         # Java prints a list in brackets.
@@ -129,7 +129,8 @@ class UnsecuredTokens:
             raise InvalidToken("the token expires before it was issued")
         scope = _scope(claims.get(self.scope_claim))
         if not scope.issuperset(self.required_scope):
-            raise InvalidToken("the token lacks a scope", self.required_scope)
+            scopes = ", ".join(self.required_scope)
+            raise InvalidToken(f"the token lacks one of the scopes {scopes}", self.required_scope)
         return Identity(user, expires_ms)
 
 
@@ -162,7 +163,7 @@ class SignedTokens:
         key_id, algorithm = header.get("kid"), header.get("alg")
         if algorithm not in ALGORITHMS:
             raise InvalidToken(f"unsupported algorithm {algorithm!r} in the token")
-        # Times are compared with the broker's clock, which a test may control.
+        # PyJWT would use the system clock. `validate` uses `now_ms`, which a test may control.
         options: Any = {
             **dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf", "verify_sub"), False),
             "verify_aud": bool(self.audiences),
@@ -227,8 +228,8 @@ def _parse_part(part: str) -> Mapping[str, Any]:
 
 
 def _as_in_kafka(value: Any) -> Any:
-    """Convert a claim (upstream: OAuthBearerUnsecuredJws.convert). All values except numbers become
-    text: null is the user `null`."""
+    """Convert a claim (upstream: OAuthBearerUnsecuredJws.convert). The items of a list, and all
+    other values except numbers, become text. For example, null becomes the user `null`."""
     if isinstance(value, list):
         return [_text(each) for each in value]
     return _text(value) if isinstance(value, bool) or not isinstance(value, int | float) else value
@@ -274,5 +275,5 @@ def _scope(value: object) -> set[str]:
     OAuthBearerUnsecuredJws)."""
     items = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     if value is not None and not isinstance(value, str | list):
-        raise InvalidToken("the token has an invalid scope")
+        raise InvalidToken("the token's scope is neither a string nor a list")
     return {each.strip() for each in items if isinstance(each, str)}

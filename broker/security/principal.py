@@ -23,8 +23,8 @@ ANONYMOUS: Final = user("ANONYMOUS")
 """A client that did not authenticate."""
 
 INTERNAL: Final = Principal("Internal", "kohort")
-"""A client inside this process, such as a test's fake member, which may do everything. No client
-can authenticate as a principal of this type."""
+"""A client inside this process, such as a test's fake member. It may do everything. Clients outside
+of this process cannot authenticate as a principal of this type."""
 
 
 class _Rule(NamedTuple):

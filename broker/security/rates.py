@@ -38,7 +38,7 @@ class Rate:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        # At most one sample more than in the window, because the oldest may begin before it.
+        # At most one sample more than the window has, because the oldest may begin before it.
         self._samples: list[_Sample] = []
         self._current = 0
 
@@ -120,7 +120,7 @@ class TokenBucket:
         return _rounded_ms(missing / limit * 1000) if missing > 0 else 0
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether the bucket is full again, unless the limit has been lowered since."""
+        """Whether the bucket is full again, provided that the limit has not been lowered."""
         return not now_ms < self._full_ms  # including a time of NaN
 
     def _refilled(self, limit: float, now_ms: int) -> float:
@@ -137,8 +137,8 @@ R = TypeVar("R", Rate, TokenBucket)
 
 
 class Rates(Generic[R]):
-    """Rates by key. When there are too many, idle rates are removed; nothing is lost, because an
-    idle rate is equal to a new one, except for buckets whose limit has been lowered since."""
+    """Rates by key. When there are too many, idle rates are removed. An idle rate is equal to a new
+    one, except for a bucket whose limit has been lowered."""
 
     def __init__(self, new: Callable[[], R]) -> None:
         self._new: Callable[[], R] = new

@@ -30,8 +30,8 @@ REAUTHENTICATION_INTERVAL_MS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A listener's mechanism. `max_reauth_ms` is the longest session; 0 means no limit. In
-    `new_exchange(now_ms)`, `now_ms` returns the time of the system clock."""
+    """A listener's mechanism. `new_exchange` gets a function that returns the time of the system
+    clock. `max_reauth_ms` is the maximum session lifetime; 0 means no limit."""
 
     new_exchange: Callable[[Callable[[], int]], Exchange]
     max_reauth_ms: int
@@ -135,7 +135,7 @@ class SaslAuthenticator:
         return self._clock.now_ms() - last_ms >= REAUTHENTICATION_INTERVAL_MS
 
     def versions_sent(self) -> None:
-        """Called when the versions of the APIs are sent to the client."""
+        """Called when the response to ApiVersions is sent."""
         self._has_versions = True
 
     def begin(self, mechanism: str, *, bare_tokens: bool) -> None:
@@ -187,7 +187,7 @@ class SaslAuthenticator:
 
 
 def unexpected(key: int) -> str:
-    """Return why a request during an EXCHANGE is rejected."""
+    """Return the reason for rejecting a request during an EXCHANGE."""
     return f"{_request_of(key)} during SASL authentication."
 
 

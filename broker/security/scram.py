@@ -24,12 +24,12 @@ BASE64: Final = r"(?:[a-zA-Z0-9/+]{4})*+(?:[a-zA-Z0-9/+]{3}=|[a-zA-Z0-9/+]{2}==)
 EXTENSIONS: Final = rf"(?:,[A-Za-z]++={VALUE})*+"
 CLIENT_FIRST: Final = re.compile(
     rf"n,(?:a=(?P<authorization_id>{NAME}))?,"
-    # Kafka does not sign the reserved m=, unlike the RFC.
+    # Unlike in the RFC, Kafka's signature does not cover the reserved m=.
     rf"(?:m={VALUE},)?"
     rf"(?P<bare>n=(?P<name>{NAME}),r=(?P<nonce>{NONCE})(?P<extensions>{EXTENSIONS}))"
 )
 CLIENT_FINAL: Final = re.compile(
-    # Kafka does not sign extensions here, unlike the RFC.
+    # Unlike in the RFC, Kafka's signature does not cover these extensions.
     rf"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE}))(?:,(?!p=)[A-Za-z]++={VALUE})*+,"
     rf"p=(?P<proof>{BASE64})"
 )

@@ -54,7 +54,7 @@ _PROBLEMS: Final = {
     "UNSUPPORTED_PROTOCOL": TlsProblem.VERSION,
     "WRONG_VERSION_NUMBER": TlsProblem.NO_TLS,
 }
-"""The problem for each of OpenSSL's reasons."""
+"""Problems by OpenSSL's name of the reason."""
 
 MISSING: Final = (
     "a certificate for listener {} needs trustme: run pip install './kohort[security]' in the "
@@ -63,7 +63,8 @@ MISSING: Final = (
 
 
 handshaking_client: Final[ContextVar[socket.socket]] = ContextVar("handshaking_client")
-"""The socket of the connection being opened, for its task and its transport's callbacks."""
+"""The socket of the connection that is being opened. The connection's task and the callbacks of its
+transport inherit the value."""
 
 
 class _Handshake(ssl.SSLObject):
@@ -117,7 +118,7 @@ class ServerTls:
         try:
             self._mapper = PrincipalMapper(config.str("ssl.principal.mapping.rules"))
         except ValueError as error:
-            raise ConfigError(f"{error}, in ssl.principal.mapping.rules.") from error
+            raise ConfigError(f"invalid ssl.principal.mapping.rules: {error}.") from error
         self.handshakes_to_drop = 0
         """For the test harness: the number of clients that are disconnected instead of completing a
         handshake."""

@@ -19,8 +19,8 @@ GENERATION = attrgetter("generation")
 
 
 class _Ownership(NamedTuple):
-    """The minimum time for which a member owned a partition: from the response with the assignment
-    to the last accepted request in which the member still had the partition."""
+    """A period in which a member certainly owned a partition: from the response with the assignment
+    until the member sent the last accepted heartbeat in which it still owned the partition."""
 
     member: str
     begin: int
@@ -199,7 +199,8 @@ def lost_commits(facts: Facts) -> Iterator[Anomaly]:
 
 
 class _Effect(NamedTuple):
-    """The time by which a commit had taken effect, and the operation that proves it."""
+    """A commit that had taken effect by the position `at` in the order of events, and the operation
+    that proves it."""
 
     at: int
     commit: Commit

@@ -10,7 +10,7 @@ from .facts import Anomaly, Facts, highest_before
 
 def lost_topics(facts: Facts) -> Iterator[Anomaly]:
     """The topic of the run is gone, with all its records. After the run, the broker responds that
-    the topic does not exist, until the time for the final reads is over."""
+    the topic does not exist, until the final reads time out."""
     acknowledged = [each for each in facts.sends if each.is_ok][-1:]
     for missing in facts.of(TopicMissing):
         yield Anomaly(f"topic {missing.topic} no longer exists", (*acknowledged, missing))

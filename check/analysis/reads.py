@@ -107,8 +107,9 @@ def vanished(facts: Facts) -> Iterator[Anomaly]:
 
 
 def out_of_range(facts: Facts) -> Iterator[Anomaly]:
-    """A fetch was rejected with OFFSET_OUT_OF_RANGE, although an earlier acknowledgement or the
-    final read shows that its position was not past the end of the partition."""
+    """A fetch was rejected with OFFSET_OUT_OF_RANGE, although an earlier acknowledgement, the final
+    read or the log end after the run shows that its position was not past the end of the
+    partition."""
     for rejected in facts.of(OutOfRange):
         proof = _reaching(facts, rejected)
         if proof is not None:

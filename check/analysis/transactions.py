@@ -56,8 +56,8 @@ def precommitted_reads(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _commit_began(facts: Facts, value: str) -> int:
-    """Return when the commit of a record's transaction began; 0 without a commit or a
-    transaction."""
+    """Return the position at which the commit of a record's transaction began, or 0 if there is no
+    transaction or no commit."""
     written = facts.written.get(value)
     if written is None or written.send.transaction is None:
         return 0

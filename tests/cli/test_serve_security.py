@@ -104,7 +104,10 @@ def test_clients_that_never_complete_a_handshake_do_not_delay_the_end(tmp_path: 
             ),
         ),
         (("ssl.keystore.key=x",), "cannot load the key and the certificate of ssl.keystore.cert"),
-        (("ssl.principal.mapping.rules=x",), "invalid rule 'x': expected RULE:PATTERN/"),
+        (
+            ("ssl.principal.mapping.rules=x",),
+            "invalid ssl.principal.mapping.rules: invalid rule 'x': expected RULE:PATTERN/",
+        ),
         (
             ("ssl.client.auth=required", "ssl.truststore.certificates=x"),
             "cannot load the certificates of ssl.truststore: ",
