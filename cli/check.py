@@ -47,7 +47,7 @@ START_SECONDS: Final = 10.0
 """How long to wait until the broker responds and has created the topic."""
 STATUS_SECONDS: Final = 0.5
 LAST_BYTES: Final = 4096
-"""Bytes at the end of a command's output that are read to find the last line."""
+"""The number of bytes read from the end of a command's output to find the last line."""
 SEED_BITS: Final = 31
 NONE: Final = "none"
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if report.findings:
         return EXIT_NEGATIVE
     if report.problem:
-        raise UserError(f"{target.name} cannot be judged: {report.problem}.")
+        raise UserError(f"no verdict on {target.name}: {report.problem}.")
     return 0
 
 
@@ -223,7 +223,7 @@ def _target(args: argparse.Namespace) -> Iterator[_Target]:
             yield _Target(name, bootstrap, process.nemeses, process.check_running, output)
     except BrokerEnded as error:
         status.clear()
-        text = f"{args.bootstrap_server} cannot be judged: {error}."
+        text = f"no verdict on {args.bootstrap_server}: {error}."
         if last := _last_line(output):
             text += f" Its output is in {output}; the last line is: {last}"
         raise UserError(text) from error

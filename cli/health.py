@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from .errors import UserError
 
-# The longest time that a socket can wait on some platforms.
+# The maximum timeout of sockets on some platforms.
 TIMEOUT_MS_MAX: Final = 2**31 - 1
 CLIENT_ID: Final = b"kohort-health"
 CORRELATION_ID: Final = 1

@@ -127,7 +127,7 @@ class ThreadedHandler(logging.Handler):
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:  # another process made it non-blocking
+            except BlockingIOError:  # another process has made the descriptor non-blocking
                 select.select([], [self._descriptor], [])
             except OSError:
                 return False

@@ -200,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # `kohort … | head`
             return EXIT_NEGATIVE
-        where = error.filename or "standard output or data"  # only open() names its file
+        where = error.filename or "standard output or data"  # only errors of open() name the file
         print(
             f"kohort {args.command}: no space left for {where}: free some space.",
             file=sys.stderr,
@@ -211,11 +211,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _open_standard_streams() -> None:
     """Make standard output escape characters that it cannot encode, and open /dev/null for standard
-    streams that were closed at startup. Otherwise, an output with such a character would fail, and
-    a socket or a file would get the descriptor of the closed stream, which libuv refuses to close.
+    streams that were closed at startup. Otherwise, printing such a character would fail, and a
+    socket or a file would get the descriptor of the closed stream, which libuv refuses to close.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # its descriptor is the lowest free one
+        if getattr(sys, name) is None:  # open() gets its descriptor, the lowest free one
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Names may contain characters that the encoding of the terminal lacks.
@@ -362,7 +362,7 @@ def _check(commands: Commands) -> None:
     text = "session timeout of classic members (default: 6000, or 1500 for the built-in cluster)"
     add("--session-timeout", metavar="MS", type=_whole, help=text)
     add("--format", choices=("text", "json"), default="text", help="(default: text)")
-    add("--timeline", metavar="FILE", help="write a picture of the run to FILE, an .svg file")
+    add("--timeline", metavar="FILE", help="write a timeline of the run to FILE, an .svg file")
 
 
 def _seconds(text: str) -> float:

@@ -39,8 +39,8 @@ log = logging.getLogger("kohort.serve")
 # 20,000 objects) takes 4 ms. With Python's default of every tenth collection, it would take 25 ms.
 GC_THRESHOLDS: Final = (10_000, 1)
 # A full collection takes 100 ms per million objects, in one event loop callback.
-# It frees little, because requests leave no reference cycles. It runs at this interval and then
-# freezes the remaining objects (gc.freeze), so that later collections skip them.
+# It frees little, because requests leave no reference cycles. It runs at this interval. Afterwards,
+# the remaining objects are frozen (gc.freeze), so that later collections skip them.
 FULL_COLLECTION_SECONDS: Final = 600
 # A threshold that is never reached.
 NEVER: Final = 2**31 - 1
@@ -173,7 +173,7 @@ def print_config(config: BrokerConfig) -> None:
 
 async def serve(config: BrokerConfig) -> None:
     """Start a broker, wait for a signal, and stop it. Raises UserError."""
-    if sys.platform == "win32":  # asyncio has no signal handlers there
+    if sys.platform == "win32":  # without asyncio's signal handlers
         raise UserError(
             "the broker needs Linux or macOS: run it in WSL. Test brokers run on Windows."
         )
@@ -272,7 +272,8 @@ def start_error(error: OSError | UnicodeError, listeners: Sequence[Listener], no
     if isinstance(error, UnicodeError):  # from the encoding of a host, such as `a..b`
         hosts = ", ".join(dict.fromkeys(each.host for each in listeners))
         return f"{hosts} is not a valid address: choose another --host."
-    # For example, below /proc: os.access reports to root that the folder is writable.
+    # check_writable does not find every problem: for root, os.access reports that a folder below
+    # /proc is writable.
     if error.filename is not None:
         return _not_writable(Path(error.filename), error.strerror or str(error))
     if error.errno == errno.EADDRINUSE:

@@ -15,21 +15,21 @@ from .commands import COMMANDS, PAIRS, VARIABLE, path_names
 
 # Added to the request's timeout, to allow for a busy machine.
 GRACE_SECONDS = 60
-# The default timeout of waits (testing/loop_thread.py), and the longest (control_api/endpoint.py).
+# The default timeout of waits (testing/loop_thread.py), and the maximum (control_api/endpoint.py).
 TIMEOUT_SECONDS = 10
 TIMEOUT_SECONDS_MAX = 600
 
 
 class RequestFailed(Exception):
     """The control API returned an error: for example, a wait timed out, or arguments are invalid.
-    The message is an explanation of one or more lines."""
+    The message has one or more lines."""
 
     def __init__(self, message: str, exit_code: int = EXIT_NEGATIVE) -> None:
         super().__init__("\n".join(map(printable, message.split("\n"))))
         self.exit_code = exit_code
 
 
-# Ignores any proxy in the environment: the control API runs on this machine or nearby.
+# Ignores the environment's proxies: the control API runs on this machine or in its network.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 

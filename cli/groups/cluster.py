@@ -291,7 +291,7 @@ class Cluster:
 
     def _timed_out(self, error: Exception | None = None) -> NotConnected:
         if isinstance(error, kafka_errors.BrokerResponseError):
-            text = f"{error_of(error.errno or -1).message} (for {self._timeout_ms} ms)"
+            text = f"{error_of(error.errno or -1).message} (retried for {self._timeout_ms} ms)"
             return NotConnected(f"{ERRORS}.TimeoutException: {text}")
         return timed_out(self._bootstrap, self._timeout_ms, self._admin._manager.reason)
 

@@ -78,8 +78,8 @@ class _Manager(KafkaConnectionManager):
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)  # type: ignore[no-untyped-call]
         self.reason = ""
-        """Why the last connection failed, except those that timed out; empty if nothing listened at
-        the address."""
+        """Why the broker disconnected, for the last failed connection that did not time out. Empty
+        if the broker did not disconnect, for example because nothing listened at the address."""
         self._refusal: NotConnected | None = None
 
     def raise_refusal(self) -> None:
@@ -164,7 +164,7 @@ def _has_timed_out(error: Exception) -> bool:
 
 
 def _reason(connection: Any, error: Exception) -> str:
-    """Describe why the broker disconnected. Return "" if it did not, such as after a timeout."""
+    """Describe why the broker disconnected. Return "" if it did not, or if no broker listened."""
     protocol = connection.config["security_protocol"]
     change = f"change security.protocol ({protocol}; --command-config)"
     _, is_handshake, problem = str(error).partition("Handshake failed: ")

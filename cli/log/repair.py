@@ -109,7 +109,7 @@ def _check_owner(damages: Iterable[Damage]) -> None:
     the current user, and the broker must be able to write to it."""
     for damage in damages:
         if damage.path.stat().st_uid != os.geteuid():
-            raise UserError(f"{damage.path} belongs to another user: run this as that user.")
+            raise UserError(f"{damage.path} belongs to another user: run the command as that user.")
 
 
 def _repair(log: PartitionLog, damages: list[Damage], files: Files, *, dry_run: bool) -> None:

@@ -21,7 +21,8 @@ from ..errors import UserError
 from .decoding import format_time
 from .partition_logs import Cursor, PartitionLog, find_logs, report, size_of
 
-# Length, attributes and timestamp delta before a record's offset delta, at least one byte each.
+# The fields before a record's offset delta are length, attributes and timestamp delta, at least one
+# byte each.
 RECORD_HEAD_BYTES: Final = 3
 # Record types of __consumer_offsets.
 COMMIT_TYPES: Final = (b"\x00\x00", b"\x00\x01")

@@ -116,7 +116,7 @@ def check(
         remedy = "rewrite the topic with Kafka 0.11 to 3.9."
     except OSError as error:
         position, description = 0, f"read error: {error.strerror or error}"
-        lost = "everything from there on, if the error persists."
+        lost = "everything from this offset on, if the error persists."
         remedy = "copy the readable part to another disk, and verify the copy."
     counts.unread += 1
     path = cursor.path or log.folder
@@ -160,7 +160,7 @@ def _check_batches(
             break
         time.sleep(RETRY_SECONDS)
     else:
-        return  # the tail changed each time: a broker is writing
+        return  # the tail has changed at each read: a broker is writing
     if tail is not None:
         yield _corruption(log, *tail, is_tail=True)
 

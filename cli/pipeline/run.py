@@ -134,7 +134,7 @@ class StopSignals:
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal up to this time. Return True if one has arrived."""
+        """Wait for a signal, at most for `seconds`. Return True if a signal has arrived."""
         try:
             return self._stopping.wait(seconds)
         except KeyboardInterrupt:

@@ -238,7 +238,8 @@ def test_a_group_whose_coordinator_is_loading_is_not_deleted(
             assert main([*flags, "--describe", "--group", "billing"]) == 1
             assert capsys.readouterr().out == (
                 f"{FAILED}{EXCEPTION}TimeoutException: "
-                "The coordinator is loading and hence can't process requests. (for 300 ms)\n"
+                "The coordinator is loading and hence can't process requests. "
+                "(retried for 300 ms)\n"
             )
             main([*flags, "--delete", *both])
     assert capsys.readouterr().out == (
