@@ -11,7 +11,7 @@ from .settings import USERS
 from .wire import AsyncClient
 
 STEP_MS: Final = 50  # the resolution of time in scripts
-STARTED_MS: Final = 1_700_000_000_000  # the time of kohort's clock in tests, before any real time
+STARTED_MS: Final = 1_700_000_000_000  # the start of kohort's clock in tests, in the past
 TOPICS: Final = {"orders": 2, "payments": 1, "shipments": 6}
 # A request that gets no response within this time is considered to be waiting for other requests.
 # On two cores, responses arrive sooner.
@@ -25,7 +25,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 TELEMETRY: Final = (71, 72)  # the keys of GetTelemetrySubscriptions and PushTelemetry
 # These groups cover every offsets partition, of which a broker has 50 by default.
 SOME_GROUPS: Final = tuple(f"group-{number}" for number in range(500))
-READY_SECONDS: Final = 60  # for the topics of a new broker; Kafka needs a few seconds
+READY_SECONDS: Final = 60  # until a new broker has the topics; Kafka needs a few seconds
 
 
 class Unusable(Exception):
@@ -36,7 +36,7 @@ class ScriptBroker:
     """A broker with a single node, reached through the listener at `port`."""
 
     advertised_host = "127.0.0.1"
-    client_host = "/127.0.0.1"  # the scripts' host, or part of it, as the broker shows it
+    client_host = "/127.0.0.1"  # the scripts' host, or part of it, in responses
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -189,13 +189,13 @@ class RemoteBroker(ScriptBroker):
         await asyncio.sleep(ms / 1000)
 
     async def metadata_applied(self) -> None:
-        # Each part of Kafka applies changes on its own, and no response shows that the coordinator
-        # has applied them.
+        # Each component of Kafka applies changes independently, and no response shows that the
+        # coordinator has applied them.
         await asyncio.sleep(self.quiet_ms / 1000)
 
     async def check_topics(self) -> None:
-        """Raise Unusable if topics that `prepare` would create exist. They may exist on a broker
-        without CreateTopics, which creates them whenever their metadata is requested."""
+        """Raise Unusable if topics that `prepare` would create exist. A broker without CreateTopics
+        may have them, because it creates topics whenever their metadata is requested."""
         control = await self.connect(None)
         described = await control.call("Metadata", 1, topics=None)
         found = [name for name in TOPICS if name in {each["name"] for each in described["topics"]}]

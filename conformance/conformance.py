@@ -25,7 +25,7 @@ NODE_ID_IN_REQUEST: Final = re.compile(
     rf"(resource_type [48], resource_name|broker_ids?|replicas|voter_id) \[?{NODE_ID}\b"
 )
 OTHER_NODE_ID: Final = f"node.id={NODE_ID}"
-"""How the detail of a result begins if the broker has another node id."""
+"""The beginning of `Result.detail` if the broker has another node id."""
 
 
 class Outcome(StrEnum):
@@ -87,7 +87,7 @@ async def compare(
     result = partial(_result, name=broker.name, strict=strict)
     results = {each.name: result(each, found[each.name]) for each in playable}
     again = [s for s in playable if results[s.name].outcome is Outcome.DIFFERS]
-    # A longer wait after each request would break scenarios whose requests must precede a timer.
+    # A longer wait would break scenarios that must send their requests before a timer expires.
     timed = [each for each in again if each.keeps_delay]
     others = [each for each in again if not each.keeps_delay]
     found = await player.play(timed, quiet_ms=QUIET_MS, stops_when=has_diverged)

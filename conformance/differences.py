@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from .transcript import OLDER, Line, Transcript
 
-FIELDS_MAX: Final = 8  # fields of a response to show; later ones mostly follow from the first
-LENGTH_MAX: Final = 160  # characters of a value to show
+FIELDS_MAX: Final = 8  # fields that are shown; further differences mostly have the same cause
+LENGTH_MAX: Final = 160  # characters of a value that are shown
 ABSENT: Final = "(absent)"
 
 

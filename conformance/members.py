@@ -174,9 +174,9 @@ class Member:
 class ConsumerMember:
     """A member of a KIP-848 group that stores its member id, epoch and assignment.
 
-    `name` is its client id and also its member id, which clients choose. Requests contain only the
-    given fields. A heartbeat without arguments reports no changes. Keyword arguments replace
-    fields.
+    `name` is its client id and also its member id, which clients choose. A heartbeat contains the
+    member's ids, its epoch and the given fields; without arguments, it reports no changes. Keyword
+    arguments replace fields.
     """
 
     def __init__(

@@ -104,7 +104,7 @@ class Producer:
         producer_epoch: int | None = None,
         timestamp_ms: int = RECORD_TIMESTAMP_MS,
     ) -> Any:
-        """Produce `count` records. In a transaction up to v11, `add` has to be called first."""
+        """Produce `count` records. Up to v11, transactional records need a call of `add` before."""
         next_sequence = self._sequences.get((topic, index), 0)
         first = next_sequence if sequence is None else sequence
         records = build(

@@ -32,7 +32,7 @@ HELD_BACK = ("Fetch", "JoinGroup", "SyncGroup")  # these may wait for other requ
 
 
 class ScriptFailed(Exception):
-    """A wait of the script timed out, or one of its control requests failed."""
+    """The script timed out while it waited, or one of its control requests failed."""
 
 
 class Diverged(Exception):
@@ -62,8 +62,8 @@ def has_error(response: Any) -> bool:
 
 
 class Step:
-    """A request. `response` is None while the request is held back, and a text if the connection
-    is closed."""
+    """A request. `response` is None while the request is held back, and the text of the error if
+    the connection is closed."""
 
     def __init__(
         self, api: str, text: str, on_response: OnResponse | None, epochs_ahead: int
@@ -329,11 +329,11 @@ class Recorder:
         ):
             failure = "no transaction coordinator"
             await self.until(request, lambda response: not has_error(response), failure)
-        # Use up id 0, which brokers allocate first: responses use it for "no producer".
+        # Use up id 0, which is allocated first, because responses also use it for "no producer".
         await self.call("InitProducerId", 4, transactional_id=None)
 
     async def use_epochs(self, transactional_id: str, until: int) -> None:
-        """Initialize producers, without recording it, until one has the epoch `until`."""
+        """Initialize producers with unrecorded requests, until one has the epoch `until`."""
         await self.broker.use_epochs(self._control, transactional_id, until)
 
     async def until_transaction(

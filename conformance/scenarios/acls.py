@@ -47,7 +47,7 @@ async def acls_are_managed_in_every_version(s: Script) -> None:
     await describe(s)
 
 
-@authorized("CreateAcls: invalid values, and the order in which they are found")
+@authorized("CreateAcls: invalid values, and the order in which values are checked")
 async def invalid_acls_are_rejected(s: Script) -> None:
     cluster = AclResourceType.CLUSTER
     await create(s, acl("x", principal="alice"), acl("ok"), acl("", principal="alice"))
@@ -59,7 +59,7 @@ async def invalid_acls_are_rejected(s: Script) -> None:
     await describe(s)
 
 
-@authorized("CreateAcls: ANY and MATCH are for filters; UNKNOWN closes the connection")
+@authorized("CreateAcls: ANY and MATCH are only valid in filters; UNKNOWN closes the connection")
 async def acls_have_no_values_of_filters(s: Script) -> None:
     for wrong in (
         acl("x", AclOperation.ANY),
@@ -112,7 +112,7 @@ async def acls_are_found_by_filters(s: Script) -> None:
         await describe(s, **{field: value})
 
 
-@authorized("DeleteAcls: filters with unknown values; several with the same match")
+@authorized("DeleteAcls: filters with unknown values; several filters that match the same ACL")
 async def acls_are_deleted_by_filters(s: Script) -> None:
     await create(s, acl("orders"), acl("ord", pattern=PatternType.PREFIXED), acl("other"))
     for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):

@@ -31,7 +31,7 @@ async def offset_fetch_in_every_version(s: Script) -> None:
         await s.fetch(version)
 
 
-@scenario("OffsetCommit: a generation of an unknown group, in every version")
+@scenario("OffsetCommit: a commit with a generation to an unknown group, in every version")
 async def a_commit_with_a_generation_to_an_unknown_group(s: Script) -> None:
     for version in range(2, 11):
         await s.member("A").commit(7, version, generation_id_or_member_epoch=0)

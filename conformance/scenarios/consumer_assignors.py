@@ -22,7 +22,7 @@ async def the_assignor_of_the_majority_is_used(s: Script) -> None:
 
 @consumer_scenario("assignor: on a tie, the one requested by the member that sends the heartbeat")
 async def two_consumers_name_different_assignors(s: Script) -> None:
-    """Older target assignments make the results of the two assignors differ."""
+    """The previous target assignments make the results of the two assignors differ."""
     a = await s.consumer("A", "unknown", server_assignor="range").joined()
     b = await s.consumer("B", "orders", "shipments", server_assignor="uniform").joined()
     await s.describe_consumers()
@@ -88,7 +88,7 @@ async def range_of_different_subscriptions(s: Script) -> None:
 
 @consumer_scenario("assignor: range, a new member without topics also gets partitions")
 async def range_of_a_consumer_without_topics(s: Script) -> None:
-    """The target assignment is the first one since another member without topics left."""
+    """B causes the first assignment since C, another member without topics, left the group."""
     a = s.consumer("A", "orders", "shipments", server_assignor="range")
     b = s.consumer("B", subscribed_topic_names=(), server_assignor="range")
     c = s.consumer("C", subscribed_topic_names=(), server_assignor="range")
@@ -258,7 +258,7 @@ async def a_regex_is_resolved_before_a_consumer_joins(s: Script) -> None:
 
 @consumer_scenario("a group with a resolved regex still counts as homogeneous for a classic member")
 async def a_regex_is_resolved_before_a_classic_member_joins(s: Script) -> None:
-    # Members are in the order of a hash table, and no member id comes before "P".
+    # Kafka stores members in a hash table, in whose order no member id precedes "P".
     b = s.member("B", protocols=subscribed())
     a = await s.consumer("P", subscribed_topic_names=None, subscribed_topic_regex="order.").joined()
     await s.until_epoch(2)

@@ -108,7 +108,7 @@ async def a_consumer_changes_its_subscription_at_the_previous_epoch(s: Script) -
     await s.describe_consumers()
 
 
-@consumer_scenario("epoch 0 of a live member with other owned partitions")
+@consumer_scenario("join again at epoch 0: with owned partitions, which is invalid")
 async def a_consumer_joins_again_with_partitions(s: Script) -> None:
     a = await s.consumer("A").joined()
     await a.join(topic_partitions=s.topic_partitions({"orders": [0]}))

@@ -209,7 +209,7 @@ async def a_consumer_revokes_in_time(s: Script) -> None:
     await a.heartbeat()
 
 
-@consumer_scenario("rebalance timeout: each further revocation starts it again")
+@consumer_scenario("rebalance timeout: each further revocation restarts it")
 async def the_rebalance_timeout_starts_again(s: Script) -> None:
     c = s.consumer("C", "shipments", server_assignor="range")
     a = await s.consumer("A", "shipments", rebalance_ms=3000, server_assignor="range").joined()

@@ -78,7 +78,7 @@ async def a_consumer_with_an_empty_regex(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("regex: together with names, the union")
+@consumer_scenario("regex: with names as well, the topics of both are assigned")
 async def a_consumer_subscribes_by_regex_and_names(s: Script) -> None:
     a = await s.consumer("A", "payments", subscribed_topic_regex="order.").joined()
     await s.until_epoch(3)
@@ -186,7 +186,7 @@ async def a_topic_of_a_regex_is_deleted(s: Script) -> None:
     await s.describe_consumers()
 
 
-@consumer_scenario("regex: leaves with its member; static members keep it")
+@consumer_scenario("regex: kept by a static member that leaves with -2 and returns under a new id")
 async def a_static_consumer_with_a_regex_returns(s: Script) -> None:
     a = await resolved(s, "order.", instance="i1")
     await a.leave(-2)

@@ -7,7 +7,7 @@ from ..script import Script
 SESSION = {"session_timeout_ms": "4000", "heartbeat_interval_ms": "500"}
 
 
-@consumer_scenario("static: leaves with -2 and returns under a new id, without a new epoch")
+@consumer_scenario("static: a member leaves with -2 and returns under a new id, at the same epoch")
 async def a_static_consumer_returns_under_a_new_id(s: Script) -> None:
     a = await s.consumer("A", instance="i1").joined()
     b = await s.consumer("B", instance="i2").joined()
@@ -22,7 +22,7 @@ async def a_static_consumer_returns_under_a_new_id(s: Script) -> None:
     await a.join()
 
 
-@consumer_scenario("static: leaves with -2 and returns under the same id")
+@consumer_scenario("static: a member leaves with -2 and returns under the same id")
 async def a_static_consumer_returns_under_its_id(s: Script) -> None:
     a = await s.consumer("A", instance="i1").joined()
     epoch = a.epoch
@@ -34,7 +34,7 @@ async def a_static_consumer_returns_under_its_id(s: Script) -> None:
     await a.report()
 
 
-@consumer_scenario("static: returns with another subscription")
+@consumer_scenario("static: a member returns with another subscription")
 async def a_static_consumer_returns_with_another_subscription(s: Script) -> None:
     a = await s.consumer("A", instance="i1").joined()
     b = await s.consumer("B").joined()
@@ -46,7 +46,7 @@ async def a_static_consumer_returns_with_another_subscription(s: Script) -> None
     await s.describe_consumers()
 
 
-@consumer_scenario("static: returns with another rack, rebalance timeout and assignor")
+@consumer_scenario("static: a member returns with another rack, rebalance timeout and assignor")
 async def a_static_consumer_returns_with_other_fields(s: Script) -> None:
     a = await s.consumer("A", instance="i1", rack_id="r1", rebalance_ms=30_000).joined()
     await a.leave(-2)

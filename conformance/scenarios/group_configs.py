@@ -60,8 +60,8 @@ async def listed(s: Script, *types: int, version: int = 1) -> None:
 
 async def applied(s: Script) -> None:
     """Wait until the broker has applied all changes so far; Kafka applies a change after the
-    response. Changes are applied in order, so a change to another group, which is not recorded, is
-    applied last."""
+    response. Changes are applied in order, so it is enough to wait for an unrecorded change of
+    another group."""
     marker, text = f"marker of {s.group}", str(1_000 + len(s.steps))
     changed = altered(GROUP, marker, (ASSIGNMENT, SET, text))
     await s.call("IncrementalAlterConfigs", 1, resources=[changed], validate_only=False)
@@ -173,7 +173,7 @@ async def the_session_timeout_is_above_the_heartbeat_interval(s: Script) -> None
 
 
 @scenario(
-    "Values of server.properties are the defaults of groups, which a group's values override",
+    "Values in server.properties are defaults of groups; a group's own values override them",
     settings="configs",
 )
 async def defaults_of_groups_are_static_values_of_the_broker(s: Script) -> None:
@@ -222,7 +222,7 @@ async def the_first_error_of_a_group_is_returned(s: Script) -> None:
     )
 
 
-@scenario("The empty group name")
+@scenario("A group with an empty name cannot be configured")
 async def the_empty_group_is_not_configured(s: Script) -> None:
     await change(s, name="")
     await change(s, (SESSION, SET, "50000"), name="")
