@@ -7,7 +7,7 @@ from typing import Any, Self
 from .recorder import Recorder
 from .wire import kio_bytes, message_of
 
-# Not a valid subscription, so the topics are unknown.
+# The metadata is not a valid subscription, so the broker does not know the topics.
 RANGE = (("range", b"r"),)
 
 Protocols = Sequence[tuple[str, bytes]]

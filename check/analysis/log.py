@@ -102,7 +102,8 @@ def inconsistent_offsets(facts: Facts) -> Iterator[Anomaly]:
             there: dict[str, Operation] = {**dict(sent), **reads}
             if reads and len(there) > 1:
                 yield Anomaly(
-                    f"offset {offset} of partition {partition} is {' and '.join(there)}",
+                    f"{' and '.join(there)} are at the same offset {offset} of partition "
+                    f"{partition}",
                     tuple(dict.fromkeys(there.values())),
                 )
 

@@ -63,12 +63,12 @@ class Grid:
 
     @property
     def too_big(self) -> str | None:
-        """Why the grid is too big to read, or None."""
+        """The reason why the grid is too big to draw, or None."""
         rows, columns = len(self.rows), sum(map(len, self.columns.values()))
         if rows <= ROWS_MAX and columns <= COLUMNS_MAX:
             return None
         size = f"{rows} members and {columns} partitions"
-        return f"too big for a picture: {size}, at most {ROWS_MAX} and {COLUMNS_MAX}"
+        return f"too big to draw: {size}, at most {ROWS_MAX} and {COLUMNS_MAX}"
 
     def bands(
         self, width: int, cell: int, gap: int, label: Callable[[str], int]

@@ -212,7 +212,7 @@ def _help(command: Command, name: str) -> str:
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    # Unused flags must not be sent, and null is a possible value.
+    # Omitted flags must not be sent. None cannot mark them, because null is a valid value.
     flag = f"--{name.replace('_', '-')}"
     if name in _SWITCHES:
         parser.add_argument(flag, default=argparse.SUPPRESS, action="store_true", help=text)

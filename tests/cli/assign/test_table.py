@@ -53,7 +53,7 @@ def test_a_grid_that_is_too_big_is_replaced_by_counts(assign) -> None:
     flags = "--assignor range --topic t=1001 --member C0=t --member C1=t"
     reason, *counts = assign(flags)[1].splitlines()[2:]
     assert reason == (
-        "(too big for a picture: 2 members and 1001 partitions, at most 100 and 1000; "
+        "(too big to draw: 2 members and 1001 partitions, at most 100 and 1000; "
         "--format csv lists every partition)"
     )
     assert counts == ["C0  501", "C1  500"]
