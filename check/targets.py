@@ -205,7 +205,7 @@ class Process:
         assert self._process is not None
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:
-            self._process.poll()  # reap the process; it would remain a zombie
+            self._process.poll()  # reaps the process, so that it does not remain a zombie
             try:
                 os.killpg(self._process.pid, 0)
             except ProcessLookupError:

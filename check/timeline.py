@@ -109,8 +109,8 @@ class _Drawing:
         self._rows = {name: number for number, name in enumerate(clients)}
 
     def _window(self) -> tuple[float, float]:
-        """Return the first and the last second to draw: the period of the counter-examples with a
-        margin, or the end of the run."""
+        """Return the beginning and the end, in seconds, of the period to draw: the period of the
+        counter-examples with a margin, or the end of the run."""
         if not self._marked:
             return max(0.0, self._end_s - SECONDS_MAX), max(self._end_s, 0.001)
         begin = min(each.began_s for each in self._marked)

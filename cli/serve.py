@@ -173,7 +173,7 @@ def print_config(config: BrokerConfig) -> None:
 
 async def serve(config: BrokerConfig) -> None:
     """Start a broker, wait for a signal, and stop it. Raises UserError."""
-    if sys.platform == "win32":  # without asyncio's signal handlers
+    if sys.platform == "win32":  # asyncio has no signal handlers on Windows
         raise UserError(
             "the broker needs Linux or macOS: run it in WSL. Test brokers run on Windows."
         )

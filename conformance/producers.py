@@ -104,7 +104,7 @@ class Producer:
         producer_epoch: int | None = None,
         timestamp_ms: int = RECORD_TIMESTAMP_MS,
     ) -> Any:
-        """Produce `count` records. Up to v11, transactional records need a call of `add` before."""
+        """Produce `count` records. Up to v11, call `add` before producing in a transaction."""
         next_sequence = self._sequences.get((topic, index), 0)
         first = next_sequence if sequence is None else sequence
         records = build(

@@ -101,7 +101,7 @@ class Meter(WrappedChannel):
         is_produce = context.route.api.key == PRODUCE
         if is_produce:
             self._throttle(record(PRODUCER_BYTE_RATE, self._client, context.size_bytes))
-        # As in Kafka, requests without a response do not count towards this quota.
+        # As in Kafka, requests without a response do not count towards request_percentage.
         if not is_produce or context.request.acks != 0:
             percentage = 100 * (self._seconds or seconds() - self._begin)
             self._throttle(record(REQUEST_PERCENTAGE, self._client, percentage))

@@ -130,7 +130,7 @@ class UnsecuredTokens:
         scope = _scope(claims.get(self.scope_claim))
         if not scope.issuperset(self.required_scope):
             scopes = ", ".join(self.required_scope)
-            raise InvalidToken(f"the token lacks one of the scopes {scopes}", self.required_scope)
+            raise InvalidToken(f"the token needs all of the scopes {scopes}", self.required_scope)
         return Identity(user, expires_ms)
 
 

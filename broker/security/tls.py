@@ -54,7 +54,7 @@ _PROBLEMS: Final = {
     "UNSUPPORTED_PROTOCOL": TlsProblem.VERSION,
     "WRONG_VERSION_NUMBER": TlsProblem.NO_TLS,
 }
-"""Problems by OpenSSL's name of the reason."""
+"""Problems by the reason that OpenSSL reports."""
 
 MISSING: Final = (
     "a certificate for listener {} needs trustme: run pip install './kohort[security]' in the "
