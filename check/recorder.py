@@ -17,7 +17,7 @@ class History:
         self.topic = ""
         """The topic of the run; empty until it is created."""
         self.seconds = 0.0
-        """Seconds from the start of the run until the clients ended, at most --seconds; 0 before."""
+        """Seconds from the start until the clients ended, at most --seconds; 0 until then."""
         self.is_interrupted = False
         """Whether Ctrl-C ended the work early."""
         self.operations: list[Operation] = []
