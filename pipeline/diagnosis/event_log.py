@@ -25,6 +25,8 @@ NEAR_MS: Final = 5_000
 DELAYS_MIN: Final = 5
 """Number of delays between a rebalance and a member's join that an estimate requires."""
 
+ERRORS: Final = {code.value: code.name.upper() for code in ErrorCode}
+
 EXIT_CAUSES: Final = (
     Cause.LEFT_CLEANLY,
     Cause.SLOW_POLL,
@@ -130,7 +132,7 @@ class EventLog:
             since += 1  # an event at the time of a record counts for that record
         until = after.state_ms if after.append_ms is None else after.append_ms
         return Counter(
-            _error_name(event.error_code or 0)
+            ERRORS.get(event.error_code or 0, f"error {event.error_code}")
             for event in self._between("commit_rejected", since, until)
         )
 
@@ -263,11 +265,6 @@ def _exit_by_rebalance(
 
 def _cause(event: Event | None) -> Cause | None:
     return None if event is None else Cause.__members__.get(event.detail.get("cause", ""))
-
-
-def _error_name(code: int) -> str:
-    known = code in ErrorCode.__members__.values()
-    return ErrorCode(code).name.upper() if known else f"error {code}"
 
 
 def _describe_exit(event: Event, is_consumer_group: bool) -> str:
