@@ -63,4 +63,5 @@ class UnknownPartition(Exception):
 def check_partitions(partitions: Collection[int], count: int) -> None:
     """Raise UnknownPartition if a topic with `count` partitions lacks one of `partitions`."""
     if partitions and not (min(partitions) >= 0 and max(partitions) < count):
-        raise UnknownPartition(f"the topic has {count} partitions, not {sorted(partitions)}")
+        wrong = f"not all of {sorted(partitions)} exist"
+        raise UnknownPartition(f"{wrong}: the topic has {count} partitions")
