@@ -7,6 +7,7 @@ explains a LeaveGroup without a reason. If the event log lacks an event, the rul
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from operator import attrgetter
 from statistics import median
 from typing import Final, NamedTuple
@@ -25,7 +26,7 @@ NEAR_MS: Final = 5_000
 DELAYS_MIN: Final = 5
 """Number of delays between a rebalance and a member's join that an estimate requires."""
 
-ERRORS: Final = {code.value: code.name.upper() for code in ErrorCode}
+ERRORS: Final[Mapping[int, str]] = {int(code): code.name.upper() for code in ErrorCode}
 
 EXIT_CAUSES: Final = (
     Cause.LEFT_CLEANLY,
